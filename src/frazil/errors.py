@@ -1,0 +1,136 @@
+"""Every error a user can meet: a stable code, what happened, where, and the way out.
+
+FrazilError                                   exit
+├── DeclarationError      FZ1xx  what was declared is wrong             2
+│   ├── DeclarationProblems FZ100  all problems of one file, together    2
+│   └── MissingColumnsError FZ101  a step lacks columns                  2
+├── SourceError           FZ2xx  a source cannot be read                3
+├── StorageError          FZ3xx  catalog, disk or object store           4
+├── ContractError         FZ4xx  too many bad records                    5
+├── SchemaError           FZ5xx  a schema change needs a decision        6
+├── BusyError             FZ6xx  another run holds the pipeline          7
+├── HistoryChangedError   FZ7xx  a bookmark is lost, a known file changed 8
+├── DifferenceError       FZ8xx  ``check`` found a difference            9
+└── SetupError            FZ9xx  Java, jars, memory: the machine          2
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class FrazilError(Exception):
+    """The root: catch it to catch all that Frazil raises on purpose.
+
+    Attributes:
+        code: stable name of the error, such as ``FZ101``; documented in docs/errors.md.
+        exit_code: what the command line ends with.
+        message: what happened and where, in one sentence.
+        hint: the way out, or None when there is none to offer.
+        retryable: the same call may succeed later with nothing changed.
+    """
+
+    code: ClassVar[str] = "FZ000"
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        self.message, self.hint = message, hint
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        text = f"[{self.code}] {self.message}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+class DeclarationError(FrazilError):
+    """What the user declared cannot be run."""
+
+    code = "FZ102"
+    exit_code = 2
+
+
+class DeclarationProblems(DeclarationError):  # noqa: N818
+    """All the problems of one declaration, found at once."""
+
+    code = "FZ100"
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems))
+
+
+class MissingColumnsError(DeclarationError):
+    """A step needs columns its input does not have."""
+
+    code = "FZ101"
+
+    def __init__(self, step: str, missing: Iterable[str], available: Iterable[str]) -> None:
+        self.step, self.missing = step, tuple(sorted(missing))
+        super().__init__(
+            f"{step}: no column {', '.join(map(repr, self.missing))}",
+            hint=f"the input has {', '.join(map(repr, available))}",
+        )
+
+
+class SourceError(FrazilError):
+    """A source is not there, not readable, or changes while it is read."""
+
+    code = "FZ200"
+    exit_code = 3
+    retryable = True
+
+
+class StorageError(FrazilError):
+    """The catalog or the storage under the lake does not answer, is full, or is read-only."""
+
+    code = "FZ300"
+    exit_code = 4
+    retryable = True
+
+
+class ContractError(FrazilError):
+    """More records were bad than the declaration allows; nothing of the batch is visible past bronze."""
+
+    code = "FZ400"
+    exit_code = 5
+
+
+class SchemaError(FrazilError):
+    """The source's schema changed in a way that a person has to decide."""
+
+    code = "FZ500"
+    exit_code = 6
+
+
+class BusyError(FrazilError):
+    """Another run holds the pipeline, or got there first."""
+
+    code = "FZ600"
+    exit_code = 7
+    retryable = True
+
+
+class HistoryChangedError(FrazilError):
+    """A known source file has other content than before, or a bookmark is lost."""
+
+    code = "FZ700"
+    exit_code = 8
+
+
+class DifferenceError(FrazilError):
+    """``check`` found tables that do not say what the changes say."""
+
+    code = "FZ800"
+    exit_code = 9
+
+
+class SetupError(FrazilError):
+    """The machine lacks something: Java, jars, memory."""
+
+    code = "FZ900"
+    exit_code = 2

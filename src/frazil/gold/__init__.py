@@ -1,0 +1,3 @@
+"""Aggregates over marts."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Other tools: Airflow, dbt, Trino."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""The right edge: session, catalog, commits, maintenance."""
+
+from __future__ import annotations

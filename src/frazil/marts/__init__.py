@@ -1,0 +1,3 @@
+"""State and history of a table, from its changes."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""What a run will do, as values; nothing is done here."""
+
+from __future__ import annotations

@@ -1,0 +1,56 @@
+"""Split change rows into good ones and those for quarantine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.silver.dms import PROBLEM, TEXT
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.silver.contract import Contract
+
+QUARANTINE_COLUMNS = {
+    r.FILE: "string",
+    r.ROW: "bigint",
+    r.POSITION: "string",
+    r.BATCH: "bigint",
+    "rule": "string",
+    "reason": "string",
+    "column": "string",
+    "raw": "string",
+}
+"""Shape of ``silver.<t>_quarantine``: where the record stands, the rule it breaks, and the record itself."""
+
+
+def change_columns(contract: Contract) -> dict[str, str]:
+    """Shape of ``silver.<t>_changes``: column name -> type."""
+    return {column.name: column.type for column in contract.columns} | {
+        r.CLASS: "string",
+        r.POSITION: "string",
+        r.ROW: "bigint",
+        r.FILE: "string",
+        r.BATCH: "bigint",
+        r.KNOWN: "array<string>",
+    }
+
+
+def good(rows: DataFrame, contract: Contract) -> DataFrame:
+    """Keep the change rows without a problem, in the shape of ``silver.<t>_changes``."""
+    return rows.where(F.col(PROBLEM).isNull()).select(*map(quote, change_columns(contract)))
+
+
+def quarantined(rows: DataFrame) -> DataFrame:
+    """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``."""
+    return rows.where(F.col(PROBLEM).isNotNull()).select(
+        r.FILE, r.ROW, r.POSITION, r.BATCH,
+        F.col(f"{PROBLEM}.rule").alias("rule"),
+        F.col(f"{PROBLEM}.reason").alias("reason"),
+        F.col(f"{PROBLEM}.column").alias("column"),
+        F.col(TEXT).alias("raw"),
+    )

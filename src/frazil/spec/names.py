@@ -1,0 +1,16 @@
+"""The one place where names become SQL."""
+
+from __future__ import annotations
+
+
+def quote(*parts: str) -> str:
+    """Write a name, or a dotted path of names, so that Spark SQL takes it literally.
+
+    Any text is safe: backticks are doubled. Nothing else in the house builds an identifier.
+    """
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+def literal(text: str) -> str:
+    """Write a text as a Spark SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
