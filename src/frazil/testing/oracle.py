@@ -1,0 +1,200 @@
+"""The laws in plain Python: what the marts must hold, given the changes.
+
+Read ``_walk`` first: it folds the changes of one key, in order, to the states the key went through. The
+current and the soft table look at the last state, history at all of them. Nothing here knows files, batches
+or Spark, so nothing here can depend on them (CONVERGE).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Any, Literal
+
+from frazil.bronze.record import POSITION, ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One accepted event of one source row.
+
+    Attributes:
+        key: values of the key columns; never NULL, never NaN.
+        sequence: values of the sequence columns; never NULL, compared left to right.
+        position: sortable text of where the file stands in its source.
+        row: ordinal of the record in its file, from 1.
+        deleted: a delete; else an upsert.
+        values: the columns the event carries, with its key and sequence; of a delete they are never used.
+        event_time: where history puts the change; None means no later than the change before it.
+    """
+
+    key: tuple[Any, ...]
+    sequence: tuple[Any, ...]
+    position: str
+    row: int
+    deleted: bool
+    values: Mapping[str, Any]
+    event_time: Any
+
+    @property
+    def order(self) -> tuple[Any, ...]:
+        """What decides between two changes of a key; total, so there is always one winner."""
+        content = repr(sorted(self.values.items()))
+        return self.sequence, self.position, self.row, not self.deleted, content
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A key just after ``change``: no ``values`` when the row is gone; ``last_known`` outlives a delete."""
+
+    change: Change
+    time: Any
+    values: Row | None
+    last_known: Row | None
+
+
+def current(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
+    """Say what the current table with hard deletes holds.
+
+    Args:
+        changes: in any order, repeats allowed.
+        columns: the contract's columns.
+
+    Returns:
+        One row per key whose last change is an upsert, in order of the key: ``columns``, ``_cdc_position``
+        and ``_cdc_row``.
+    """
+    lasts = (states[-1] for states in _fold(changes, columns))
+    return [_row(last.values, last.change) for last in lasts if last.values is not None]
+
+
+def soft(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
+    """Say what the current table with soft deletes holds.
+
+    Returns:
+        As ``current``, with ``is_deleted`` and ``deleted_at``, and a row with the last known values for every
+        key that existed and whose last change is a delete.
+    """
+    lasts = (states[-1] for states in _fold(changes, columns))
+    return [
+        _row(
+            last.last_known,
+            last.change,
+            is_deleted=last.values is None,
+            deleted_at=last.change.event_time if last.values is None else None,
+        )
+        for last in lasts
+        if last.last_known is not None
+    ]
+
+
+def history(
+    changes: Iterable[Change],
+    columns: Sequence[str],
+    tracked: Sequence[str],
+    deletes: Literal["close", "mark"] = "close",
+) -> list[Row]:
+    """Say what the history table holds.
+
+    Args:
+        changes: in any order, repeats allowed.
+        columns: the contract's columns.
+        tracked: a change in these opens a version.
+        deletes: ``close`` ends the last version; ``mark`` also opens one with the last known values.
+
+    Returns:
+        One row per version, in order of key and time: ``columns``, ``valid_from``, ``valid_to``,
+        ``is_current``, ``is_deleted``, ``_cdc_position`` and ``_cdc_row``.
+    """
+    return [row for states in _fold(changes, columns) for row in _versions(states, tracked, deletes)]
+
+
+def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
+    """Find what no history table may hold: empty and overlapping intervals, a wrong ``is_current``.
+
+    Args:
+        rows: a history table, in any order.
+        keys: the columns that name a row.
+
+    Returns:
+        One sentence per broken row; none for a sound table.
+    """
+    by_key: defaultdict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_key[tuple(row[key] for key in keys)].append(row)
+    problems = []
+    for key, versions in by_key.items():
+        versions.sort(key=lambda version: version["valid_from"])
+        for version in versions:
+            start, end = version["valid_from"], version["valid_to"]
+            if end is not None and end <= start:
+                problems.append(f"{key}: the version from {start} ends at {end}")
+            if version["is_current"] != (end is None):
+                problems.append(f"{key}: the version from {start} to {end} has the wrong is_current")
+        for one, other in pairwise(versions):
+            if one["valid_to"] is None or one["valid_to"] > other["valid_from"]:
+                problems.append(
+                    f"{key}: the versions from {one['valid_from']} and {other['valid_from']} overlap"
+                )
+    return problems
+
+
+def _fold(changes: Iterable[Change], columns: Sequence[str]) -> list[list[_State]]:
+    by_key: defaultdict[tuple[Any, ...], dict[tuple[Any, ...], Change]] = defaultdict(dict)
+    for change in changes:
+        by_key[change.key][change.order] = change  # changes equal in everything are one change
+    return [_walk([change for _, change in sorted(by_key[key].items())], columns) for key in sorted(by_key)]
+
+
+def _walk(changes: Iterable[Change], columns: Sequence[str]) -> list[_State]:
+    states: list[_State] = []
+    time, values, last_known = None, None, None
+    for change in changes:
+        # A version never begins before the one it follows.
+        time = max((t for t in (time, change.event_time) if t is not None), default=None)
+        if change.deleted:
+            values = None
+        else:
+            # MISSING-IS-NOT-NULL: what the event does not carry stays; a delete leaves nothing to stay.
+            before: Row = values or {}
+            values = last_known = {name: change.values.get(name, before.get(name)) for name in columns}
+        states.append(_State(change, time, values, last_known))
+    return states
+
+
+def _versions(states: Iterable[_State], tracked: Sequence[str], deletes: str) -> Iterator[Row]:
+    def seen(state: _State | None) -> list[Any] | None:
+        return None if state is None or state.values is None else [state.values[name] for name in tracked]
+
+    versions: list[_State] = []
+    for state in {
+        state.time: state for state in states
+    }.values():  # of one event time the last in order stands
+        before = versions[-1] if versions else None
+        if seen(state) != seen(before):
+            versions.append(state)
+        elif before and state.values is not None:
+            versions[-1] = replace(state, time=before.time)
+
+    for version, after in zip_longest(versions, versions[1:]):
+        is_mark = version.values is None
+        if is_mark and deletes == "close":
+            continue
+        yield _row(
+            version.last_known,
+            version.change,
+            valid_from=version.time,
+            valid_to=after.time if after else None,
+            is_current=after is None,
+            is_deleted=is_mark or (deletes == "close" and after is not None and after.values is None),
+        )
+
+
+def _row(values: Row | None, change: Change, **more: object) -> Row:
+    return {**(values or {}), **more, POSITION: change.position, ROW: change.row}
