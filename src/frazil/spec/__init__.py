@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from frazil.spec.mart import Current, Gold, History
-from frazil.spec.pipeline import CATALOG, Column, EmbeddedCatalog, JdbcCatalog, Lake, Namespaces, Pipeline, ServiceCatalog, Table
+from frazil.spec.pipeline import (
+    CATALOG,
+    Column,
+    EmbeddedCatalog,
+    JdbcCatalog,
+    Lake,
+    Namespaces,
+    Pipeline,
+    ServiceCatalog,
+    Table,
+)
 from frazil.spec.source import DmsFiles
 from frazil.spec.upkeep import Upkeep
 

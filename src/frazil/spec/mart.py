@@ -12,10 +12,13 @@ from frazil.spec.base import Spec
 class _Mart(Spec):
     name: str | None = Field(default=None, description="Name of the table in the marts namespace.")
     partition_by: tuple[str, ...] = Field(
-        default=(), description="Iceberg transforms: column, year(c), month(c), day(c), hour(c), bucket(n, c), truncate(n, c)."
+        default=(),
+        description="Transforms: column, year(c), month(c), day(c), hour(c), bucket(n, c), truncate(n, c).",
     )
     sort_by: tuple[str, ...] = Field(default=(), description="Columns the files are sorted by.")
-    format_version: Literal[2, 3] = Field(default=2, description="Iceberg table format; 2 is read by every engine.")
+    format_version: Literal[2, 3] = Field(
+        default=2, description="Iceberg table format; 2 is read by every engine."
+    )
     properties: dict[str, str] = Field(default_factory=dict, description="Any Iceberg table property.")
 
 
@@ -26,23 +29,30 @@ class Current(_Mart):
     values, ``is_deleted = true`` and ``deleted_at`` set.
     """
 
-    kind: Literal["current"] = "current"
-    deletes: Literal["hard", "soft"] = "hard"
-    live_view: str | None = Field(default=None, description="Name of a view over a soft table without its deleted rows.")
+    kind: Literal["current"] = Field(default="current", description="The newest state of every key.")
+    deletes: Literal["hard", "soft"] = Field(
+        default="hard", description="What a delete does: hard takes the row away, soft flags it."
+    )
+    live_view: str | None = Field(
+        default=None, description="Name of a view over a soft table without its deleted rows."
+    )
 
 
 class History(_Mart):
-    """Every version of every key with ``[valid_from, valid_to)`` in event time (slowly changing dimension, type 2).
+    """Every version of every key with ``[valid_from, valid_to)`` in event time: a slowly changing dimension.
 
     With ``deletes="close"`` a delete ends the last version. With ``deletes="mark"`` it also opens a row with
     the last known values and ``is_deleted = true``.
     """
 
-    kind: Literal["history"] = "history"
-    deletes: Literal["close", "mark"] = "close"
+    kind: Literal["history"] = Field(default="history", description="Every version of every key.")
+    deletes: Literal["close", "mark"] = Field(
+        default="close",
+        description="What a delete does: close ends the last version, mark also opens a row for it.",
+    )
     track_history_columns: tuple[str, ...] | None = Field(
         default=None,
-        description="A change in these opens a version. Left out: all columns but keys, sequence_by and effective_at.",
+        description="A change in these opens a version. Left out: all but keys, sequence_by, effective_at.",
     )
     track_history_except_columns: tuple[str, ...] | None = Field(
         default=None, description="As above, but all columns except these."
@@ -55,5 +65,5 @@ Mart = Annotated[Current | History, Field(discriminator="kind")]
 class Gold(Spec):
     """One aggregate: a SELECT over marts, written as ``{{ table }}``, kept as an Iceberg table."""
 
-    name: str
-    sql: str
+    name: str = Field(description="Name of the table in the gold namespace.")
+    sql: str = Field(description="One SELECT in Spark SQL; a mart is written {{ name }}.")

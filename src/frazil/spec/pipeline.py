@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
+from frazil.errors import DeclarationError
 from frazil.spec.base import Spec
 from frazil.spec.mart import Current, Gold, History, Mart
-from frazil.spec.source import Source
+from frazil.spec.source import Source  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.types import column_type
 from frazil.spec.upkeep import Upkeep
 
 CATALOG = "lake"
@@ -20,40 +22,60 @@ def _as_column(value: object) -> object:
     return {"name": "*"} if value == "*" else value
 
 
+def _normal_type(text: str) -> str:
+    """Give the one name of a type; check.py tells of an unknown one, together with all other problems."""
+    try:
+        return column_type(text)
+    except DeclarationError:
+        return text
+
+
 class Column(Spec):
     """One column of the contract of silver and marts."""
 
-    name: str
-    type: str = Field(
+    name: str = Field(description="Name of the column, and of the source field if there is no expr.")
+    type: Annotated[str, AfterValidator(_normal_type)] = Field(
         default="string",
-        description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, timestamp_ntz or binary.",
+        description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
+        "timestamp_ntz or binary.",
     )
-    nullable: bool = True
-    expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
+    nullable: bool = Field(default=True, description="If false, a record with NULL here goes to quarantine.")
+    expr: str | None = Field(
+        default=None, description="Spark SQL over the source's fields, which are all text."
+    )
+
+
+_ColumnOrRest = Annotated[Column, BeforeValidator(_as_column, json_schema_input_type=Column | Literal["*"])]
 
 
 class EmbeddedCatalog(Spec):
     """A SQLite file in the warehouse: nothing to install, one machine."""
 
-    type: Literal["embedded"] = "embedded"
+    type: Literal["embedded"] = Field(default="embedded", description="SQLite in the warehouse folder.")
 
 
 class JdbcCatalog(Spec):
     """An Iceberg JDBC catalog, on PostgreSQL in production."""
 
-    type: Literal["jdbc"]
-    uri: str
-    user: str | None = None
-    password: str | None = Field(default=None, description="A reference such as ${env:LAKE_PASSWORD}, never the word itself.")
-    properties: dict[str, str] = Field(default_factory=dict)
+    type: Literal["jdbc"] = Field(description="Tables are kept track of in a database.")
+    uri: str = Field(description="JDBC address, such as jdbc:postgresql://host:5432/lake.")
+    user: str | None = Field(default=None, description="Name to log in with.")
+    password: str | None = Field(
+        default=None, description="A reference such as ${env:LAKE_PASSWORD}, never the word itself."
+    )
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Passed to Iceberg; secrets as ${env:X} or ${file:X}."
+    )
 
 
 class ServiceCatalog(Spec):
     """A REST, Glue or Hive catalog."""
 
-    type: Literal["rest", "glue", "hive"]
-    uri: str | None = None
-    properties: dict[str, str] = Field(default_factory=dict, description="Passed to Iceberg; secrets as ${env:X} or ${file:X}.")
+    type: Literal["rest", "glue", "hive"] = Field(description="The service that keeps track of the tables.")
+    uri: str | None = Field(default=None, description="Address of the service; Glue needs none.")
+    properties: dict[str, str] = Field(
+        default_factory=dict, description="Passed to Iceberg; secrets as ${env:X} or ${file:X}."
+    )
 
 
 Catalog = Annotated[EmbeddedCatalog | JdbcCatalog | ServiceCatalog, Field(discriminator="type")]
@@ -62,39 +84,48 @@ Catalog = Annotated[EmbeddedCatalog | JdbcCatalog | ServiceCatalog, Field(discri
 class Namespaces(Spec):
     """Names of the four layers in the catalog."""
 
-    bronze: str = "bronze"
-    silver: str = "silver"
-    marts: str = "marts"
-    gold: str = "gold"
+    bronze: str = Field(default="bronze", description="Records as they came.")
+    silver: str = Field(default="silver", description="Typed changes and quarantine.")
+    marts: str = Field(default="marts", description="Current tables and histories.")
+    gold: str = Field(default="gold", description="Aggregates.")
 
 
 class Lake(Spec):
     """Where the tables live."""
 
     warehouse: str = Field(description="Folder or object store URI; relative to the declaration.")
-    catalog: Catalog = EmbeddedCatalog()
-    namespaces: Namespaces = Namespaces()
+    catalog: Catalog = Field(default=EmbeddedCatalog(), description="What keeps track of the tables.")
+    namespaces: Namespaces = Field(default=Namespaces(), description="Names of the four layers.")
 
 
 class Table(Spec):
     """One source table: where its changes come from, what names and orders them, and what is made of them."""
 
     name: str = Field(description="Lower-case letters, digits and underscores.")
-    source: Source
+    source: Source = Field(description="Where the changes come from.")
     keys: tuple[str, ...] = Field(min_length=1, description="The columns that name a row.")
     sequence_by: tuple[str, ...] = Field(
-        default=(), description="The columns that order the changes of a key, compared as typed values; ties go by position."
+        default=(),
+        description="Columns that order the changes of a key, compared as typed values; ties go by position.",
     )
-    columns: tuple[Annotated[Column, BeforeValidator(_as_column)], ...] | None = Field(
+    columns: tuple[_ColumnOrRest, ...] | None = Field(
         default=None,
-        description='The contract. Left out: every field of the source, evolved as it grows. A last entry "*" adds the rest as text.',
+        description="The contract. Left out: every field of the source, evolved as it grows. "
+        'A last entry "*" adds the rest as text.',
     )
     effective_at: str | None = Field(
-        default=None, description="Column with the event time of history; left out: the first timestamp in sequence_by."
+        default=None,
+        description="Column with the event time of history; left out: the first timestamp in sequence_by.",
     )
-    marts: tuple[Mart, ...] = (Current(),)
-    max_bad_rows: int | None = Field(default=None, ge=0, description="More bad records than this in a batch stop the run.")
-    max_bad_fraction: float | None = Field(default=None, ge=0, le=1, description="As above, as a share of the batch.")
+    marts: tuple[Mart, ...] = Field(
+        default=(Current(),), description="The tables made of it; left out: current, hard."
+    )
+    max_bad_rows: int | None = Field(
+        default=None, ge=0, description="More bad records than this in a batch stop the run."
+    )
+    max_bad_fraction: float | None = Field(
+        default=None, ge=0, le=1, description="As above, as a share of the batch."
+    )
 
     def mart_name(self, mart: Current | History) -> str:
         """Name of a mart's table: its own, else the table's (current) or ``<table>_history``."""
@@ -106,11 +137,11 @@ class Table(Spec):
 class Pipeline(Spec):
     """A whole declaration. The same in YAML and in Python."""
 
-    pipeline: str = Field(description="Name of the pipeline.")
-    lake: Lake
-    tables: tuple[Table, ...] = Field(min_length=1)
-    gold: tuple[Gold, ...] = ()
-    upkeep: Upkeep = Upkeep()
+    pipeline: str = Field(min_length=1, description="Name of the pipeline.")
+    lake: Lake = Field(description="Where the tables live.")
+    tables: tuple[Table, ...] = Field(min_length=1, description="The source tables.")
+    gold: tuple[Gold, ...] = Field(default=(), description="Aggregates over the marts.")
+    upkeep: Upkeep = Field(default=Upkeep(), description="How the lake is kept in shape.")
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 

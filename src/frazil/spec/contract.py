@@ -1,0 +1,70 @@
+"""What a table's declaration knows of its fields and columns without looking at a file.
+
+"Declared" are the columns of the contract without the closing ``"*"``. A contract without it is "closed":
+a name it lacks is a mistake. The "layout" is the fields that headerless files are read by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from frazil.spec.mart import Current, History
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frazil.spec.mart import Mart
+    from frazil.spec.pipeline import Column, Table
+
+REST: Final = "*"
+"""The last entry of ``columns`` that stands for all fields not declared."""
+
+OWN_PREFIX: Final = "_cdc_"
+"""What the names of Frazil's bookkeeping columns begin with."""
+
+ICEBERG_RESERVED: Final = frozenset(
+    {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
+)
+"""Names that Iceberg writes and then cannot read."""
+
+
+def added_columns(mart: Mart) -> dict[str, str]:
+    """Name the columns a mart has besides the contract's, with their types; bookkeeping left out."""
+    match mart:
+        case Current(deletes="soft"):
+            return {"is_deleted": "boolean", "deleted_at": "timestamp"}
+        case Current():
+            return {}
+        case History():
+            times = {"valid_from": "timestamp", "valid_to": "timestamp"}
+            return {**times, "is_current": "boolean", "is_deleted": "boolean"}
+
+
+def declared(table: Table) -> dict[str, Column]:
+    """Give the declared columns by name, in order."""
+    return {column.name: column for column in table.columns or () if column.name != REST}
+
+
+def is_closed(table: Table) -> bool:
+    """Say whether the contract has exactly the declared columns, so that other names are mistakes."""
+    return table.columns is not None and all(column.name != REST for column in table.columns)
+
+
+def is_headerless(table: Table) -> bool:
+    """Say whether some files of the source do not name their fields; those of ``cdc_path`` never do."""
+    source = table.source
+    return (source.format == "csv" and not source.header) or source.cdc_path is not None
+
+
+def layout(table: Table) -> tuple[str, ...] | None:
+    """Give the fields of headerless files in order, without the op column; None if all files name theirs."""
+    if not is_headerless(table):
+        return None
+    plain = tuple(name for name, column in declared(table).items() if column.expr is None)
+    return table.source.fields or plain
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """Name what occurs more than once, in lower case: to Spark, upper and lower case are the same name."""
+    return [name for name, count in Counter(name.lower() for name in names).items() if count > 1]

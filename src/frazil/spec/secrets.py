@@ -1,0 +1,43 @@
+"""Secrets in a declaration: only ever references, resolved late and elsewhere."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+REFERENCE: Final = re.compile(r"\$\{(env|file):([^{}]+)\}")
+"""``${env:NAME}`` or ``${file:path}``: group 1 says which, group 2 what."""
+
+_SECRET_NAME: Final = re.compile(
+    r"passw|pwd|secret|token|credential|authorization|(?:private|access|account|api)[-_.]?key",
+    re.IGNORECASE,
+)
+_NOT_SECRET_NAME: Final = re.compile(
+    r"[-_.](id|uri|url|endpoint|enabled|provider|class|type|ms|seconds|at)$", re.IGNORECASE
+)
+_IN_URI: Final = (
+    re.compile(r"://[^/@\s]*:(?P<secret>[^/@\s]+)@"),
+    re.compile(r"[?&;](?:password|pwd|secret|token)=(?P<secret>[^&;\s]+)", re.IGNORECASE),
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Say whether a setting of this name holds a secret."""
+    return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET_NAME.search(name)
+
+
+def is_reference(text: str) -> bool:
+    """Say whether a text holds nothing but references (and the blank of ``Bearer ${env:X}``)."""
+    rest = REFERENCE.sub("", text)
+    return rest != text and rest.strip() in {"", "Bearer", "Basic", ":"}
+
+
+def has_secret(text: str) -> bool:
+    """Say whether a URI carries a password or token in plain text."""
+    return any(not is_reference(found["secret"]) for rule in _IN_URI for found in rule.finditer(text))
+
+
+def broken_reference(text: str) -> str | None:
+    """Find the first ``${`` that begins neither ``${env:…}`` nor ``${file:…}``."""
+    at = REFERENCE.sub("", text).find("${")
+    return None if at < 0 else REFERENCE.sub("", text)[at:].split("}")[0] + "}"

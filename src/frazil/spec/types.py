@@ -1,0 +1,93 @@
+"""Names of column types: what a user may write, and the one name each stands for."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Final
+
+from frazil.errors import DeclarationError
+
+SIMPLE: Final = (
+    "boolean",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "string",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+    "binary",
+)
+"""The names without numbers; ``decimal(p,s)`` is the only other one."""
+
+TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+"""The types that can be an event time."""
+
+MAX_DIGITS: Final = 38
+"""Iceberg and Spark keep at most this many digits in a decimal."""
+
+_ALIASES: Final = {
+    "bool": "boolean",
+    "tinyint": "int",
+    "smallint": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "double precision": "double",
+    "text": "string",
+    "varchar": "string",
+    "char": "string",
+    "str": "string",
+    "datetime": "timestamp",
+    "timestamptz": "timestamp",
+    "timestamp_ltz": "timestamp",
+    "bytes": "binary",
+    "bytea": "binary",
+}
+_SIZED_TEXT: Final = re.compile(r"(?:var)?char ?\( ?\d+ ?\)")
+_DECIMAL: Final = re.compile(r"(?:decimal|numeric|dec)(?: ?\( ?(\d+) ?(?:, ?(\d+) ?)?\))?")
+
+
+def column_type(text: str) -> str:
+    """Give the one name of a column type, as Spark SQL writes it.
+
+    Args:
+        text: a type name in any case; ``integer``, ``long``, ``text``, ``varchar(n)``, ``numeric(p,s)`` and
+            ``datetime`` stand for ``int``, ``bigint``, ``string``, ``decimal(p,s)`` and ``timestamp``.
+            The length of a ``varchar(n)`` is dropped: Iceberg has one text type.
+
+    Returns:
+        One of ``SIMPLE``, or ``decimal(p,s)`` without blanks.
+
+    Raises:
+        DeclarationError: no such type (the hint names the nearest), or digits that no decimal has.
+    """
+    name = " ".join(text.lower().split())
+    if name in SIMPLE:
+        return name
+    if name in _ALIASES:
+        return _ALIASES[name]
+    if _SIZED_TEXT.fullmatch(name):
+        return "string"
+    if found := _DECIMAL.fullmatch(name):
+        return _decimal(text, found[1], found[2])
+    near = get_close_matches(name, [*SIMPLE, *_ALIASES, "decimal(p,s)"], n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(SIMPLE)} and decimal(p,s)"
+    raise DeclarationError(f"unknown type '{text}'", hint=hint)
+
+
+def _decimal(text: str, digits: str | None, scale: str | None) -> str:
+    # Spark's silent decimal(10,0) would drop the fraction, so the digits have to be said.
+    if digits is None:
+        raise DeclarationError(
+            f"type '{text}' does not say how many digits", hint="write 'decimal(18,2)' or the like"
+        )
+    p, s = int(digits), int(scale or 0)
+    if not 1 <= p <= MAX_DIGITS or s > p:
+        raise DeclarationError(
+            f"type '{text}' does not exist", hint=f"in decimal(p,s), p is 1 to {MAX_DIGITS} and s at most p"
+        )
+    return f"decimal({p},{s})"
