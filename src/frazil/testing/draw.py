@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 
-def draw(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+def draw(rows: Iterable[Mapping[str, Any]], columns: Collection[str]) -> str:
     """Draw rows as ``1 | ada | -``, the columns in line.
 
     Text that would not read back as itself (empty, ``-``, with a bar, a line end, a quote in front or blanks
@@ -49,7 +49,7 @@ def _cell(value: object) -> str:
     plain = value.isprintable() and value == value.strip() and value not in ("", "-")
     if plain and "|" not in value and value[0] != '"':
         return value
-    return json.dumps(value, ensure_ascii=False).replace("|", "\\u007c")
+    return json.dumps(value, ensure_ascii=not value.isprintable()).replace("|", "\\u007c")
 
 
 def _value(cell: str, kind: str) -> Any:

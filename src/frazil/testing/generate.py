@@ -6,8 +6,9 @@ Built in columns, written a chunk at a time: memory does not grow with the size.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
@@ -118,22 +119,20 @@ def generate(
         rows: rows of the full load, with ids from 1; at least 1.
         batches: number of change files.
         changes: records of each change file.
-        seed: any number.
+        seed: any number from 0.
         keys: which keys are updated and deleted. ``uniform``: any; ``recent``: ids near the newest;
             ``hot``: one in a thousand, at most 1000; ``mixed``: 20 % uniform, 60 % recent, 20 % hot.
         late: share of changes whose ``updated_at`` lies before their batch began.
         duplicates: share of change records that repeat an earlier one of their file exactly.
-        nasty: put a bad record of every sort into each change file, on top of ``changes``, and line ends, blanks
-            and the word NULL into the notes.
+        nasty: put a bad record of every sort into each change file, on top of ``changes``, and line ends,
+            blanks and the word NULL into the notes.
         parts: number of full load files.
 
     Raises:
         DeclarationError: a number is out of its range.
     """
     if rows < 1 or parts < 1 or min(batches, changes) < 0 or not (0 <= late <= 1 and 0 <= duplicates < 1):
-        raise DeclarationError(
-            "rows and parts are at least 1, batches and changes at least 0, shares below 1"
-        )
+        raise DeclarationError("rows and parts begin at 1, batches and changes at 0; shares lie from 0 to 1")
     folder.mkdir(parents=True, exist_ok=True)
     shop = _Shop(rows, seed, keys=keys, late=late, duplicates=duplicates, nasty=nasty)
     load = []
@@ -145,13 +144,14 @@ def generate(
                 file.write(_bytes(shop.load(first, last)))
     written = []
     for batch in range(batches):
-        name = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=_CHANGES_BEGIN + (batch + 1) * _HOUR)
-        written.append(folder / f"{name:%Y%m%d-%H%M%S}000.csv")
-        step = max(1, _HOUR // (changes or 1) - 1)
+        begin = _CHANGES_BEGIN + batch * _HOUR
+        end_time = datetime.fromtimestamp((begin + _HOUR) // _SECOND, UTC)
+        written.append(folder / f"{end_time:%Y%m%d-%H%M%S}000.csv")
+        step = max(1, _HOUR // max(changes, 1))
         with written[-1].open("wb") as file:
             file.write(_HEADER)
             for start, end in _chunks(0, changes):
-                lines = shop.changes(end - start, _CHANGES_BEGIN + batch * _HOUR, start, step)
+                lines = shop.changes(end - start, begin, start, step)
                 spoilt = nasty and start == 0
                 file.write(shop.spoil(lines) if spoilt else _bytes(lines))
     return Generated(tuple(load), tuple(written), bad=len(_BAD) * batches if nasty and changes else 0)
@@ -163,16 +163,13 @@ def declaration(path: str) -> str:
     Args:
         path: their folder, relative to the declaration.
     """
-    columns = "\n".join(
-        f"      - {{name: {name}, type: '{kind}'{', nullable: false' if name in ('id', 'updated_at') else ''}}}"
-        for name, kind in COLUMNS.items()
-    )
+    columns = "\n".join(f"      - {{name: {name}, type: '{kind}'}}" for name, kind in COLUMNS.items())
     return f"""\
 pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{kind: dms, path: {path}, format: csv, header: true, op: op}}
+    source: {{kind: dms, path: {json.dumps(path)}, format: csv, header: true, op: op}}
     keys: [id]
     sequence_by: [updated_at]
     columns:
@@ -205,7 +202,7 @@ class _Shop:
 
     def changes(self, size: int, begin: int, done: int, step: int) -> Any:
         """Draw the next ``size`` records of a batch that began at ``begin`` and has ``done`` ones already."""
-        fresh = size - round(size * self.duplicates)
+        fresh = max(size - round(size * self.duplicates), 1)
         ops = np.searchsorted((0.2, 0.9), self.rng.random(fresh), side="right").astype(np.int8)
         newest = self.newest_id + np.cumsum(ops == 0)
         ids = np.where(ops == 0, newest, self._keys(newest))
