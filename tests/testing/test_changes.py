@@ -58,6 +58,22 @@ def test_files_stand_in_order_and_no_two_hold_the_same_records(seed: int, parts:
     assert all(record in stream for records in filled for record in records)
 
 
+def test_a_part_that_repeats_an_earlier_one_is_no_file() -> None:
+    record: Record = {
+        "op": "U",
+        "id": "1",
+        "ts": "2026-01-01 00:00:01",
+        "name": None,
+        "qty": None,
+        "note": None,
+    }
+
+    layouts = [list(as_files([record] * 6, seed, parts=6, load=False).values()) for seed in range(20)]
+
+    assert all(len({len(part) for part in parts if part}) == sum(map(bool, parts)) for parts in layouts)
+    assert any(sum(map(len, parts)) < 6 for parts in layouts)
+
+
 def test_a_load_file_may_lack_the_op_and_a_narrow_file_the_note() -> None:
     files = as_files(random_history(1), 3, load=True, op_in_load=False, narrow=1.0)
 

@@ -134,9 +134,7 @@ def test_nasty_files_hold_as_many_bad_records_as_they_say(tmp_path: Path) -> Non
     assert b',"NULL",' in content
 
 
-@pytest.mark.parametrize(
-    "sizes", [{"rows": 1}, {"batches": 0}, {"changes": 0}, {"changes": 1}, {"parts": 9000}]
-)
+@pytest.mark.parametrize("sizes", [{"rows": 1, "parts": 3}, {"batches": 0}, {"changes": 0}, {"changes": 1}])
 def test_small_sizes_are_sizes_too(tmp_path: Path, sizes: dict[str, int]) -> None:
     asked = {"parts": 1, **SIZE, **sizes}
 

@@ -138,7 +138,7 @@ def test_case_12_of_a_tie_in_one_file_the_later_row_wins() -> None:
 
 
 def test_case_13_of_a_tie_across_files_the_later_name_wins() -> None:
-    drawn = changes("U1a@5 | U1b@5")
+    drawn = changes("U1x@1 U1a@5 | U1b@5")
 
     assert hard(drawn) == hard(drawn[::-1]) == {1: "b"}
 
@@ -216,6 +216,13 @@ def test_deletes_in_a_row_are_one_and_keep_the_first() -> None:
     assert spans(drawn) == ["1a [1, 2)x"]
     assert spans(drawn, "mark") == ["1a [1, 2)", "1a [2, )x"]
     assert softly(drawn) == {1: ("b", True, 4)}
+
+
+def test_a_key_that_begins_with_a_delete_makes_no_version_yet_is_known_to_the_soft_table() -> None:
+    drawn = changes("I1a@5 D1@5")
+
+    assert (spans(drawn), spans(drawn, "mark")) == ([], [])
+    assert softly(drawn) == {1: ("a", True, 5)}
 
 
 def test_the_last_known_values_may_come_from_a_change_that_no_version_shows() -> None:
