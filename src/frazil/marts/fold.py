@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.marts.shape import columns_of, order
+from frazil.marts.shape import EVENT_TIME, columns_of, order
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -20,26 +20,29 @@ NEWEST = "_newest"
 VALUES = "_values"
 
 
-def newest(changes: DataFrame, shape: Shape) -> DataFrame:
+def newest(changes: DataFrame, shape: Shape, *also: Column) -> DataFrame:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
         changes: n change rows in the shape of silver; any order, repeats allowed. Every column a change
             carries counts; one that carries fewer must have been filled by :func:`fill` before.
         shape: the table's parts.
+        also: further aggregates of a key's changes, each with an alias.
 
     Returns:
-        One row per key: the keys; ``_newest`` (struct of class, order columns); ``_values``
-        (struct of all columns of the newest upsert, NULL if the key has none). A total order leaves no ties.
+        One row per key: the keys; ``_newest`` (struct of class, order columns and event time); ``_values``
+        (struct of all columns of the newest upsert, NULL if the key has none); then ``also``. A total order
+        leaves no ties.
 
     Cost: one shuffle on the keys, no window.
     """
     rank = order(shape)
     values = F.struct(*columns_of(shape.columns))
     return changes.groupBy(*columns_of(shape.keys)).agg(
-        F.max_by(F.struct(r.CLASS, *columns_of(shape.order_columns)), rank).alias(NEWEST),
+        F.max_by(F.struct(r.CLASS, EVENT_TIME, *columns_of(shape.order_columns)), rank).alias(NEWEST),
         # max_by skips rows whose order is NULL, so deletes do not take part.
         F.max_by(values, F.when(F.col(r.CLASS) == r.UPSERT, rank)).alias(VALUES),
+        *also,
     )
 
 
@@ -79,4 +82,4 @@ def fill(changes: DataFrame, shape: Shape) -> DataFrame:
 def _carries(name: str, shape: Shape) -> Column:
     listed = F.array_contains(r.KNOWN, name)
     everything = F.col(r.KNOWN).isNull() & (F.col(r.BATCH) >= shape.since.get(name, 0))
-    return (F.col(r.CLASS) == r.UPSERT) & (everything | F.coalesce(listed, F.lit(value=False)))
+    return (F.col(r.CLASS) == r.UPSERT) & (everything | F.coalesce(listed, F.lit(False)))

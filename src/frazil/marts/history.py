@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.marts.shape import columns_of, order
+from frazil.marts.shape import EVENT_TIME, columns_of, order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +35,8 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
 
     Cost: one shuffle on the keys and one sort, whatever the number of windows below.
     """
+    in_order = Window.partitionBy(*columns_of(shape.keys)).orderBy(order(shape))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     by_key = Window.partitionBy(*columns_of(shape.keys)).orderBy("_order")
     past = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     values = F.struct(*columns_of(shape.columns))
@@ -46,11 +48,8 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
         is_upsert.alias("_upsert"),
         values.alias("_row"),
         F.when(is_upsert, F.struct(*columns_of(shape.tracked))).alias("_state"),
-        F.max("_event_time").over(Window.partitionBy(*columns_of(shape.keys)).orderBy(order(shape)).rowsBetween(
-            Window.unboundedPreceding, Window.currentRow)).alias("_from"),
-        F.last(F.when(is_upsert | F.col(BASE), values), ignorenulls=True).over(
-            Window.partitionBy(*columns_of(shape.keys)).orderBy(order(shape)).rowsBetween(
-            Window.unboundedPreceding, Window.currentRow)).alias("_last_known"),
+        F.max(EVENT_TIME).over(so_far).alias("_from"),
+        F.last(F.when(is_upsert | F.col(BASE), values), ignorenulls=True).over(so_far).alias("_last_known"),
     )
     # Of several changes at one event time the last in order stands.
     after = F.lead("_from").over(by_key)
@@ -59,20 +58,23 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
     # Equal consecutive states are one version: it begins with the first and shows the values of the last.
     before = F.lag(F.struct("_upsert", "_state")).over(by_key)
     begins = before.isNull() | ~before.eqNullSafe(F.struct("_upsert", "_state"))
-    marked = standing.withColumn("_begins", begins)
-    start = F.last(F.when(F.col("_begins"), F.struct("_from", "_order")), ignorenulls=True).over(past)
+    marked = standing.select("*", begins.alias("_begins"), before.isNull().alias("_leading"))
+    first = F.struct("_from", "_order", "_last_known", "_leading")
+    start = F.last(F.when(F.col("_begins"), first), ignorenulls=True).over(past)
     following = F.lead(F.struct("_begins", "_from", "_upsert")).over(by_key)
     ended = marked.select("*", start.alias("_start"), following.alias("_next")).where(
         F.col("_next").isNull() | F.col("_next._begins")
     )
 
-    closed_by_delete = F.coalesce(~F.col("_next._upsert"), F.lit(value=False))
+    closed_by_delete = F.coalesce(~F.col("_next._upsert"), F.lit(False))
     if deletes == "close":
         kept, row, is_deleted = ended.where("_upsert"), F.col("_row"), closed_by_delete
         position = F.col("_order")
     else:
-        kept = ended.where(F.col("_upsert") | F.col("_last_known").isNotNull())
-        row = F.when(F.col("_upsert"), F.col("_row")).otherwise(F.col("_last_known"))
+        last_known = F.col("_start._last_known")
+        # A key that begins with a delete was never seen alive, not even for an instant.
+        kept = ended.where(F.col("_upsert") | (last_known.isNotNull() & ~F.col("_start._leading")))
+        row = F.when(F.col("_upsert"), F.col("_row")).otherwise(last_known)
         is_deleted = ~F.col("_upsert")
         position = F.when(F.col("_upsert"), F.col("_order")).otherwise(F.col("_start._order"))
     shaped = kept.select(row.alias("_row"), is_deleted.alias("is_deleted"), position.alias("_at"), "_start", "_next")

@@ -58,7 +58,7 @@ def _string(text: Column, _: str) -> Column:
 
 def _boolean(text: Column, _: str) -> Column:
     lower = F.lower(text)
-    return F.when(lower.isin("true", "t", "1"), F.lit(value=True)).when(lower.isin("false", "f", "0"), F.lit(value=False))
+    return F.when(lower.isin("true", "t", "1"), F.lit(True)).when(lower.isin("false", "f", "0"), F.lit(False))
 
 
 def _integer(text: Column, type_name: str) -> Column:

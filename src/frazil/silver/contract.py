@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from frazil.spec import Column
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frazil.spec import Table
+    from frazil.spec import Current, History, Table
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
@@ -100,3 +102,23 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
         event_time=table.effective_at or (times[0] if times else None),
         fields=tuple(fields.items()),
     )
+
+
+def declared(table: Table) -> str:
+    """Fingerprint of what a table's changes depend on; when it differs, silver is made anew from bronze."""
+    return _fingerprint(
+        table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
+        | table.source.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
+    )
+
+
+def declared_mart(table: Table, mart: Current | History) -> str:
+    """Fingerprint of what a mart's rows depend on; when it differs, the mart is made anew from silver."""
+    rows = mart.model_dump(
+        mode="json", exclude={"name", "partition_by", "sort_by", "format_version", "properties", "live_view"}
+    )
+    return _fingerprint({"table": declared(table), **rows})
+
+
+def _fingerprint(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -102,7 +102,7 @@ def _problem(
     contract: Contract, texts: Mapping[str, Column], typed: Mapping[str, Column], kind: Column, op: Column
 ) -> Column:
     """Say why a record cannot be a change; the first rule that fails speaks."""
-    is_delete = F.coalesce(kind == r.DELETE, F.lit(value=False))
+    is_delete = F.coalesce(kind == r.DELETE, F.lit(False))
     nothing = F.lit(None).cast("string")
     rules: list[tuple[Column, Column]] = [
         (F.col(r.KIND) == r.BAD, _struct("record", F.col(r.REASON), nothing)),
@@ -111,7 +111,7 @@ def _problem(
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
         failed = texts[column.name].isNotNull() & typed[column.name].isNull()
-        excused = F.lit(value=False) if column.name in must else is_delete
+        excused = F.lit(False) if column.name in must else is_delete
         reason = F.concat(F.lit("not exactly a " + column.type + ": "), F.substring(texts[column.name], 1, 80))
         rules.append((failed & ~excused, _struct("cast", reason, F.lit(column.name))))
     for rule, names in (("null_key", contract.keys), ("null_sequence", contract.sequence_by)):
@@ -146,8 +146,8 @@ def _old_keys(contract: Contract, source: DmsFiles, fields: Mapping[str, str]) -
 
 def _split_key_changes(rows: DataFrame, contract: Contract) -> DataFrame:
     olds = [F.col(quote(_OLD + key)) for key in contract.keys]
-    moved = F.lit(value=False)
-    whole = F.lit(value=True)
+    moved = F.lit(False)
+    whole = F.lit(True)
     for key, old in zip(contract.keys, olds, strict=True):
         whole = whole & old.isNotNull()
         moved = moved | ~old.eqNullSafe(F.col(quote(key)))

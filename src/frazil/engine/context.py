@@ -1,0 +1,60 @@
+"""What every step of a run works with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from frazil.spec import CATALOG, Current
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.report import TableReport
+    from frazil.spec import History, Pipeline, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One table's part of a run.
+
+    Attributes:
+        spark: a session of the table's own, so that its settings touch no other table.
+        pipeline, table: the declaration.
+        now: time of the run; becomes ``_cdc_arrived_at``.
+        report: what the table's steps did so far; steps add to it.
+        tell: called with a short text when a step begins, for people who wait.
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    table: Table
+    now: dt.datetime
+    report: TableReport
+    tell: Callable[[str], None] = field(default=lambda _: None)
+
+    @property
+    def bronze(self) -> tuple[str, ...]:
+        """Path of the bronze table."""
+        return (CATALOG, self.pipeline.lake.namespaces.bronze, self.table.name)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Path of the silver table."""
+        return (CATALOG, self.pipeline.lake.namespaces.silver, f"{self.table.name}_changes")
+
+    @property
+    def quarantine(self) -> tuple[str, ...]:
+        """Path of the quarantine table."""
+        return (CATALOG, self.pipeline.lake.namespaces.silver, f"{self.table.name}_quarantine")
+
+    def mart_path(self, mart: Current | History) -> tuple[str, ...]:
+        """Path of a mart."""
+        return (CATALOG, self.pipeline.lake.namespaces.marts, self.table.mart_name(mart))
+
+    def bookmark(self, batch: int, **more: object) -> dict[str, object]:
+        """Build the bookmark that a commit of this table carries."""
+        return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "batch": batch, **more}

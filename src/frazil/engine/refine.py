@@ -1,0 +1,135 @@
+"""Bring silver level with bronze: typed changes, and quarantine for what cannot be one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.errors import ContractError
+from frazil.failpoints import failpoint
+from frazil.lake.commit import Batch
+from frazil.lake.heads import head
+from frazil.lake.tables import TableLayout, ensure
+from frazil.silver.contract import Contract, declared, settle
+from frazil.silver.dms import PROBLEM, change_rows
+from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.lake.heads import Head
+    from frazil.engine.context import Context
+    from frazil.steps import Refine
+
+
+class TooManyBadRowsError(ContractError):
+    """A batch has more bad records than the table's limit."""
+
+    code = "FZ401"
+
+
+def contract_of(context: Context) -> Contract:
+    """Settle the table's contract against the fields that bronze has."""
+    return settle(context.table, head(context.spark, quote(*context.bronze)).bookmark.get("fields", {}))
+
+
+def refine(context: Context, step: Refine, contract: Contract) -> None:
+    """Type and check what came after silver's bookmark.
+
+    Raises:
+        TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
+            of the batch is visible past bronze.
+    """
+    context.tell("type and check")
+    spark = context.spark
+    ensure(
+        spark,
+        TableLayout(
+            path=context.changes, columns=change_columns(contract), partition_by=(r.CLASS,),
+            properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
+        ),
+    )
+    ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
+    base = head(spark, quote(*context.changes))
+    rows = change_rows(_bronze_records(context, step), contract, context.table.source)
+    counts = Observation()
+    is_good = F.col(PROBLEM).isNull()
+    observed = rows.observe(
+        counts,
+        F.count_if(is_good).alias("good"),
+        F.count_if(~is_good).alias("bad"),
+        F.count_if(F.col(r.KNOWN).isNotNull() & is_good).alias("partial"),
+    )
+    failpoint("silver.before_write")
+    bookmark = _bookmark(context, step, contract, base)
+    with Batch(spark, context.changes, base, bookmark) as batch:
+        (batch.replace if step.rebuild else batch.append)(good(observed, contract))
+        seen = counts.get
+        _check_limits(context, seen)
+        if seen["partial"] and not bookmark["partial"]:
+            # The flag must be in the commit that brings the first such change.
+            batch.restamp(bookmark | {"partial": True})
+        if seen["bad"] or step.rebuild:
+            _to_quarantine(context, step, rows)
+        failpoint("silver.before_publish")
+        batch.publish()
+    failpoint("silver.after_publish")
+    context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+
+
+def _bronze_records(context: Context, step: Refine) -> DataFrame:
+    bronze = context.spark.table(quote(*context.bronze))
+    new = bronze.where((F.col(r.BATCH) > step.after) & (F.col(r.BATCH) <= step.upto) & (F.col(r.KIND) != r.LEDGER_ROW))
+    if not step.rebuild:
+        return new
+    # A file known under several names stands where the first of them stands.
+    ledger = bronze.where(F.col(r.KIND) == r.LEDGER_ROW)
+    first = ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull()).groupBy(F.col(f"{r.LEDGER}.same_as").alias(r.FILE)).agg(
+        F.min(r.POSITION).alias("_first")
+    )
+    placed = new.join(F.broadcast(first), r.FILE, "left")
+    return placed.withColumn(r.POSITION, F.least(r.POSITION, "_first")).drop("_first")
+
+
+def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) -> dict[str, Any]:
+    """Say where silver stands, and since which batch it knows columns that came later than the table."""
+    bronze = head(context.spark, quote(*context.bronze)).bookmark
+    arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
+    since = {column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0) for column in contract.columns}
+    return context.bookmark(
+        step.upto,
+        declared=declared(context.table),
+        since={name: batch for name, batch in since.items() if batch},
+        partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
+    )
+
+
+def _check_limits(context: Context, seen: Mapping[str, Any]) -> None:
+    table, bad = context.table, int(seen["bad"])
+    total = bad + int(seen["good"])
+    over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
+    over_fraction = table.max_bad_fraction is not None and bad > table.max_bad_fraction * total
+    if over_rows or over_fraction:
+        limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
+        raise TooManyBadRowsError(
+            f"table {table.name!r}: {bad} of {total} records are bad, {limit} allows fewer; "
+            "they are in bronze, nothing of the batch is visible past it",
+            hint=f"see why: frazil plan --bad {table.name}; then mend the declaration or raise the limit, and run again",
+        )
+
+
+def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
+    base = head(context.spark, quote(*context.quarantine))
+    if base.batch >= step.upto and not step.rebuild:
+        return
+    with Batch(context.spark, context.quarantine, base, context.bookmark(step.upto)) as batch:
+        (batch.replace if step.rebuild else batch.append)(quarantined(rows))
+        failpoint("quarantine.before_publish")
+        batch.publish()
+    failpoint("quarantine.after_publish")

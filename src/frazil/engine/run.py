@@ -1,0 +1,199 @@
+"""Do what a plan says: tables side by side, the steps of each in order, then the aggregates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
+
+from frazil.errors import DeclarationError
+from frazil.lake.lock import lock
+from frazil.lake.session import adopt, spark_session
+from frazil.lake.trouble import told
+from frazil.plan.build import build
+from frazil.plan.state import State
+from frazil.engine.context import Context
+from frazil.engine.gold import refresh_gold
+from frazil.engine.marts import update_mart
+from frazil.engine.refine import contract_of, refine
+from frazil.engine.report import RunReport, TableReport
+from frazil.engine.state import gold_state, table_state
+from frazil.engine.take import take_files
+from frazil.spec.check import check
+from frazil.spec.select import selected
+from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec import Pipeline
+    from frazil.steps import Step
+
+SETTINGS = {
+    # A user's expression that finds nothing gives NULL; our own casts are checked one by one.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.autoBroadcastJoinThreshold": str(128 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings of the sessions that Frazil works in; a user's own session is left as it is."""
+
+_TABLES_AT_ONCE = 2
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Listener(Protocol):
+    """Who is told what happens. Called from several threads; must not raise."""
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        """Called once, before anything is done."""
+
+    def began(self, table: str, what: str) -> None:
+        """Called when a part of a table's work begins."""
+
+    def ended(self, report: TableReport) -> None:
+        """Called when a table is done, or failed."""
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    rebuild: bool = False,
+    listener: Listener | None = None,
+) -> RunReport:
+    """Bring every table of a pipeline level with its source.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session to work in, such as a notebook's; left out, one is started.
+        select: names or patterns of tables, marts or aggregates; empty for all.
+        rebuild: make silver and marts anew from bronze.
+        listener: is told what happens.
+
+    Returns:
+        What was done, in numbers. With nothing new, no steps and no commit.
+
+    Raises:
+        FrazilError: with its exit code; tables that did not fail are level all the same, and the next run
+            takes up where this one ended.
+    """
+    check(pipeline)
+    began = time.monotonic()
+    with lock(pipeline):
+        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline)
+        report = _run(pipeline, session, selected(pipeline, select), listener, rebuild=rebuild)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _run(
+    pipeline: Pipeline, spark: SparkSession, names: Sequence[str], listener: Listener | None, *, rebuild: bool
+) -> RunReport:
+    now = dt.datetime.now(dt.UTC)
+    contexts = {
+        table.name: Context(
+            spark=_session(spark),
+            pipeline=pipeline,
+            table=table,
+            now=now,
+            report=TableReport(table=table.name),
+            tell=_teller(listener, table.name),
+        )
+        for table in pipeline.tables
+        if table.name in names
+    }
+    states = dict(zip(contexts, _side_by_side(table_state, contexts.values()), strict=True))
+    gold_session = _session(spark)
+    state = State(tables=states, gold=gold_state(gold_session, pipeline))
+    steps = build(pipeline, state, tables=names, rebuild=names if rebuild else ())
+    if listener:
+        listener.planned(steps)
+    report = RunReport(pipeline=pipeline.pipeline, steps=len(steps))
+
+    def work(context: Context) -> BaseException | None:
+        mine = [step for step in steps if not isinstance(step, RefreshGold) and step.table == context.table.name]
+        return _do_table(context, mine, listener)
+
+    busy = [context for context in contexts.values() if any(getattr(step, "table", None) == context.table.name for step in steps)]
+    failures = [failure for failure in _side_by_side(work, busy) if failure is not None]
+    report.tables = [context.report for context in busy]
+    if not failures:
+        for step in steps:
+            if isinstance(step, RefreshGold):
+                refresh_gold(gold_session, pipeline, step)
+                report.gold.append(step.name)
+    if failures:
+        raise told(failures[0]) or failures[0]
+    return report
+
+
+def _do_table(context: Context, steps: Iterable[Step], listener: Listener | None) -> BaseException | None:
+    began = time.monotonic()
+    group = f"frazil {context.table.name} {id(context)}"
+    tracker = _job_tracker(context.spark, group)
+    try:
+        _do(context, steps)
+    except Exception as error:  # noqa: BLE001 - every table's failure is kept, so that others can go on
+        failure = told(error) or error
+        context.report.error = str(failure)
+        return failure
+    finally:
+        context.report.seconds = time.monotonic() - began
+        context.report.jobs = tracker()
+        if listener:
+            listener.ended(context.report)
+    return None
+
+
+def _do(context: Context, steps: Iterable[Step]) -> None:
+    contract = None
+    for step in steps:
+        match step:
+            case TakeFiles():
+                take_files(context, step)
+                context.report.deferred = len(step.deferred)
+                context.report.batch = step.batch
+            case Refine():
+                contract = contract_of(context)
+                refine(context, step, contract)
+                context.report.batch = step.upto
+            case UpdateMart():
+                contract = contract or contract_of(context)
+                update_mart(context, step, contract)
+                context.report.batch = step.upto
+            case RefreshGold():
+                raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
+            case _:
+                assert_never(step)
+
+
+def _session(spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def _side_by_side(work: Callable[[T], R], parts: Iterable[T]) -> list[R]:
+    with ThreadPoolExecutor(max_workers=_TABLES_AT_ONCE) as pool:
+        return list(pool.map(work, parts))
+
+
+def _teller(listener: Listener | None, table: str) -> Callable[[str], None]:
+    return (lambda what: listener.began(table, what)) if listener else (lambda _: None)
+
+
+def _job_tracker(spark: SparkSession, group: str) -> Callable[[], int]:
+    """Count the Spark jobs that this thread starts from now on; 0 where the session cannot tell."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return lambda: 0
+    context.setJobGroup(group, group)
+    return lambda: len(context.statusTracker().getJobIdsForGroup(group))

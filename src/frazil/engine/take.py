@@ -1,0 +1,114 @@
+"""Append new files to bronze: records, bad records and the files themselves in one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.bronze.layout import layout_of
+from frazil.bronze.read import duplicate, records, schema
+from frazil.failpoints import failpoint
+from frazil.lake.commit import Batch
+from frazil.lake.heads import head
+from frazil.lake.tables import TableLayout, ensure
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from frazil.bronze.layout import Layout, NewFile
+    from frazil.engine.context import Context
+    from frazil.steps import TakeFiles
+
+DRIVER_BYTES = 8_000_000
+"""Batches up to this size are read here, without starting Python workers; larger ones in the executors."""
+
+_TASK_BYTES = 64_000_000
+_TASK_FILES = 256
+
+
+def take_files(context: Context, step: TakeFiles) -> None:
+    """Read files exactly as they are into the bronze table."""
+    context.tell(f"read {len(step.files)} files")
+    spark, name = context.spark, quote(*context.bronze)
+    base = head(spark, name)
+    fields = dict(base.bookmark.get("fields", {}))
+    layout = layout_of(
+        context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now
+    )
+    types = {column: kind for file in step.files for column, kind in file.columns}
+    arrived = [column for column in layout.columns if column not in fields]
+    since = dict(base.bookmark.get("since", {})) | ({column: step.batch for column in arrived} if fields else {})
+    fields |= {column: types.get(column, "string") for column in arrived}
+    ensure(
+        spark,
+        TableLayout(
+            path=context.bronze, columns=dict.fromkeys(layout.columns, "string") | r.BRONZE_COLUMNS,
+            partition_by=(r.KIND,), properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
+        ),
+    )
+    rows = _read(context, step, layout)
+    counts = Observation()
+    ledger = F.col(r.LEDGER)
+    observed = rows.observe(
+        counts,
+        F.coalesce(F.sum(ledger["rows"]), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum(ledger["bad"]), F.lit(0)).alias("bad"),
+        F.coalesce(F.sum(ledger["headers"]), F.lit(0)).alias("headers"),
+        F.coalesce(F.sum(ledger["foreign"]), F.lit(0)).alias("foreign"),
+    )
+    failpoint("bronze.before_write")
+    with Batch(spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since)) as batch:
+        batch.append(observed)
+        failpoint("bronze.before_publish")
+        batch.publish()
+    failpoint("bronze.after_publish")
+    report, seen = context.report, counts.get
+    report.files, report.duplicates, report.size_bytes = len(step.files), len(step.duplicates), step.size_bytes
+    report.rows, report.bad = int(seen["rows"]), int(seen["bad"])
+    report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
+
+
+def _read(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
+    again = [duplicate(file, layout) for file in step.duplicates]
+    if step.size_bytes <= DRIVER_BYTES:
+        batches = [batch for file in step.files for batch in records(file, layout)]
+        return context.spark.createDataFrame(pa.Table.from_batches([*batches, *again], schema(layout)))
+    bins = _bins(step.files)
+    columns = ", ".join(
+        [f"{quote(name)} string" for name in layout.columns]
+        + [f"{quote(name)} {kind}" for name, kind in r.BRONZE_COLUMNS.items()]
+    )
+    read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)
+    if not again:
+        return read
+    return read.unionByName(context.spark.createDataFrame(pa.Table.from_batches(again, schema(layout))))
+
+
+def _reader(bins: Sequence[Sequence[NewFile]], layout: Layout):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for file in bins[number]:
+                    yield from records(file, layout)
+
+    return read
+
+
+def _bins(files: Sequence[NewFile]) -> list[list[NewFile]]:
+    """Give every task files of some size, neighbours together, so that written files keep the source's order."""
+    bins: list[list[NewFile]] = [[]]
+    size = 0
+    for file in files:
+        if bins[-1] and (size + file.size_bytes > _TASK_BYTES or len(bins[-1]) >= _TASK_FILES):
+            bins.append([])
+            size = 0
+        bins[-1].append(file)
+        size += file.size_bytes
+    return bins

@@ -1,0 +1,57 @@
+"""Named places where a run can be made to die, so that ONCE is tested and not believed.
+
+Set ``FRAZIL_FAILPOINT=<name>`` and the process is killed there as by ``kill -9``, together with its JVM;
+``<name>:raise`` raises instead. Without the variable a failpoint is nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+FAILPOINTS: Final = (
+    "bronze.before_write",
+    "bronze.before_publish",
+    "bronze.after_publish",
+    "quarantine.before_publish",
+    "quarantine.after_publish",
+    "silver.before_write",
+    "silver.before_publish",
+    "silver.after_publish",
+    "mart.before_write",
+    "mart.after_delete",
+    "mart.before_publish",
+    "mart.after_publish",
+    "gold.before_publish",
+    "gold.after_publish",
+    "maintain.after_rewrite",
+    "maintain.after_stamp",
+    "maintain.after_expire",
+)
+
+
+class FailpointReached(Exception):  # noqa: N818 - not an error of the product
+    """Raised by a failpoint in ``raise`` mode."""
+
+
+def failpoint(name: str) -> None:
+    """Die here if the environment asks for it."""
+    wanted, _, mode = os.environ.get("FRAZIL_FAILPOINT", "").partition(":")
+    if wanted != name:
+        return
+    if mode == "raise":
+        raise FailpointReached(name)
+    for child in _children(os.getpid()):
+        os.kill(child, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _children(parent: int) -> list[int]:
+    """All descendants of a process, the JVM and its Python workers among them."""
+    found = []
+    for task in os.listdir(f"/proc/{parent}/task"):
+        with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as listing:  # noqa: PTH123
+            for child in map(int, listing.read().split()):
+                found += [child, *_children(child)]
+    return found

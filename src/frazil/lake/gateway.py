@@ -1,0 +1,27 @@
+"""The one door to Iceberg's Java API, and what to do where there is none.
+
+Spark Connect has no JVM gateway; then every question has an answer in SQL, only slower.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def java_table(spark: SparkSession, name: str) -> Any | None:
+    """Load an Iceberg table as a Java object, fresh from the catalog.
+
+    Args:
+        spark: any session.
+        name: quoted name of an existing table.
+
+    Returns:
+        ``org.apache.iceberg.Table``, or None where the session has no JVM gateway.
+    """
+    jvm = getattr(spark, "_jvm", None)
+    if jvm is None:
+        return None
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001

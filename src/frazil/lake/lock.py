@@ -1,0 +1,72 @@
+"""One run of a pipeline at a time, on one machine.
+
+The lock is politeness: it tells the second run early and clearly. What keeps the tables right is the
+compare-and-swap of every commit (``lake/commit.py``), on any number of machines.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from frazil.errors import BusyError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec import Pipeline
+
+
+class UnwritableLakeError(StorageError):
+    """The warehouse folder cannot be written."""
+
+    code = "FZ302"
+
+
+def local_warehouse(pipeline: Pipeline) -> Path | None:
+    """Give the warehouse as a folder of this machine, or None if it is an object store."""
+    text = pipeline.lake.warehouse
+    if text.startswith("file:"):
+        text = "/" + text.removeprefix("file:").lstrip("/")
+    elif "://" in text:
+        return None
+    return (pipeline.folder / text).resolve()
+
+
+@contextmanager
+def lock(pipeline: Pipeline) -> Iterator[None]:
+    """Hold the pipeline while a block runs; the system lets go when the process ends, however it ends.
+
+    Raises:
+        BusyError: another process holds it.
+        UnwritableLakeError: the lock file cannot be made.
+    """
+    folder = local_warehouse(pipeline)
+    if folder is None:
+        yield
+        return
+    path = folder / f".{pipeline.pipeline}.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a+", encoding="ascii")
+    except OSError as error:
+        raise UnwritableLakeError(
+            f"cannot write the warehouse {folder}: {error.strerror}", hint="mend the folder's rights, or choose another warehouse"
+        ) from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise BusyError(
+                f"pipeline {pipeline.pipeline!r} is held by another run (process {holder})",
+                hint="wait for it to end; nothing has to be cleaned up if it died",
+            ) from error
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        yield

@@ -1,0 +1,100 @@
+"""Create Iceberg tables and let them grow by columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from frazil.errors import SchemaError
+from frazil.spec.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+WIDER = {("int", "bigint"), ("float", "double")}
+
+
+class TypeChangedError(SchemaError):
+    """A declared type is not the one the table has, and data would have to be converted."""
+
+    code = "FZ503"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """How a table is to be: columns with types, partitioning, sort order, properties."""
+
+    path: tuple[str, ...]
+    columns: Mapping[str, str]
+    partition_by: Sequence[str] = ()
+    sort_by: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+DEFAULTS = {
+    "format-version": "2",
+    "write.parquet.compression-codec": "zstd",
+    "write.delete.mode": "merge-on-read",
+    "write.delete.isolation-level": "serializable",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+    "commit.retry.num-retries": "10",
+}
+
+
+def ensure(spark: SparkSession, layout: TableLayout) -> None:
+    """Make a table exist with all its columns.
+
+    New columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that the
+    layout no longer has stay.
+
+    Raises:
+        TypeChangedError: a column has another type that no widening reaches.
+    """
+    name = quote(*layout.path)
+    if not spark.catalog.tableExists(name):
+        _create(spark, layout)
+        return
+    present = {field.name.lower(): field.dataType.simpleString() for field in spark.table(name).schema}
+    for column, kind in layout.columns.items():
+        have = present.get(column.lower())
+        if have is None:
+            spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")
+        elif have != _simple(kind):
+            if not _is_wider(have, kind):
+                raise TypeChangedError(
+                    f"{'.'.join(layout.path[1:])}: column {column!r} is {have} in the table and {kind} in the declaration",
+                    hint=f"declare it as {have}, or drop the table and run: frazil rebuild",
+                )
+            spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
+
+
+def _create(spark: SparkSession, layout: TableLayout) -> None:
+    name = quote(*layout.path)
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*layout.path[:-1])}")
+    columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
+    partition = f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
+    distribution = "hash" if layout.partition_by else "none"
+    wanted = DEFAULTS | {"write.distribution-mode": distribution} | dict(layout.properties)
+    properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in wanted.items())
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
+    if layout.sort_by:
+        spark.sql(f"ALTER TABLE {name} WRITE LOCALLY ORDERED BY {', '.join(map(quote, layout.sort_by))}")
+
+
+def _simple(kind: str) -> str:
+    """Write a type the way a schema prints it."""
+    return StructType.fromDDL(f"c {kind}")["c"].dataType.simpleString()
+
+
+def _is_wider(have: str, want: str) -> bool:
+    if (have, want) in WIDER:
+        return True
+    if have.startswith("decimal(") and want.startswith("decimal("):
+        (p, s), (q, t) = (tuple(map(int, kind[8:-1].split(","))) for kind in (have, want))
+        return q > p and s == t
+    return False
