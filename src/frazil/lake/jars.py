@@ -1,0 +1,216 @@
+"""The jars Spark needs beside its own: named by coordinates, pinned by content.
+
+They come through the Ivy that Spark brings along, once, into the cache folder; after that no network is
+asked. Behind a mirror, ``$FRAZIL_IVY_SETTINGS`` names an ordinary Ivy settings file, which then decides where
+jars come from. Without any network, put the files into the folder that the error names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import FrazilError, JarError
+from frazil.lake.java import find_java
+from frazil.lake.machine import cache_folder
+from frazil.spec import JdbcCatalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from frazil.spec import Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One pinned jar."""
+
+    group: str
+    name: str
+    version: str
+    size_bytes: int
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """Name of its file, as repositories have it."""
+        return f"{self.name}-{self.version}.jar"
+
+
+ICEBERG: Final = Jar(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.12.0",
+    48_309_426,
+    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+)
+SQLITE: Final = Jar(
+    "org.xerial",
+    "sqlite-jdbc",
+    "3.54.1.0",
+    12_132_578,
+    "f8dce420a6016278497f4f0560f65602b9db858de141b541cf91a4644ebe4639",
+)
+POSTGRESQL: Final = Jar(
+    "org.postgresql",
+    "postgresql",
+    "42.7.14",
+    1_221_004,
+    "73914527305a40cce504b0d3d90b23caf565136912d607ae8ae7c5895512332c",
+)
+AWS: Final = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    "1.12.0",
+    69_034_612,
+    "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+DEFAULT: Final = (ICEBERG, SQLITE)
+"""What a pipeline with the embedded catalog on a local disk needs."""
+
+_ELSEWHERE: Final = "set FRAZIL_CACHE to a folder that can be written"
+_REASON: Final = re.compile("not found|Exception|Connection|Host")
+
+
+def jars_for(pipeline: Pipeline) -> tuple[Jar, ...]:
+    """Name the jars that a pipeline's catalog and warehouse need, always in the same order.
+
+    SQLite's driver is always among them: most pipelines then share one set, and one start-up archive.
+    """
+    catalog = pipeline.lake.catalog
+    on_s3 = catalog.type == "glue" or pipeline.lake.warehouse.startswith(("s3://", "s3a://"))
+    on_postgresql = isinstance(catalog, JdbcCatalog) and catalog.uri.startswith(("jdbc:postgresql:", "${"))
+    return (*DEFAULT, *((POSTGRESQL,) if on_postgresql else ()), *((AWS,) if on_s3 else ()))
+
+
+def jar_folder() -> Path:
+    """Folder in the cache where the jars lie."""
+    return cache_folder() / "jars"
+
+
+def is_ready(jar: Jar) -> bool:
+    """Whether the jar is there with the pinned content.
+
+    Reads the whole file only when its size or time of change differ from those of the last full check.
+    """
+    path = jar_folder() / jar.file_name
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    if found.st_size != jar.size_bytes:
+        return False
+    stamp, checked = path.with_suffix(".checked"), f"{jar.sha256} {found.st_mtime_ns}"
+    if stamp.is_file() and stamp.read_text(encoding="ascii") == checked:
+        return True
+    if _sha256(path) != jar.sha256:
+        return False
+    with contextlib.suppress(OSError):  # a read-only cache is as good, only checked in full each time
+        stamp.write_text(checked, encoding="ascii")
+    return True
+
+
+def ready_jars(jars: Iterable[Jar], *, tell: Callable[[str], object] = lambda _: None) -> tuple[Path, ...]:
+    """Return the paths of ``jars``, fetching those that are missing or damaged.
+
+    Args:
+        jars: what is needed.
+        tell: is given one line of text before each fetch.
+
+    Raises:
+        JarError: a jar cannot be fetched, or comes with other content than the pinned one, twice.
+        JavaError: something has to be fetched and there is no Java to run Ivy with.
+    """
+    jars = tuple(jars)
+    for jar in jars:
+        if not is_ready(jar):
+            tell(f"fetching {jar.file_name} ({jar.size_bytes / 1e6:.0f} MB)")
+            _fetch(jar)
+    return tuple(jar_folder() / jar.file_name for jar in jars)
+
+
+def _fetch(jar: Jar) -> None:
+    folder = jar_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JarError(f"no jars can be kept in {folder}: {error.strerror}", hint=_ELSEWHERE) from error
+    found = ""
+    for _ in range(
+        2
+    ):  # a proxy may cut a first download short; a second one that is wrong too is no accident
+        with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-") as work:
+            arrived = _retrieve(jar, Path(work))
+            found = _sha256(arrived)
+            if found == jar.sha256:
+                arrived.replace(folder / jar.file_name)
+                is_ready(jar)
+                return
+    raise JarError(
+        f"{jar.file_name} is not the pinned one: expected SHA-256 {jar.sha256}, found {found}",
+        hint="look at the mirror or proxy it comes through",
+    )
+
+
+def _retrieve(jar: Jar, work: Path) -> Path:
+    """Let Ivy put the jar into ``work``, with a cache of its own so that nothing damaged is met again."""
+    command: list[str | Path] = [
+        find_java().home / "bin" / "java",
+        "-cp",
+        _ivy(),
+        "org.apache.ivy.Main",
+        "-warn",
+    ]
+    if settings := os.environ.get("FRAZIL_IVY_SETTINGS"):
+        command += ["-settings", settings]
+    command += ["-dependency", jar.group, jar.name, jar.version, "-notransitive", "-types", "jar", "bundle"]
+    command += [
+        "-cache",
+        work / "cache",
+        "-confs",
+        "default",
+        "-retrieve",
+        f"{work}/[artifact]-[revision].[ext]",
+    ]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    arrived = work / jar.file_name
+    if not arrived.is_file():
+        said = f"{answer.stdout}\n{answer.stderr}".splitlines()
+        reasons = " · ".join([line.strip() for line in said if _REASON.search(line)][:3])
+        raise JarError(
+            f"cannot fetch {jar.group}:{jar.name}:{jar.version}: {reasons or 'Ivy gives no reason'}",
+            hint="behind a mirror set FRAZIL_IVY_SETTINGS to an Ivy settings file; "
+            f"or put {jar.file_name} into {jar_folder()}",
+        )
+    return arrived
+
+
+def _ivy() -> Path:
+    spark = importlib.util.find_spec("pyspark")
+    for folder in (spark and spark.submodule_search_locations) or ():
+        for path in Path(folder, "jars").glob("ivy-*.jar"):
+            return path
+    raise JarError(
+        "pyspark's own jars are missing", hint="install pyspark again: pip install --force-reinstall pyspark"
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+if __name__ == "__main__":
+    try:
+        ready_jars(DEFAULT, tell=lambda line: sys.stdout.write(f"jars: {line}\n"))
+    except FrazilError as error:
+        sys.exit(f"{error}")

@@ -1,0 +1,246 @@
+"""The Spark session: one's own on this machine, or one that the user hands in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from frazil.errors import SessionError, StorageError
+from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog
+from frazil.lake.jars import jars_for, ready_jars
+from frazil.lake.java import find_java, spark_java_home
+from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable_cores
+from frazil.lake.start_up import start_up_options
+from frazil.spec import CATALOG, EmbeddedCatalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from frazil.spec import Pipeline
+
+EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+_SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
+_LOG_LIMIT_BYTES: Final = 10_000_000
+_LOG4J: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+{appender}
+"""
+_TO_TERMINAL: Final = "appender.out.type = Console\nappender.out.target = SYSTEM_ERR"
+_TO_FILE: Final = "appender.out.type = File\nappender.out.append = true\nappender.out.fileName = {log}"
+
+
+def spark_session(
+    pipeline: Pipeline,
+    *,
+    memory: str | None = None,
+    app_name: str | None = None,
+    short: bool = False,
+    verbose: bool = False,
+    tell: Callable[[str], object] = lambda _: None,
+) -> SparkSession:
+    """Return a session on this machine whose catalog ``lake`` is the pipeline's.
+
+    A session that already runs in this process is used again; when its lake is another one, the result is a
+    new session beside it. Under ``spark-submit`` the submitted settings stand and only the lake is added.
+
+    Args:
+        pipeline: gives the catalog, the warehouse and the jars.
+        memory: heap of the driver, such as ``2g``. Left out: ``$FRAZIL_DRIVER_MEMORY``, else a quarter of the
+            memory, 1 to 4 GiB. It counts, like ``short`` and ``verbose``, where this call starts Java.
+        app_name: Spark's name of the application; ``frazil <pipeline>`` by default.
+        short: compile fast rather than well: right for runs of less than about a minute.
+        verbose: Spark's warnings go to the terminal, not to ``logs/spark.log`` in the cache folder.
+        tell: is given a line of text before something slow that happens once, such as a download.
+
+    Raises:
+        JavaError, JarError: there is no Java, or a jar cannot be had.
+        StorageError: the warehouse's folder cannot be made.
+        SessionError: Java does not start, for a reason it names, or the running session lacks Iceberg.
+        DeclarationError: the catalog refers to a secret that is not there.
+    """
+    lake = _opened(pipeline)
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only way to see it from every thread
+        return _pointed_at(SparkSession.builder.getOrCreate(), lake)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        wanted = [
+            name
+            for name in SparkConf().get("spark.sql.extensions", "").split(",")
+            if name and name != EXTENSIONS
+        ]
+        builder = SparkSession.builder.config("spark.sql.extensions", ",".join([*wanted, EXTENSIONS]))
+        return adopt(builder.getOrCreate(), pipeline)
+
+    java = find_java()
+    jars = ready_jars(jars_for(pipeline), tell=tell)
+    heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
+    options = [f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}", "-Duser.timezone=UTC"]
+    options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else [])]
+    launch = {
+        "spark.driver.memory": heap,
+        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
+    }
+    settings = launch | _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
+    # Everything else is handed over inside the process: a command line can be read by every user of the
+    # machine.
+    with _environment(
+        JAVA_HOME=f"{spark_java_home(java)}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"
+    ):
+        if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
+            SparkContext._ensure_initialized(gateway=_launched(launch, heap, verbose=verbose))  # noqa: SLF001
+        context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
+    return SparkSession(context)
+
+
+def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    """Use a session that the user made: it must have Iceberg, and gets the catalog when it has none.
+
+    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`sibling`.
+
+    Raises:
+        SessionError: Iceberg's extensions are missing, or the session's ``lake`` is not the pipeline's.
+        DeclarationError: the catalog refers to a secret that is not there.
+    """
+    _require_iceberg(spark)
+    wanted, present = _opened(pipeline), _lake_settings(spark)
+    if not present:
+        return _set(spark, wanted)
+    for name in ("type", "uri", "warehouse"):
+        key = f"{PREFIX}.{name}"
+        if key in present and key in wanted and _same_place(present[key]) != _same_place(wanted[key]):
+            raise SessionError(
+                f"this session's {CATALOG!r} is not the lake of {pipeline.pipeline}: {key} differs",
+                hint=f"declare what the session has, or leave {PREFIX} out of it: Frazil sets it",
+            )
+    return spark
+
+
+def sibling(spark: SparkSession) -> SparkSession:
+    """Make a new session, with settings and views of its own, that sees the same lake."""
+    return _set(spark.newSession(), _lake_settings(spark))
+
+
+def _opened(pipeline: Pipeline) -> dict[str, str]:
+    """Write the catalog's settings, and make the folder that SQLite's file needs."""
+    settings = catalog_conf(pipeline)
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        folder = embedded_catalog(pipeline).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"the warehouse cannot be made: {folder}: {error.strerror}") from error
+    return settings
+
+
+def _local_conf(app_name: str) -> dict[str, str]:
+    cores = usable_cores()
+    return {
+        "spark.app.name": app_name,
+        "spark.master": f"local[{cores}]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": tempfile.gettempdir(),
+        "spark.redaction.regex": _SECRET,
+        # Never used, but made: without this in the working folder.
+        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": f"{min(2 * cores, 8)}",
+        "spark.sql.adaptive.enabled": "true",
+        # A user's expression that fails gives NULL; casts are checked by silver.
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _launched(launch: Mapping[str, str], heap: str, *, verbose: bool) -> object:
+    log = kept_folder("logs") / "spark.log"
+    if log.is_file() and log.stat().st_size > _LOG_LIMIT_BYTES:
+        log.unlink()
+    with log.open("ab") as sink:
+        before = sink.tell()
+        try:
+            return launch_gateway(  # type: ignore[no-untyped-call]
+                SparkConf(loadDefaults=False).setAll(list(launch.items())),
+                {} if verbose else {"stdout": sink, "stderr": sink},
+            )
+        except PySparkRuntimeError as error:
+            said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
+            raise SessionError(
+                f"Java does not start with a heap of {heap}" + "".join(f"\n  {line}" for line in said[:5]),
+                hint=f"set FRAZIL_DRIVER_MEMORY to less, or look at {log}",
+            ) from error
+
+
+def _log4j(*, verbose: bool) -> Path:
+    folder = kept_folder("logs")
+    appender = _TO_TERMINAL if verbose else _TO_FILE.format(log=folder / "spark.log")
+    return keep_text(
+        folder / f"log4j2-{'terminal' if verbose else 'file'}.properties", _LOG4J.format(appender=appender)
+    )
+
+
+@contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Set what Spark reads while it starts; ``SPARK_HOME`` must not lead to another Spark."""
+    before = {name: os.environ.pop(name, None) for name in (*values, "SPARK_HOME")}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            os.environ.pop(name, None)
+            if text is not None:
+                os.environ[name] = text
+
+
+def _require_iceberg(spark: SparkSession) -> None:
+    if EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise SessionError(
+            "this Spark session has no Iceberg extensions, and they can only be set where a session starts",
+            hint="start it with\n"
+            "    spark.jars.packages    org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0\n"
+            f"    spark.sql.extensions   {EXTENSIONS}",
+        )
+
+
+def _pointed_at(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
+    _require_iceberg(spark)
+    present = _lake_settings(spark)
+    if present == lake:
+        return spark
+    return _set(spark.newSession() if present else spark, lake)
+
+
+def _lake_settings(spark: SparkSession) -> dict[str, str]:
+    return {
+        key: text for key, text in spark.conf.getAll.items() if key == PREFIX or key.startswith(f"{PREFIX}.")
+    }
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    for key, text in settings.items():
+        spark.conf.set(key, text)
+    return spark
+
+
+def _same_place(address: str) -> str:
+    return address.removeprefix("file:").lstrip("/").rstrip("/")

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frazil.errors import DeclarationError, SessionError
+from frazil.lake.catalog_conf import PREFIX, catalog_conf, warehouse_uri
+from frazil.lake.session import adopt, sibling, spark_session
+from frazil.spec import DmsFiles, EmbeddedCatalog, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec.pipeline import Catalog
+
+
+def pipeline(folder: Path, warehouse: str = "lake", catalog: Catalog | None = None) -> Pipeline:
+    table = Table(name="t", source=DmsFiles(path=("landing",)), keys=("id",))
+    where = Lake(warehouse=warehouse, catalog=catalog or EmbeddedCatalog())
+    return Pipeline(pipeline="shop", lake=where, tables=(table,)).at(folder)
+
+
+def settings(declared: Pipeline) -> dict[str, str]:
+    """Settings of the catalog without their common prefix."""
+    return {key.removeprefix(PREFIX).removeprefix("."): text for key, text in catalog_conf(declared).items()}
+
+
+def test_the_embedded_catalog_is_a_sqlite_file_in_the_warehouse(tmp_path: Path) -> None:
+    assert settings(pipeline(tmp_path)) == {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{tmp_path}/lake/catalog.db"
+        "?journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE",
+        "jdbc.schema-version": "V1",
+        "warehouse": f"file://{tmp_path}/lake",
+        "cache-enabled": "false",
+    }
+
+
+def test_secrets_of_a_catalog_are_looked_up_when_they_are_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LAKE_USER", "ada")
+    (tmp_path / "password").write_text("pass word\n")
+    reference = "${file:password}"
+    catalog = JdbcCatalog(
+        type="jdbc", uri="jdbc:postgresql://db/lake", user="${env:LAKE_USER}", password=reference
+    )
+
+    made = settings(pipeline(tmp_path, "s3://bucket/lake/", catalog))
+
+    assert made["jdbc.user"] == "ada"
+    assert made["jdbc.password"] == "pass word"
+    assert made["warehouse"] == "s3://bucket/lake"
+    assert made["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
+
+
+def test_properties_of_a_catalog_have_the_last_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TOKEN", "t0k3n")
+    catalog = ServiceCatalog(
+        type="rest",
+        uri="https://catalog",
+        properties={"credential": "id:${env:TOKEN}", "io-impl": "org.example.Own"},
+    )
+
+    made = settings(pipeline(tmp_path, "s3://bucket/lake", catalog))
+
+    assert (made["type"], made["uri"]) == ("rest", "https://catalog")
+    assert made["credential"] == "id:t0k3n"
+    assert made["io-impl"] == "org.example.Own"
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("${env:FRAZIL_NOT_SET}", "lake.catalog.password: ${env:FRAZIL_NOT_SET} is not set"),
+        ("${file:nowhere}", "lake.catalog.password: ${file:nowhere} cannot be read: FileNotFoundError"),
+        ("${vault:x}", "lake.catalog.password: ${vault:x} is no known reference"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, reference: str, message: str) -> None:
+    catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://db/lake", password=reference)
+
+    with pytest.raises(DeclarationError, match=re.escape(message)):
+        catalog_conf(pipeline(tmp_path, catalog=catalog))
+
+
+@pytest.mark.parametrize(
+    ("declared", "address"),
+    [
+        ("./lake", "file://{here}/lake"),
+        ("a b/é%20", "file://{here}/a b/é%20"),
+        ("file:///data/lake/", "file:///data/lake"),
+        ("file:/data/lake", "file:///data/lake"),
+        ("s3a://bucket/lake/", "s3a://bucket/lake"),
+        ("hdfs://cluster:8020/lake", "hdfs://cluster:8020/lake"),
+    ],
+)
+def test_a_warehouse_is_always_an_address_with_a_scheme(tmp_path: Path, declared: str, address: str) -> None:
+    assert warehouse_uri(pipeline(tmp_path, declared)) == address.format(here=tmp_path)
+
+
+def test_the_embedded_catalog_refuses_an_object_store(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="the embedded catalog cannot live at s3://bucket/lake"):
+        catalog_conf(pipeline(tmp_path, "s3://bucket/lake"))
+
+
+@pytest.mark.spark
+def test_a_session_writes_a_branch_and_publishes_it_at_once(spark: SparkSession) -> None:
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.session")
+    spark.sql("CREATE TABLE lake.session.t (id BIGINT, said STRING) USING iceberg")
+    spark.sql("INSERT INTO lake.session.t VALUES (1, 'old')")
+    spark.sql("ALTER TABLE lake.session.t CREATE BRANCH next")
+    spark.sql("INSERT INTO lake.session.t.branch_next VALUES (2, 'new')")
+
+    before = spark.table("lake.session.t").count()
+    spark.sql("CALL lake.system.fast_forward('session.t', 'main', 'next')")
+    after = sorted(map(tuple, spark.table("lake.session.t").collect()))
+
+    assert before == 1
+    assert after == [(1, "old"), (2, "new")]
+
+
+@pytest.mark.spark
+def test_two_pipelines_in_one_process_keep_their_lakes_apart(spark: SparkSession, tmp_path: Path) -> None:
+    first = spark_session(pipeline(tmp_path, "warehouse with a space & é%20"))
+    second = spark_session(pipeline(tmp_path, "second"))
+    for session, rows in ((first, 1), (second, 2)):
+        session.sql("CREATE NAMESPACE lake.n")
+        session.range(rows).writeTo("lake.n.t").create()
+
+    assert first.table("lake.n.t").count() == 1
+    assert sibling(second).table("lake.n.t").count() == 2
+    assert not spark.catalog.tableExists("lake.n.t")
+    assert (tmp_path / "warehouse with a space & é%20" / "n" / "t" / "metadata").is_dir()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_session_handed_in_must_not_have_another_lake(tmp_path: Path) -> None:
+    ours = spark_session(pipeline(tmp_path))
+
+    assert adopt(ours, pipeline(tmp_path)) is ours
+    with pytest.raises(SessionError, match=r"spark\.sql\.catalog\.lake\.uri differs"):
+        adopt(ours, pipeline(tmp_path, "elsewhere"))
+
+
+@pytest.mark.spark
+def test_casts_give_null_and_time_is_utc(spark: SparkSession) -> None:
+    (row,) = spark.sql("SELECT cast('x' AS INT) AS number, current_timezone() AS zone").collect()
+
+    assert (row.number, row.zone) == (None, "UTC")
