@@ -141,6 +141,9 @@ class _Mending:
             if finding.rename is not None and finding.rename not in parent:
                 parent[finding.rename] = value
                 self.renamed[(*path[:-1], finding.rename)] = path
+            elif path[0] == "tables" and not {"marts", "columns"} & set(path):
+                # It may have been meant for anything, so nothing follows from what the table lacks.
+                self._stand_in(path)
         elif finding.value is not None and isinstance(parent, dict):
             parent[last] = finding.value
         elif last in _STANDS_ALONE and isinstance(parent, dict):
@@ -171,9 +174,12 @@ class _Mending:
 
 def _table_in_place_of(table: object, index: int) -> dict[str, Any]:
     name, marts = child(table, "name"), child(table, "marts")
+    listed = marts if isinstance(marts, list) else []
+    kinds = [child(mart, "kind") for mart in listed]
+    unclear = "history" if "current" in kinds else "current"
     shown = [
-        {"kind": "history" if child(mart, "kind") == "history" else "current", "name": child(mart, "name")}
-        for mart in (marts if isinstance(marts, list) else [])
+        {"kind": kind if kind in ("current", "history") else unclear, "name": child(mart, "name")}
+        for kind, mart in zip(kinds, listed, strict=True)
         if isinstance(child(mart, "name"), str | None)
     ]
     return {

@@ -41,7 +41,7 @@ def child(value: object, part: int | str) -> Any:
 def nearest(name: str, known: Collection[str]) -> str | None:
     """Find the known name that a misspelt one most likely means; case counts for nothing."""
     by_lower = {other.lower(): other for other in sorted(known)}
-    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.65)
     return by_lower[near[0]] if near else None
 
 

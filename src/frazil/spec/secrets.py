@@ -16,8 +16,8 @@ _NOT_SECRET_NAME: Final = re.compile(
     r"[-_.](id|uri|url|endpoint|enabled|provider|class|type|ms|seconds|at)$", re.IGNORECASE
 )
 _IN_URI: Final = (
-    re.compile(r"://[^/@\s]*:(?P<secret>[^/@\s]+)@"),
-    re.compile(r"[?&;](?:password|pwd|secret|token)=(?P<secret>[^&;\s]+)", re.IGNORECASE),
+    re.compile(r"://[^/@:\s]*:[^/@\s]+@"),
+    re.compile(r"[?&;](?:password|pwd|secret|token)=[^&;\s]+", re.IGNORECASE),
 )
 
 
@@ -34,10 +34,12 @@ def is_reference(text: str) -> bool:
 
 def has_secret(text: str) -> bool:
     """Say whether a URI carries a password or token in plain text."""
-    return any(not is_reference(found["secret"]) for rule in _IN_URI for found in rule.finditer(text))
+    rest = REFERENCE.sub("", text)
+    return any(rule.search(rest) for rule in _IN_URI)
 
 
 def broken_reference(text: str) -> str | None:
     """Find the first ``${`` that begins neither ``${env:…}`` nor ``${file:…}``."""
-    at = REFERENCE.sub("", text).find("${")
-    return None if at < 0 else REFERENCE.sub("", text)[at:].split("}")[0] + "}"
+    rest = REFERENCE.sub("", text)
+    at = rest.find("${")
+    return None if at < 0 else rest[at:].split("}")[0] + "}"

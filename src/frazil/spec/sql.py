@@ -23,6 +23,7 @@ _NOT_OF_THE_DATA: Final = frozenset(
 )
 """Functions whose value is not decided by their arguments."""
 
+_PAIRS: Final = (("L_PAREN", "R_PAREN"), ("L_BRACKET", "R_BRACKET"))
 _STARTS: Final = frozenset({"SELECT", "WITH", "L_PAREN"})
 
 
@@ -108,6 +109,10 @@ def _not_one_statement(sql: str, starts: frozenset[str] | None) -> str | None:
         return "it is empty"
     if TokenType.SEMICOLON in kinds:
         return "it must be one statement, without ';'"
+    for opening, closing in _PAIRS:
+        # The parser forgives some of these, Spark none.
+        if kinds.count(TokenType[opening]) != kinds.count(TokenType[closing]):
+            return "not SQL: a parenthesis or bracket has no partner"
     return "it must be one SELECT" if starts is not None and kinds[0].name not in starts else None
 
 

@@ -68,11 +68,13 @@ def findings(errors: list[ErrorDetails], data: object) -> list[Finding]:
     """Put pydantic's errors into words; ``data`` is what was validated."""
     placed = [(error, _path(error["loc"], data)) for error in errors]
     # pydantic also calls a list too short when all of its entries are wrong.
-    return [
+    found = [
         _finding(error, path, data)
         for error, path in placed
         if error["type"] != "too_short" or not _value(path, data)
     ]
+    misspelt = {(*one.problem.path[:-1], one.rename) for one in found if one.rename is not None}
+    return [one for one in found if one.kind != "missing" or one.problem.path not in misspelt]
 
 
 def _path(loc: tuple[int | str, ...], data: object) -> Path:
@@ -120,8 +122,18 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Finding:
             )
             return Finding(found, kind)
         case _:
-            whose = f"'{name}' of {whose}" if name else "the declaration"
-            return Finding(Problem(path, f"{whose} {_must(error, path, data)}"), kind)
+            return Finding(Problem(path, f"{_what(path, data)} {_must(error, path, data)}"), kind)
+
+
+def _what(path: Path, data: object) -> str:
+    """Name a setting, or an entry of a list."""
+    match path:
+        case (*around, str(name), int(index)):
+            return f"entry {index + 1} of '{name}' of {_whose(tuple(around), data)}"
+        case (*around, name):
+            return f"'{name}' of {_whose(tuple(around), data)}"
+        case _:
+            return "the declaration"
 
 
 def _must(error: ErrorDetails, path: Path, data: object) -> str:
