@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from frazil.bronze.layout import NewFile, layout_of
+from frazil.bronze.csv_lines import count_records, dialect_of
+from frazil.bronze.layout import NewFile, is_parquet, layout_of
 from frazil.bronze.read import count_lines, records, schema
 from frazil.sources.dms import list_files, take
 from frazil.spec import Column, DmsFiles, Table
@@ -67,6 +68,11 @@ class Landing:
                 batch.validate(full=True)
             mine = [row for batch in batches for row in batch.to_pylist()]
             ledger = mine[-1]["_cdc_ledger"]
+            if limits and not is_parquet(file.name):
+                dialect = dialect_of(layout)
+                assert count_records(file.uri, dialect) == count_records(
+                    file.uri, dialect, block_bytes=limits["block_bytes"]
+                )
             lines = count_lines(file.uri, delimiter=layout.delimiter, escape=layout.escape)
             assert lines == sum(ledger[part] for part in ("rows", "bad", "headers", "foreign"))
             assert [ledger["rows"], ledger["bad"], 1] == [

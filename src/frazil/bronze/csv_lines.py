@@ -70,11 +70,9 @@ class Dialect:
     escape: str | None = None
 
     @cached_property
-    def _quoted(self) -> re.Pattern[bytes]:
-        inside = b'[^"]*' if self.escape else b'[^"]*(?:""[^"]*)*'
-        # Only a quote at the start of a field opens one; what follows the closing quote is literal.
-        delimiter = re.escape(self.delimiter.encode())
-        return re.compile(rb"(?:\A|(?<=[\r\n" + delimiter + rb']))"' + inside + b'("?)')
+    def _inside(self) -> re.Pattern[bytes]:
+        """What follows an opening quote, and the closing one if there is one."""
+        return re.compile(b'[^"]*("?)' if self.escape else b'[^"]*(?:""[^"]*)*("?)')
 
     @cached_property
     def _escaped(self) -> re.Pattern[bytes]:
@@ -92,13 +90,14 @@ class Dialect:
         text = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero((text == _LF) | (text == _CR))
         quotes = np.flatnonzero(text == _QUOTE)
-        if quotes.size == 0:
-            is_open, closed = False, False
-        elif self._well_placed(text, quotes):
+        opening = self._opening(text, quotes)
+        if not opening.any():
+            is_open = closed = False
+        elif self._well_placed(quotes, opening):
             is_open, closed = bool(quotes.size % 2), bool(quotes[-1] == text.size - 1)
             ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
         else:
-            ends, is_open, closed = self._scan_any(data, ends)
+            ends, is_open, closed = self._scan_any(data, ends, quotes[opening])
         at_end = ends.size > 0 and ends[-1] == text.size - 1
         if text.size == 0 or at_end:
             return Scan(ends, b"", open=False)
@@ -112,25 +111,31 @@ class Dialect:
             state += (self.escape or "").encode()
         return Scan(ends, state, is_open or dangling)
 
-    def _well_placed(self, text: NDArray[np.uint8], quotes: Positions) -> bool:
+    def _opening(self, text: NDArray[np.uint8], quotes: Positions) -> NDArray[np.bool_]:
+        """Which quotes stand where a field may begin; only there one opens a quoted field."""
+        before = text[quotes - 1]
+        opening: NDArray[np.bool_] = (before == ord(self.delimiter)) | (before == _LF) | (before == _CR)
+        opening[quotes == 0] = True
+        return opening
+
+    def _well_placed(self, quotes: Positions, opening: NDArray[np.bool_]) -> bool:
         """Whether every second quote opens a field, or doubles the quote before it: then inside is odd."""
-        opening = quotes[::2]
-        before = text[opening - 1]
-        right = (before == ord(self.delimiter)) | (before == _LF) | (before == _CR) | (opening == 0)
+        right = opening[::2].copy()
         if not self.escape:
-            right[1:] |= quotes[1:-1:2] == opening[1:] - 1
+            right[1:] |= quotes[1:-1:2] == quotes[2::2] - 1
         return bool(right.all())
 
-    def _scan_any(self, data: bytes, ends: Positions) -> tuple[Positions, bool, bool]:
-        fields = list(self._quoted.finditer(data))
-        if not fields:
-            return ends, False, False
-        starts = np.array([field.start() for field in fields])
-        stops = np.array([field.end() for field in fields])
-        nearest = np.searchsorted(starts, ends, side="right") - 1
-        inside = (nearest >= 0) & (ends < stops[nearest])
-        is_open = not fields[-1][1]
-        return ends[~inside], is_open, not is_open and int(stops[-1]) == len(data)
+    def _scan_any(self, data: bytes, ends: Positions, opening: Positions) -> tuple[Positions, bool, bool]:
+        starts, stops, closed = [], [0], True
+        for start in opening.tolist():
+            # One that stands inside the quotes before opens nothing; what follows a closing quote is literal.
+            if start >= stops[-1] and (field := self._inside.match(data, start + 1)):
+                starts.append(start)
+                stops.append(field.end())
+                closed = bool(field[1])
+        nearest = np.searchsorted(starts, ends, side="right")  # 0: before the first
+        outside = ends >= np.array(stops)[nearest]
+        return ends[outside], not closed, closed and stops[-1] == len(data)
 
 
 def dialect_of(layout: Layout) -> Dialect:
@@ -226,7 +231,7 @@ def too_large(record: bytes, size: int) -> Block:
     return Block(kept, f"field_too_large: {size} bytes in one record, {len(kept)} kept")
 
 
-def count_records(uri: str, dialect: Dialect) -> int:
+def count_records(uri: str, dialect: Dialect, *, block_bytes: int = BLOCK_BYTES) -> int:
     """Count the records of a CSV file, its header among them, with bounded memory.
 
     Counts line ends outside quotes that are not those of blank lines, and a last record without line end. A
@@ -235,7 +240,7 @@ def count_records(uri: str, dialect: Dialect) -> int:
     count, state = 0, b""
     try:
         with open_text(uri) as text:
-            for piece in chunks(text, dialect):
+            for piece in chunks(text, dialect, block_bytes):
                 found = dialect.scan(state + piece)
                 count += int(np.count_nonzero(np.diff(found.ends, prepend=-1) > 1))
                 state = found.state

@@ -103,7 +103,7 @@ class Layout:
         """
         if file.shared:
             return (self.op, SHARED_TABLE, SHARED_SCHEMA, *self.fields)
-        if file.name.lower().endswith(".parquet") or self.header:
+        if is_parquet(file.name) or self.header:
             here = {name.lower(): name for name in self.columns}
             return tuple(here[name.lower()] for name, _ in file.columns)
         has_op = not file.load or self.include_op_for_full_load
@@ -114,6 +114,11 @@ class Layout:
         no_fields = {self.op, SHARED_TABLE, SHARED_SCHEMA}
         carried = [name for name in self.fields_of(file) if name not in no_fields]
         return None if set(self.columns) <= {*carried, self.op} else carried
+
+
+def is_parquet(name: str) -> bool:
+    """Whether a file is read as Parquet; any other is CSV."""
+    return name.lower().endswith(".parquet")
 
 
 def file_columns(names_and_types: Iterable[tuple[str, str]], op: str) -> tuple[tuple[str, str], ...]:
@@ -153,9 +158,9 @@ def layout_of(
     """
     source = table.source
     _check_dialect(table.name, source)
-    headerless = [file for file in files if not file.columns and not file.broken]
+    headerless = [file for file in files if _is_headerless(file, source) and file.size_bytes]
     fields = _declared_fields(table) if headerless else ()
-    if not fields and any(file.shared or not source.header for file in headerless if file.size_bytes):
+    if headerless and not fields:
         raise DeclarationError(
             f"table {table.name!r}: {headerless[0].path} has no header and nothing names its fields",
             hint="list them in source.fields or in columns, or set header: true",
@@ -163,7 +168,7 @@ def layout_of(
     names = {name.lower(): name for name in existing if name not in BRONZE_COLUMNS}
     names.setdefault(source.op.lower(), source.op)
     for file in files:
-        for name in (name for name, _ in file.columns) if file.columns else fields:
+        for name in fields if _is_headerless(file, source) else [name for name, _ in file.columns]:
             names.setdefault(name.lower(), name)
     schema, _, shared = (source.cdc_table or table.name).rpartition(".")
     return Layout(
@@ -182,6 +187,10 @@ def layout_of(
         batch=batch,
         arrived_at=arrived_at,
     )
+
+
+def _is_headerless(file: NewFile, source: DmsFiles) -> bool:
+    return not file.broken and not is_parquet(file.name) and (file.shared or not source.header)
 
 
 def _declared_fields(table: Table) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from frazil.bronze import record as r
 from frazil.bronze.csv_lines import BLOCK_BYTES, RECORD_BYTES, Dialect, count_records
 from frazil.bronze.csv_records import Bad, Parsed, csv_records, unreadable
+from frazil.bronze.layout import is_parquet
 from frazil.bronze.parquet_records import parquet_records
 from frazil.errors import SourceError
 
@@ -112,7 +113,7 @@ def records(
     if held:
         yield into.bad(held)
     # An empty file has no header either, and of a broken one nothing was read.
-    headers = int(layout.has_header(file) and bool(file.columns) and not _is_parquet(file.name))
+    headers = int(layout.has_header(file) and bool(file.columns) and not is_parquet(file.name))
     yield into.ledger({"rows": rows, "bad": bad_count, "headers": headers, "foreign": foreign})
 
 
@@ -127,7 +128,7 @@ def count_lines(uri: str, *, delimiter: str = ",", escape: str | None = None) ->
     CSV: line ends outside quotes but those of blank lines, and a last record without line end, whatever the
     reader makes of them. Parquet: the rows its footer tells. A file that cannot be read at all counts as one.
     """
-    if not _is_parquet(uri):
+    if not is_parquet(uri):
         return count_records(uri, Dialect(delimiter, escape))
     try:
         return int(pq.read_metadata(uri).num_rows)
@@ -135,14 +136,10 @@ def count_lines(uri: str, *, delimiter: str = ",", escape: str | None = None) ->
         return 1
 
 
-def _is_parquet(name: str) -> bool:
-    return name.lower().endswith(".parquet")
-
-
 def _parsed(file: NewFile, layout: Layout, block_bytes: int, record_bytes: int) -> Iterator[Parsed]:
     if file.broken:
         yield Parsed(bad=[Bad(1, file.broken)])
-    elif _is_parquet(file.name):
+    elif is_parquet(file.name):
         yield from parquet_records(file, layout)
     else:
         try:

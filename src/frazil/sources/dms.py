@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from frazil.bronze.csv_lines import RECORD_BYTES, UNREADABLE, Dialect, blocks, open_text, records_in
 from frazil.bronze.csv_records import check_names, header_of
-from frazil.bronze.layout import NewFile, SourceFile, file_columns
+from frazil.bronze.layout import NewFile, SourceFile, file_columns, is_parquet
 from frazil.bronze.parquet_records import first_line, parquet_columns
 from frazil.sources.files import FileChangedError, Found, HashedFile, find, sha256_of, stored_path
 
@@ -181,7 +181,7 @@ def _inspect(file: SourceFile, source: DmsFiles) -> tuple[NewFile | None, str | 
 
 
 def _look(hashed: HashedFile, file: SourceFile, source: DmsFiles) -> _Content:
-    if file.name.lower().endswith(_PARQUET):
+    if is_parquet(file.name):
         try:
             return _Content(file_columns(parquet_columns(file.path, file.uri), source.op))
         except (pa.ArrowException, OSError) as error:

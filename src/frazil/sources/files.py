@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import itertools
 import os
 import stat
 from dataclasses import dataclass
@@ -105,14 +106,21 @@ def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Foun
     if not any(sign in declared for sign in _MAGIC):
         raise MissingFolderError(declared, full, "no such folder or file")
     pattern = str(Path(glob.escape(str(folder))) / declared)
-    root = os.path.realpath(_literal_part(folder / declared))
+    literal = os.path.abspath(_literal_part(folder, declared))  # noqa: PTH100
+    root = os.path.realpath(literal)
     for match in glob.iglob(pattern, recursive=True):  # noqa: PTH207 - Path.glob shows hidden files
-        yield from _find_below(declared, os.path.abspath(match), root, endings)  # noqa: PTH100
+        entry = os.path.abspath(match)  # noqa: PTH100
+        place = entry if os.path.isdir(entry) else os.path.dirname(entry)  # noqa: PTH112, PTH120
+        if os.path.realpath(place) == root + place.removeprefix(literal):
+            yield from _find_below(declared, entry, root, endings)
+        elif not _is_inside(entry, root):
+            yield Refused(entry, _LEADS_OUT)
 
 
-def _literal_part(path: Path) -> Path:
-    literal = [part for part in path.parents if not any(sign in str(part) for sign in _MAGIC)]
-    return literal[0] if literal else path.parent
+def _literal_part(folder: Path, declared: str) -> Path:
+    parts = Path(declared).parts
+    plain = itertools.takewhile(lambda part: not any(sign in part for sign in _MAGIC), parts)
+    return folder.joinpath(*plain)
 
 
 def _find_below(declared: str, start: str, root: str, endings: tuple[str, ...]) -> Iterator[Found | Refused]:
@@ -120,9 +128,6 @@ def _find_below(declared: str, start: str, root: str, endings: tuple[str, ...]) 
     if not os.path.isdir(start):  # noqa: PTH112
         if not _is_hidden(name) and name.lower().endswith(endings):
             yield _entry(start, root, is_link=os.path.islink(start))  # noqa: PTH114
-        return
-    if not _is_inside(start, root):
-        yield Refused(start, _LEADS_OUT)
         return
     folders = [start]
     while folders:

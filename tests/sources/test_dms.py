@@ -1,0 +1,345 @@
+"""Which DMS files there are, in which order, and which of them a run takes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import os
+import pickle
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from frazil.bronze.csv_records import DuplicateFieldsError
+from frazil.bronze.layout import NewFile, layout_of
+from frazil.bronze.read import ChangedWhileReadError, duplicate, records
+from frazil.errors import FrazilError
+from frazil.sources.dms import Listing, Take, list_files, take
+from frazil.sources.files import FileChangedError, KnownFile, MissingFolderError
+from frazil.spec import Column, DmsFiles, Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SOURCE = DmsFiles(path=("in",), header=True)
+T0 = 1_700_000_000
+"""When the files of these tests were written, in seconds since 1970."""
+
+MUCH_LATER = T0 + 1e6
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+
+def put(folder: Path, tree: dict[str, bytes], at: float = T0) -> None:
+    for path, content in tree.items():
+        file = folder / "in" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        os.utime(file, (at, at))
+
+
+def take_all(
+    folder: Path, known: Take | None = None, now: float = MUCH_LATER, source: DmsFiles = SOURCE
+) -> Take:
+    before = (*known.new, *known.duplicates) if known else ()
+    ledger = {
+        file.path: KnownFile(
+            size_bytes=file.size_bytes, modified_ns=file.modified_ns, sha256=file.sha256, same_as=file.same_as
+        )
+        for file in before
+    }
+    contents = {file.sha256: file.path for file in before if not file.same_as}
+    return take(list_files(source, folder), ledger, contents, source, now)
+
+
+def names(files: tuple[NewFile, ...]) -> list[str]:
+    return [file.path.removeprefix("in/") for file in files]
+
+
+def test_full_load_comes_first_then_names_count_and_folders_and_times_do_not(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {"31012024/20240131-000000000.csv": b"", "LOAD0000000A.csv": b"", "LOAD00000009.csv": b""},
+        at=T0 + 9,
+    )
+    put(
+        tmp_path,
+        {"01022024/20240201-000000000.csv.gz": b"", "p1/SEGMENT1_LOAD00000001.csv": b"", "load1.csv": b""},
+    )
+    put(tmp_path, {"LOADING.csv": b"", "a/20240131-000000000.csv": b"", "other-name.CSV": b""}, at=T0 - 9)
+
+    listing = list_files(SOURCE, tmp_path)
+
+    assert [(file.load, file.path) for file in listing.files] == [
+        (True, "in/LOAD00000009.csv"),
+        (True, "in/LOAD0000000A.csv"),
+        (True, "in/p1/SEGMENT1_LOAD00000001.csv"),
+        (True, "in/load1.csv"),
+        (False, "in/31012024/20240131-000000000.csv"),
+        (False, "in/a/20240131-000000000.csv"),
+        (False, "in/01022024/20240201-000000000.csv.gz"),
+        (False, "in/LOADING.csv"),
+        (False, "in/other-name.CSV"),
+    ]
+    assert listing.files[4].position == "1/20240131-000000000.csv/in/31012024"
+    assert pickle.loads(pickle.dumps(listing)) == listing  # noqa: S301 - our own
+
+
+def test_files_of_cdc_path_are_transaction_files_even_below_path(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        {"LOAD00000001.parquet": b"", "cdc/CDC_TXN-20201117153046033.csv": b"", "cdc/LOAD1.csv": b""},
+    )
+
+    listing = list_files(DmsFiles(path=("in",), format="parquet", cdc_path=("in/cdc",)), tmp_path)
+
+    assert [(file.name, file.shared, file.load) for file in listing.files] == [
+        ("LOAD00000001.parquet", False, True),
+        ("CDC_TXN-20201117153046033.csv", True, False),
+        ("LOAD1.csv", True, False),
+    ]
+
+
+def test_a_second_run_takes_only_what_is_new(tmp_path: Path) -> None:
+    put(tmp_path, {"LOAD00000001.csv": b"id\n1\n"})
+    first = take_all(tmp_path)
+    put(tmp_path, {"20240102-000000000.csv": b"op,id\nI,2\n"})
+    second = take_all(tmp_path, first)
+    third = take_all(tmp_path, Take(first.new + second.new))
+
+    assert [names(run.new) for run in (first, second, third)] == [
+        ["LOAD00000001.csv"],
+        ["20240102-000000000.csv"],
+        [],
+    ]
+
+
+def test_a_late_file_with_an_old_name_is_taken(tmp_path: Path) -> None:
+    put(tmp_path, {"20240102-000000000.csv": b"op,id\nI,2\n"})
+    first = take_all(tmp_path)
+    put(tmp_path, {"20240101-000000000.csv": b"op,id\nI,1\n"}, at=T0 - 1000)
+
+    assert names(take_all(tmp_path, first).new) == ["20240101-000000000.csv"]
+
+
+def test_a_file_that_went_away_after_it_was_taken_is_no_error(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n", "b.csv": b"op,id\nI,3\n"})
+    first = take_all(tmp_path)
+    (tmp_path / "in" / "a.csv").unlink()
+
+    assert take_all(tmp_path, first) == Take()
+
+
+def test_content_that_was_taken_before_is_a_duplicate_under_any_name(tmp_path: Path) -> None:
+    put(tmp_path, {"b.csv": b"op,id\nI,2\n"})
+    first = take_all(tmp_path)
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n", "z.csv": b"op,id\nI,9\n", "c/z.csv": b"op,id\nI,9\n"})
+
+    second = take_all(tmp_path, first)
+
+    assert names(second.new) == ["z.csv"]
+    assert [(file.path, file.same_as) for file in second.duplicates] == [
+        ("in/a.csv", "in/b.csv"),
+        ("in/c/z.csv", "in/z.csv"),
+    ]
+    assert take_all(tmp_path, Take(first.new + second.new, second.duplicates)) == Take()
+
+
+def test_a_duplicate_makes_one_ledger_row_and_no_records(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n", "b.csv": b"op,id\nI,2\n"})
+    run = take_all(tmp_path)
+    table = Table(name="hosts", source=SOURCE, keys=("id",))
+    layout = layout_of(table, run.new, (), batch=1, arrived_at=NOW)
+
+    [row] = duplicate(run.duplicates[0], layout).to_pylist()
+
+    assert (row["_cdc_kind"], row["_cdc_file"], row["_cdc_row"]) == ("file", "in/b.csv", None)
+    ledger = row["_cdc_ledger"]
+    assert (ledger["rows"], ledger["headers"], ledger["same_as"]) == (0, 0, "in/a.csv")
+    assert ledger["columns"] == [{"name": "op", "type": "string"}, {"name": "id", "type": "string"}]
+
+
+def test_a_known_file_with_other_content_is_an_error_with_both_hashes(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n"})
+    first = take_all(tmp_path)
+    put(tmp_path, {"a.csv": b"op,id\nI,3\n"}, at=T0 + 1)
+
+    with pytest.raises(FileChangedError) as caught:
+        take_all(tmp_path, first)
+    assert caught.value.exit_code == 8
+    assert f"in/a.csv: content changed after it was taken (sha256 {first.new[0].sha256[:12]} then" in str(
+        caught.value
+    )
+    assert "hint" in str(caught.value)
+
+
+def test_a_known_file_that_was_only_touched_is_fine(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n"})
+    first = take_all(tmp_path)
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n"}, at=T0 + 1)
+
+    assert take_all(tmp_path, first) == Take()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason", "broken"),
+    [
+        ("a.csv", b"op,id\nI,2", "no line end at its end", None),
+        ("a.csv", b"", "no line end at its end", None),
+        ("a.csv.gz", gzip.compress(b"op,id\nI,2"), "no line end at its end", None),
+        (
+            "a.csv.gz",
+            gzip.compress(b"op,id\nI,2\n")[:-3],
+            "the gzip breaks off",
+            "unreadable: Compressed file ended",
+        ),
+        (
+            "a.parquet",
+            b"PAR1 and then nothing",
+            "no sound Parquet footer",
+            "unreadable: Parquet magic bytes not",
+        ),
+    ],
+)
+def test_a_file_that_breaks_off_waits_until_it_has_settled(
+    tmp_path: Path, name: str, content: bytes, reason: str, broken: str | None
+) -> None:
+    put(tmp_path, {name: content})
+    source = SOURCE.model_copy(update={"format": "parquet" if "parquet" in name else "csv"})
+
+    young, settled = (take_all(tmp_path, now=T0 + age, source=source) for age in (59, 61))
+
+    assert young == Take(deferred=((f"in/{name}", reason),))
+    [file] = settled.new
+    assert bool(file.broken) == bool(broken)
+    assert (file.broken or "").startswith(broken or "")
+
+
+def test_a_file_that_cannot_be_opened_waits(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n", "b.csv": b"op,id\nI,3\n"})
+    listing = list_files(SOURCE, tmp_path)
+    (tmp_path / "in" / "a.csv").unlink()
+
+    run = take(listing, {}, {}, SOURCE, MUCH_LATER)
+
+    assert (names(run.new), run.deferred) == (
+        ["b.csv"],
+        (("in/a.csv", "cannot be read: No such file or directory"),),
+    )
+
+
+def test_a_file_that_grew_since_it_was_listed_waits(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n"})
+    listing = list_files(SOURCE, tmp_path)
+    put(tmp_path, {"a.csv": b"op,id\nI,2\nI,3\n"})
+
+    assert take(listing, {}, {}, SOURCE, MUCH_LATER) == Take(
+        deferred=(("in/a.csv", "changes while it is read"),)
+    )
+
+
+@pytest.mark.parametrize("change", ["grow", "remove"])
+def test_a_file_that_changes_after_it_was_taken_stops_the_reading(tmp_path: Path, change: str) -> None:
+    put(tmp_path, {"a.csv": b"op,id\nI,2\n"})
+    [file] = take_all(tmp_path).new
+    table = Table(name="hosts", source=SOURCE, keys=("id",))
+    layout = layout_of(table, [file], (), batch=1, arrived_at=NOW)
+    reading = records(file, layout)
+    next(reading)
+    if change == "grow":
+        put(tmp_path, {"a.csv": b"op,id\nI,2\nI,3\n"})
+    else:
+        (tmp_path / "in" / "a.csv").unlink()
+
+    with pytest.raises(ChangedWhileReadError, match=r"in/a\.csv"):
+        list(reading)
+
+
+def test_a_file_that_breaks_without_a_sign_stops_the_reading(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv.gz": gzip.compress(b"op,id\nI,2\n")})
+    [file] = take_all(tmp_path).new
+    layout = layout_of(Table(name="hosts", source=SOURCE, keys=("id",)), [file], (), batch=1, arrived_at=NOW)
+    put(tmp_path, {"a.csv.gz": b"x" * file.size_bytes})
+
+    with pytest.raises(ChangedWhileReadError, match="became unreadable"):
+        list(records(file, layout))
+
+
+def test_the_layout_of_a_file_is_read_from_its_header(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b'\n OP,"Id","a ""b"", c",_file,_CDC_x,,x\x01\nI,1,2,3,4,5,6\n'})
+
+    [file] = take_all(tmp_path, source=SOURCE.model_copy(update={"op": " Op"})).new
+
+    assert [name for name, _ in file.columns] == [
+        " Op",
+        "Id",
+        'a "b", c',
+        "source_file",
+        "source_CDC_x",
+        "unnamed",
+        "x_",
+    ]
+    assert {kind for _, kind in file.columns} == {"string"}
+
+
+@pytest.mark.parametrize(
+    ("content", "broken"),
+    [
+        (b'op,"id\nI,1\n', "unreadable: header, open_quote: to the end of the file"),
+        (b"op,i\xffd\nI,1\n", "encoding: header, invalid UTF-8 at byte 5"),
+        ("op,id\nI,1\n".encode("utf-16"), "encoding: UTF-16, not UTF-8"),
+    ],
+)
+def test_a_file_whose_header_cannot_be_read_is_broken(tmp_path: Path, content: bytes, broken: str) -> None:
+    put(tmp_path, {"a.csv": content})
+
+    [file] = take_all(tmp_path).new
+
+    assert (file.broken, file.columns) == (broken, ())
+
+
+def test_fields_named_alike_stop_the_run(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id,Id\nI,1,1\n"})
+
+    with pytest.raises(DuplicateFieldsError) as caught:
+        take_all(tmp_path)
+    assert (caught.value.code, caught.value.exit_code) == ("FZ501", 6)
+
+
+def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:
+    put(tmp_path, {"a.parquet": b""})
+    pq.write_table(pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())}), tmp_path / "in" / "a.parquet")
+
+    [file] = take_all(tmp_path, now=9e9, source=DmsFiles(path=("in",), format="parquet")).new
+
+    assert file.columns == (("op", "string"), ("id", "int"))
+
+
+def test_a_missing_folder_names_itself_and_the_declaration(tmp_path: Path) -> None:
+    with pytest.raises(MissingFolderError) as caught:
+        list_files(SOURCE, tmp_path)
+    assert isinstance(caught.value, FrazilError)
+    assert (caught.value.code, caught.value.exit_code) == ("FZ201", 3)
+    assert str(tmp_path / "in") in str(caught.value)
+    assert "the declaration says 'in'" in str(caught.value)
+
+
+def test_new_columns_follow_the_columns_there_are(tmp_path: Path) -> None:
+    put(tmp_path, {"LOAD1.csv": b"ID,b\n1,2\n", "a.csv": b"c,OP,id\n1,I,2\n"})
+    table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"),))
+    now = NOW
+
+    fresh = layout_of(table, take_all(tmp_path).new, (), batch=1, arrived_at=now)
+    later = layout_of(table, take_all(tmp_path).new, ("id", "op", "x", "_cdc_kind"), batch=2, arrived_at=now)
+
+    assert fresh.columns == ("op", "ID", "b", "c")
+    assert later.columns == ("id", "op", "x", "b", "c")
+    assert Listing(()) == Listing((), ())
+
+
+def test_an_empty_file_adds_no_columns(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"", "b.csv": b"op,id\nI,1\n"})
+    table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"), Column(name="later")))
+
+    assert layout_of(table, take_all(tmp_path).new, (), batch=1, arrived_at=NOW).columns == ("op", "id")
