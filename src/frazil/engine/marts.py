@@ -122,7 +122,8 @@ def _split(
     if first is not None and (shape.times_follow_order or not isinstance(mart, History)):
         # Only tombstones as new as the batch can make it late; older ones are pruned by their files' statistics.
         deletes = deletes.where(F.col(quote(first)) >= F.lit(floor[1]))
-    target = with_event_time(context.spark.table(batch.branch), shape)
+    # Read at main: the branch will have lost rows by the time the new ones are computed.
+    target = with_event_time(context.spark.table(batch.table), shape)
     heads = target.where("is_current") if isinstance(mart, History) else target
     touched = _keep(new.select(*columns_of(shape.keys)).distinct(), cached)
     held = _keep(late.held(heads, deletes, touched, shape), cached)
@@ -263,7 +264,7 @@ def _keep(rows: DataFrame, cached: ExitStack) -> DataFrame:
 
 
 def _nothing(context: Context, batch: Batch) -> DataFrame:
-    return context.spark.table(batch.branch).limit(0)
+    return context.spark.table(batch.table).limit(0)
 
 
 def _live_view(context: Context, mart: Current, path: tuple[str, ...]) -> None:

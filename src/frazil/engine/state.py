@@ -60,18 +60,19 @@ def _differs(bookmark: Mapping[str, object], fingerprint: str) -> bool:
 
 
 def _ledger(spark: SparkSession, bronze: str) -> tuple[dict[str, KnownFile], dict[str, str]]:
-    """Read the files that bronze knows, a set and never a high-water mark, and where each of them stands."""
+    """Read the files that bronze knows, a set and never a high-water mark, and where each of them with records stands."""
     ledger = F.col(r.LEDGER)
     rows = (
         spark.table(bronze)
         .where(F.col(r.KIND) == r.LEDGER_ROW)
-        .select(r.FILE, r.POSITION, *(ledger[name] for name in ("size_bytes", "modified_ns", "sha256", "same_as")))
+        .select(r.FILE, r.POSITION, *(ledger[name] for name in ("size_bytes", "modified_ns", "sha256", "same_as", "rows")))
         .toArrow()
     )
     known, places = {}, {}
-    for path, position, size, modified, sha, same_as in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+    for path, position, size, modified, sha, same_as, count in zip(*(column.to_pylist() for column in rows.columns), strict=True):
         known[path] = KnownFile(size_bytes=size, modified_ns=modified, sha256=sha, same_as=same_as)
-        places[path] = position
+        if count:
+            places[path] = position
     return known, places
 
 

@@ -46,6 +46,7 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
         *columns_of(shape.keys),
         order(shape).alias("_order"),
         is_upsert.alias("_upsert"),
+        BASE,
         values.alias("_row"),
         F.when(is_upsert, F.struct(*columns_of(shape.tracked))).alias("_state"),
         F.max(EVENT_TIME).over(so_far).alias("_from"),
@@ -58,7 +59,7 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
     # Equal consecutive states are one version: it begins with the first and shows the values of the last.
     before = F.lag(F.struct("_upsert", "_state")).over(by_key)
     begins = before.isNull() | ~before.eqNullSafe(F.struct("_upsert", "_state"))
-    marked = standing.select("*", begins.alias("_begins"), before.isNull().alias("_leading"))
+    marked = standing.select("*", begins.alias("_begins"), (before.isNull() & ~F.col(BASE)).alias("_leading"))
     first = F.struct("_from", "_order", "_last_known", "_leading")
     start = F.last(F.when(F.col("_begins"), first), ignorenulls=True).over(past)
     following = F.lead(F.struct("_begins", "_from", "_upsert")).over(by_key)
