@@ -1,0 +1,158 @@
+"""DuckDB over the tables of a lake: confined to the lake, without a network, in UTC."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from frazil.errors import SetupError
+from frazil.serve.tables import NotOnThisMachineError, local_path
+from frazil.spec import CATALOG, Current
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frazil.serve.tables import Located
+    from frazil.spec import Pipeline
+
+_EXTENSIONS: Final = ("avro", "iceberg")
+_LISTING: Final = frozenset({"show", "information_schema", "duckdb_views", "duckdb_columns", "duckdb_tables"})
+"""Words of a query that looks at which tables there are."""
+
+_LIVE: Final = "SELECT * EXCLUDE (is_deleted, deleted_at) FROM {} WHERE NOT is_deleted"
+
+
+class ReaderError(SetupError):
+    """DuckDB cannot read Iceberg on this machine."""
+
+    code = "FZ904"
+
+
+def identifier(*parts: str) -> str:
+    """Write a name, or a dotted path of names, so that DuckDB takes it literally."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
+def literal(text: str) -> str:
+    """Write a text as a string literal of DuckDB."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def scan(location: str) -> str:
+    """Write a table as DuckDB reads it; its rows are those of exactly this metadata file."""
+    return f"iceberg_scan({literal(location)})"
+
+
+def connect(located: Located) -> duckdb.DuckDBPyConnection:
+    """Open an empty database in memory that can read the given tables, and nothing else.
+
+    Files outside the tables' folders, the network and further settings are closed to every later statement;
+    what would write inside those folders is for :mod:`frazil.serve.query` to keep out.
+
+    Raises:
+        ReaderError: the extension's wheel is missing, or not the one for this DuckDB.
+    """
+    connection = _loaded()
+    _confine(connection, located)
+    return connection
+
+
+def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.DuckDBPyConnection:
+    """Open a database as :func:`connect` does, with a view of every table that a query may mean.
+
+    Views are named ``layer.name`` and ``lake.layer.name``; a name alone means the table of the marts, else of
+    gold, silver, bronze. The live views of soft marts are among them. Tables whose name is no word of ``sql``
+    are left out: a view costs some milliseconds, and a lake can have hundreds.
+
+    Raises:
+        ReaderError: as :func:`connect`.
+        NotOnThisMachineError: a table that the query may mean is in an object store.
+    """
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    everything = bool(words & _LISTING)
+    connection = _loaded()
+    connection.execute(f"ATTACH ':memory:' AS {identifier(CATALOG)}")
+    names = pipeline.lake.namespaces
+    layers = (names.marts, names.gold, names.silver, names.bronze)
+    for namespace in dict.fromkeys((*layers, *(namespace for namespace, _ in located))):
+        connection.execute(f"CREATE SCHEMA {identifier(CATALOG, namespace)}")
+    for path, (location, selection) in with_live_views(pipeline, located).items():
+        if everything or path[1].lower() in words:
+            if local_path(location) is None:
+                raise NotOnThisMachineError(location)
+            view = identifier(CATALOG, *path)
+            connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location))}")
+    search = ",".join(identifier(CATALOG, layer) for layer in layers)
+    connection.execute(f"SET search_path = {literal(search)}")
+    _confine(connection, located)
+    return connection
+
+
+def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str], tuple[str, str]]:
+    """List what can be queried: path -> metadata file and the SELECT over it, ``{}`` where the table goes."""
+    shown = {path: (location, "SELECT * FROM {}") for path, location in located.items()}
+    marts = pipeline.lake.namespaces.marts
+    for table in pipeline.tables:
+        for mart in table.marts:
+            location = located.get((marts, table.mart_name(mart)))
+            if isinstance(mart, Current) and mart.live_view and location:
+                shown[marts, mart.live_view] = (location, _LIVE)
+    return shown
+
+
+def _loaded() -> duckdb.DuckDBPyConnection:
+    spill = Path(tempfile.gettempdir()) / f"frazil-duckdb-{os.getpid()}"
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": f"{spill}",
+        }
+    )
+    for name in _EXTENSIONS:
+        path = _extension(name)
+        try:
+            connection.execute(f"LOAD {literal(f'{path}')}")
+        except duckdb.Error as error:
+            raise ReaderError(
+                f"DuckDB {duckdb.__version__} does not load its extension {name}: {error}",
+                hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
+            ) from error
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def _confine(connection: duckdb.DuckDBPyConnection, located: Located) -> None:
+    folders = sorted({folder for location in located.values() for folder in _folders(location)})
+    connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _extension(name: str) -> Path:
+    spec = find_spec(f"duckdb_extension_{name}")
+    folders: Iterable[Any] = spec.submodule_search_locations or () if spec else ()
+    for folder in folders:
+        path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+        if path.is_file():
+            return path
+    raise ReaderError(
+        f"DuckDB's extension {name} for version {duckdb.__version__} is not installed",
+        hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
+    )
+
+
+def _folders(location: str) -> tuple[str, ...]:
+    """The table's folder, in all the ways that Iceberg's metadata may write it; none for a remote one."""
+    path = local_path(location)
+    if path is None:
+        return ()
+    folder = f"{path.parent.parent}/"
+    return folder, f"file:{folder}", f"file://{folder}"

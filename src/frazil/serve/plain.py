@@ -1,0 +1,61 @@
+"""Values of the lake as JSON, exactly: what JSON has no word for becomes text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from typing import Any
+
+
+def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
+    """Give a value in JSON's own types.
+
+    Returns:
+        Numbers and booleans as they are, whole numbers of any size exactly; decimals as text without
+        exponent; dates ``2024-02-01``; timestamps ``2024-02-01T08:00:00.000000Z`` in UTC, without ``Z`` where
+        the type has no time zone; bytes in hexadecimal; ``NaN``, ``Infinity`` and ``-Infinity`` as text;
+        dataclasses and structs as objects, with text for names; everything else as Python prints it.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else _not_finite(value)
+        case Decimal():
+            return f"{value:f}"
+        case dt.datetime():
+            return _moment(value)
+        case dt.date() | dt.time():
+            return value.isoformat()
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case Mapping():
+            return {
+                name if isinstance(name, str) else f"{plain(name)}": plain(item)
+                for name, item in value.items()
+            }
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        case _:
+            return f"{value}"
+
+
+def json_text(value: object) -> str:
+    """Write a value as JSON on one line."""
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def _moment(value: dt.datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat(timespec="microseconds")
+    return f"{value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def _not_finite(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
