@@ -1,0 +1,247 @@
+"""Where every table stands: batches, rows, files, what waits at the source."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.bronze import record as r
+from frazil.errors import FrazilError
+from frazil.serve.duck import connect, scan
+from frazil.serve.tables import NoLakeError, Stand, stand, tables
+from frazil.spec import Current
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import duckdb
+
+    from frazil.serve.tables import Located
+    from frazil.spec import History, Pipeline, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeStatus:
+    """Where a mart or an aggregate stands.
+
+    Attributes:
+        name: the table with its namespace.
+        batch: the batch of bronze it holds, 0 for none; of an aggregate the newest batch among its marts.
+        lag: batches that bronze (an aggregate: any of its marts) is ahead.
+        rows: rows it shows.
+        deleted_rows: how many of them are flagged ``is_deleted``; None where deleted rows leave no trace.
+        snapshots: how many states can be read.
+        size_bytes: of the newest snapshot's files.
+        data_files: of the newest snapshot.
+        delete_files: of the newest snapshot; many of them slow readers down until ``frazil maintain``.
+        committed_at: time of the newest commit, in UTC; None before the first.
+    """
+
+    name: str
+    batch: int
+    lag: int
+    rows: int
+    deleted_rows: int | None
+    snapshots: int
+    size_bytes: int
+    data_files: int
+    delete_files: int
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """Where the tables of one source table stand.
+
+    Attributes:
+        table: name of the source table.
+        batch: the newest batch of bronze, 0 for none.
+        files: files taken; those whose content was known are not among them.
+        duplicates: files whose content was known.
+        rows: records taken apart.
+        bad: records that could not be; they are quarantined too.
+        silver_batch: the batch of bronze the typed changes hold.
+        changes: typed changes.
+        quarantined: records in quarantine.
+        committed_at: time of bronze's newest commit, in UTC.
+        marts: in the order of the declaration.
+        waiting: paths of files at the source that bronze does not know.
+        touched: paths of known files whose size or time is another than when they were taken.
+        trouble: why the source could not be listed, or what it refuses; None where all is well.
+    """
+
+    table: str
+    batch: int
+    files: int
+    duplicates: int
+    rows: int
+    bad: int
+    silver_batch: int
+    changes: int
+    quarantined: int
+    committed_at: datetime | None
+    marts: tuple[MadeStatus, ...]
+    waiting: tuple[str, ...]
+    touched: tuple[str, ...]
+    trouble: str | None
+
+
+def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
+    """Tell where each source table and its marts stand.
+
+    Args:
+        pipeline: the declaration.
+        select: tables to look at, as for a run; all by default.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+        UnknownSelectionError: a word of ``select`` matches nothing.
+
+    Cost: a metadata file for each table, the ledger of each bronze table, one listing of each source; rows are
+    read only where delete files or deletion flags make the metadata's numbers inexact.
+    """
+    located = _located(pipeline)
+    names = selected(pipeline, select)
+    chosen = [table for table in pipeline.tables if table.name in names]
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # DuckDB takes a quarter of a second to load; meanwhile the sources are listed.
+        opening = beside.submit(connect, located)
+        sources = [_listed(pipeline, table) for table in chosen]
+        with opening.result() as connection:
+            lake = _Lake(pipeline, located, connection)
+            return [lake.table(table, source) for table, source in zip(chosen, sources, strict=True)]
+
+
+def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
+    """Tell where each aggregate stands, and how far its marts are ahead of it.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+
+    Cost: a metadata file for each aggregate and each of its marts.
+    """
+    located = _located(pipeline)
+    spaces = pipeline.lake.namespaces
+    found = []
+    for gold in pipeline.gold:
+        stands = stand(located.get((spaces.gold, gold.name)))
+        held = dict(stands.bookmark.get("inputs", {}))
+        ahead = [stand(located.get((spaces.marts, mart))).batch - batch for mart, batch in held.items()]
+        # An aggregate is replaced as a whole, so its metadata count its rows exactly.
+        name = f"{spaces.gold}.{gold.name}"
+        found.append(_made(name, stands, lag=max(ahead, default=0), rows=stands.records, deleted=None))
+    return found
+
+
+def _located(pipeline: Pipeline) -> Located:
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    return located
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What a source shows now: path -> (size in bytes, modification time in nanoseconds)."""
+
+    files: Mapping[str, tuple[int, int]]
+    trouble: str | None
+
+
+def _listed(pipeline: Pipeline, table: Table) -> _Listed:
+    from frazil.sources.dms import list_files  # noqa: PLC0415 - PyArrow comes with it, while DuckDB loads
+
+    try:
+        listing = list_files(table.source, pipeline.folder)
+    except FrazilError as error:
+        return _Listed({}, error.message)
+    refused = "; ".join(f"{path}: {reason}" for path, reason in listing.refused)
+    files = {file.path: (file.size_bytes, file.modified_ns) for file in listing.files}
+    return _Listed(files, refused or None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lake:
+    """The tables at one moment."""
+
+    pipeline: Pipeline
+    located: Located
+    connection: duckdb.DuckDBPyConnection
+
+    def table(self, table: Table, source: _Listed) -> TableStatus:
+        spaces = self.pipeline.lake.namespaces
+        location = self.located.get((spaces.bronze, table.name))
+        bronze = stand(location)
+        changes = stand(self.located.get((spaces.silver, f"{table.name}_changes")))
+        quarantine = stand(self.located.get((spaces.silver, f"{table.name}_quarantine")))
+        ledger = self.ledger(location)
+        known = {line.path: (line.size_bytes, line.modified_ns) for line in ledger}
+        return TableStatus(
+            table=table.name,
+            batch=bronze.batch,
+            files=sum(not line.is_duplicate for line in ledger),
+            duplicates=sum(line.is_duplicate for line in ledger),
+            rows=sum(line.rows for line in ledger),
+            bad=sum(line.bad for line in ledger),
+            silver_batch=changes.batch,
+            changes=changes.records,
+            quarantined=quarantine.records,
+            committed_at=bronze.committed_at,
+            marts=tuple(self.mart(table, mart, bronze.batch) for mart in table.marts),
+            waiting=tuple(path for path in source.files if path not in known),
+            touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
+            trouble=source.trouble,
+        )
+
+    def mart(self, table: Table, mart: Current | History, newest: int) -> MadeStatus:
+        path = (self.pipeline.lake.namespaces.marts, table.mart_name(mart))
+        location = self.located.get(path)
+        stands = stand(location)
+        flagged = not (isinstance(mart, Current) and mart.deletes == "hard")
+        rows, deleted = stands.records, 0
+        if location is not None and rows and (flagged or stands.delete_files):
+            count = "count(*) FILTER (WHERE is_deleted)" if flagged else "0"
+            sql = f"SELECT count(*), {count} FROM {scan(location)}"
+            rows, deleted = self.connection.execute(sql).fetchall()[0]
+        lag = newest - stands.batch
+        return _made(".".join(path), stands, lag=lag, rows=rows, deleted=deleted if flagged else None)
+
+    def ledger(self, bronze: str | None) -> list[_Line]:
+        if bronze is None:
+            return []
+        line = r.LEDGER
+        found = self.connection.execute(
+            f"SELECT {r.FILE}, {line}.size_bytes, {line}.modified_ns, {line}.rows, {line}.bad, "
+            f"{line}.same_as IS NOT NULL FROM {scan(bronze)} WHERE {r.KIND} = '{r.LEDGER_ROW}'"
+        )
+        return [_Line(*row) for row in found.fetchall()]
+
+
+def _made(name: str, stands: Stand, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:
+    return MadeStatus(
+        name=name,
+        batch=stands.batch,
+        lag=lag,
+        rows=rows,
+        deleted_rows=deleted,
+        snapshots=stands.snapshots,
+        size_bytes=stands.size_bytes,
+        data_files=stands.data_files,
+        delete_files=stands.delete_files,
+        committed_at=stands.committed_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A file of the ledger."""
+
+    path: str
+    size_bytes: int
+    modified_ns: int
+    rows: int
+    bad: int
+    is_duplicate: bool
