@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
 from frazil.errors import DeclarationError
 from frazil.lake.lock import lock
-from frazil.lake.session import adopt, spark_session
+from frazil.lake.session import adopt, sibling, spark_session
 from frazil.lake.trouble import told
 from frazil.plan.build import build
 from frazil.plan.state import State
@@ -18,7 +18,7 @@ from frazil.engine.gold import refresh_gold
 from frazil.engine.marts import update_mart
 from frazil.engine.refine import contract_of, refine
 from frazil.engine.report import RunReport, TableReport
-from frazil.engine.state import gold_state, table_state
+from frazil.engine.state import read_gold, read_state
 from frazil.engine.take import take_files
 from frazil.spec.check import check
 from frazil.spec.select import selected
@@ -67,6 +67,7 @@ def run(
     select: Sequence[str] = (),
     rebuild: bool = False,
     listener: Listener | None = None,
+    verbose: bool = False,
 ) -> RunReport:
     """Bring every table of a pipeline level with its source.
 
@@ -76,6 +77,7 @@ def run(
         select: names or patterns of tables, marts or aggregates; empty for all.
         rebuild: make silver and marts anew from bronze.
         listener: is told what happens.
+        verbose: let Spark write its own messages to the terminal, where a session is started.
 
     Returns:
         What was done, in numbers. With nothing new, no steps and no commit.
@@ -87,7 +89,7 @@ def run(
     check(pipeline)
     began = time.monotonic()
     with lock(pipeline):
-        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline)
+        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline, verbose=verbose)
         report = _run(pipeline, session, selected(pipeline, select), listener, rebuild=rebuild)
     report.seconds = time.monotonic() - began
     return report
@@ -99,7 +101,7 @@ def _run(
     now = dt.datetime.now(dt.UTC)
     contexts = {
         table.name: Context(
-            spark=_session(spark),
+            spark=fresh_session(spark),
             pipeline=pipeline,
             table=table,
             now=now,
@@ -109,9 +111,9 @@ def _run(
         for table in pipeline.tables
         if table.name in names
     }
-    states = dict(zip(contexts, _side_by_side(table_state, contexts.values()), strict=True))
-    gold_session = _session(spark)
-    state = State(tables=states, gold=gold_state(gold_session, pipeline))
+    states = dict(zip(contexts, _side_by_side(read_state, contexts.values()), strict=True))
+    gold_session = fresh_session(spark)
+    state = State(tables=states, gold=read_gold(gold_session, pipeline))
     steps = build(pipeline, state, tables=names, rebuild=names if rebuild else ())
     if listener:
         listener.planned(steps)
@@ -174,8 +176,9 @@ def _do(context: Context, steps: Iterable[Step]) -> None:
                 assert_never(step)
 
 
-def _session(spark: SparkSession) -> SparkSession:
-    session = spark.newSession()
+def fresh_session(spark: SparkSession) -> SparkSession:
+    """Open a session beside another one, on the same lake, with the settings that Frazil works with."""
+    session = sibling(spark)
     for name, value in SETTINGS.items():
         session.conf.set(name, value)
     return session

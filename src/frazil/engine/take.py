@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of
-from frazil.bronze.read import duplicate, records, schema
+from frazil.bronze.read import duplicate, records, schema, spark_ddl
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
@@ -81,10 +81,7 @@ def _read(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
         batches = [batch for file in step.files for batch in records(file, layout)]
         return context.spark.createDataFrame(pa.Table.from_batches([*batches, *again], schema(layout)))
     bins = _bins(step.files)
-    columns = ", ".join(
-        [f"{quote(name)} string" for name in layout.columns]
-        + [f"{quote(name)} {kind}" for name, kind in r.BRONZE_COLUMNS.items()]
-    )
+    columns = spark_ddl(layout.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)
     if not again:
         return read

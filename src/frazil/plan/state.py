@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from frazil.silver.contract import declared, declared_mart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.bronze.layout import NewFile
+    from frazil.spec import Table
 
+BRONZE = "bronze"
 SILVER = "silver"
 
 
@@ -43,3 +47,24 @@ class State:
     tables: Mapping[str, TableState] = field(default_factory=dict)
     gold: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Aggregate -> mart -> batch of the mart it was computed from."""
+
+
+def table_state(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: Taken) -> TableState:
+    """Read a table's state off its bookmarks.
+
+    Args:
+        table: the declaration.
+        bookmarks: of ``BRONZE``, ``SILVER`` and each mart by name; empty for a table never written.
+        taken: what the source offers.
+    """
+    wanted = {SILVER: declared(table)} | {table.mart_name(mart): declared_mart(table, mart) for mart in table.marts}
+    batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
+    return TableState(
+        bronze=batches[BRONZE],
+        silver=batches[SILVER],
+        marts={name: batches[name] for name in wanted if name != SILVER},
+        taken=taken,
+        redeclared=frozenset(
+            name for name, print_ in wanted.items() if bookmarks[name] and bookmarks[name].get("declared") != print_
+        ),
+    )

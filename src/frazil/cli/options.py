@@ -1,0 +1,16 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Where = Annotated[Path, typer.Argument(help="The declaration, or the folder with its frazil.yml.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output, nothing else.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own messages, and stacks of errors.")]
+Select = Annotated[
+    list[str] | None, typer.Option("--select", "-s", help="A table, a mart, a layer or a pattern; may be repeated.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -1,0 +1,76 @@
+"""Commands that write to the lake: run, rebuild, maintain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli import show
+from frazil.cli.console import print_json, told
+from frazil.cli.options import AsJson, Select, Verbose, Where, Yes
+
+if TYPE_CHECKING:
+    from frazil.engine.report import RunReport
+
+
+def run(
+    path: Where = Path(),
+    *,
+    select: Select = None,
+    full_refresh: Annotated[bool, typer.Option("--full-refresh", help="Make silver and marts anew from bronze.")] = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Bring every table level with its source; with nothing new, commit nothing."""
+    with told(as_json=as_json, verbose=verbose):
+        _report(_run(path, select or [], rebuild=full_refresh, quiet=as_json, verbose=verbose), as_json=as_json)
+
+
+def rebuild(
+    path: Where = Path(), *, select: Select = None, yes: Yes = False, as_json: AsJson = False, verbose: Verbose = False
+) -> None:
+    """Make silver and marts anew from bronze; the rows are the same as before."""
+    with told(as_json=as_json, verbose=verbose):
+        if not yes and not typer.confirm("Make silver and marts anew from bronze?", err=True):
+            raise typer.Abort
+        _report(_run(path, select or [], rebuild=True, quiet=as_json, verbose=verbose), as_json=as_json)
+
+
+def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Compact, expire snapshots, remove orphan files, compute statistics; bookmarks always stay."""
+    with told(as_json=as_json, verbose=verbose):
+        from frazil.engine.maintain import maintain as work  # noqa: PLC0415
+        from frazil.lake.session import spark_session  # noqa: PLC0415
+        from frazil.spec.parse import load  # noqa: PLC0415
+
+        pipeline = load(path)
+        done = work(pipeline, spark_session(pipeline, verbose=verbose), select=select or [])
+        if as_json:
+            print_json([report.as_values() for report in done])
+            return
+        names = ["table", "files before", "files after", "MB before", "MB after", "snapshots expired", "orphans", "seconds"]
+        show.grid(None, names, [report.as_row() for report in done], right=set(names) - {"table"})
+
+
+def _run(path: Path, select: list[str], *, rebuild: bool, quiet: bool, verbose: bool) -> RunReport:
+    from frazil.cli.progress import Progress  # noqa: PLC0415
+    from frazil.spec.parse import load  # noqa: PLC0415
+
+    pipeline = load(path)
+    with Progress(quiet=quiet) as progress:
+        # Only now, so that a mistake in the declaration shows before Spark is even loaded.
+        from frazil.engine.run import run as work  # noqa: PLC0415
+
+        return work(pipeline, select=select, rebuild=rebuild, listener=progress, verbose=verbose)
+
+
+def _report(report: RunReport, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.as_values())
+    else:
+        show.run_report(report)
+
+
+COMMANDS = {"run": run, "rebuild": rebuild, "maintain": maintain}

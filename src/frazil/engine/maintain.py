@@ -1,0 +1,165 @@
+"""Keep the tables of a lake in shape: compact, expire, remove orphans, compute statistics."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from frazil.engine.run import fresh_session
+from frazil.failpoints import failpoint
+from frazil.lake.commit import Batch
+from frazil.lake.heads import BOOKMARK, head
+from frazil.lake.lock import lock
+from frazil.spec import CATALOG
+from frazil.spec.names import literal, quote
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.lake.heads import Head
+    from frazil.spec import Pipeline, Upkeep
+
+_MEGA = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class MaintainReport:
+    """What upkeep did to one table; sizes in bytes."""
+
+    table: str
+    files_before: int = 0
+    files_after: int = 0
+    size_before_bytes: int = 0
+    size_after_bytes: int = 0
+    delete_files_after: int = 0
+    snapshots_expired: int = 0
+    orphans_removed: int = 0
+    seconds: float = 0.0
+
+    def as_values(self) -> dict[str, Any]:
+        """Give the report as plain values, for JSON."""
+        return asdict(self)
+
+    def as_row(self) -> list[Any]:
+        """Give the report as a row for people."""
+        before, after = (f"{size / _MEGA:.1f}" for size in (self.size_before_bytes, self.size_after_bytes))
+        return [
+            self.table, self.files_before, self.files_after, before, after,
+            self.snapshots_expired, self.orphans_removed, f"{self.seconds:.1f}",
+        ]
+
+
+def maintain(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    select: Sequence[str] = (),
+    now: dt.datetime | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[MaintainReport]:
+    """Keep every table of a pipeline in shape.
+
+    Small files and files with many deleted rows are rewritten, old snapshots and unreferenced files go, and
+    statistics for query planners are computed. The order is rewrite, stamp, expire: a rewrite leaves a
+    snapshot without bookmark on top, and expiring the one below would lose it, so the bookmark is written
+    again first. Killed at any instant, the next upkeep or run goes on.
+
+    Args:
+        pipeline: the declaration; its ``upkeep`` says how old and how large.
+        spark: a session with the pipeline's lake.
+        select: as for a run; empty for all tables.
+        now: time that ages are counted from; left out, the present.
+        tell: called with the name of each table when its turn comes.
+
+    Raises:
+        BusyError: a run holds the pipeline.
+    """
+    moment = now or dt.datetime.now(dt.UTC)
+    reports = []
+    with lock(pipeline):
+        session = fresh_session(spark)
+        for path in _paths(pipeline, selected(pipeline, select), everything=not select):
+            if session.catalog.tableExists(quote(*path)):
+                tell(".".join(path[1:]))
+                reports.append(_table(session, path, pipeline.upkeep, moment))
+    return reports
+
+
+def _paths(pipeline: Pipeline, names: Sequence[str], *, everything: bool) -> Iterator[tuple[str, ...]]:
+    spaces = pipeline.lake.namespaces
+    for table in pipeline.tables:
+        if table.name in names:
+            yield (CATALOG, spaces.bronze, table.name)
+            yield (CATALOG, spaces.silver, f"{table.name}_changes")
+            yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
+            for mart in table.marts:
+                yield (CATALOG, spaces.marts, table.mart_name(mart))
+    if everything:
+        for gold in pipeline.gold:
+            yield (CATALOG, spaces.gold, gold.name)
+
+
+def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:
+    began = time.monotonic()
+    before = head(spark, quote(*path))
+    report = MaintainReport(table=".".join(path[1:]))
+    report.files_before, report.size_before_bytes = _size(before)
+    call, table = f"CALL {quote(path[0])}.system", literal(".".join(quote(part) for part in path[1:]))
+    if before.snapshot_id is not None:
+        options = {
+            "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
+            "delete-ratio-threshold": str(upkeep.delete_ratio),
+            "remove-dangling-deletes": "true",
+            "partial-progress.enabled": "false",
+        }
+        written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
+        spark.sql(f"{call}.rewrite_data_files(table => {table}, options => map({written}))")
+        failpoint("maintain.after_rewrite")
+        _stamp(spark, path)
+        failpoint("maintain.after_stamp")
+        report.snapshots_expired = _expire(spark, path, call, table, upkeep, now)
+        failpoint("maintain.after_expire")
+        report.orphans_removed = _orphans(spark, call, table, upkeep, now)
+        spark.sql(f"{call}.compute_table_stats(table => {table})")
+    after = head(spark, quote(*path))
+    report.files_after, report.size_after_bytes = _size(after)
+    report.delete_files_after = int(after.summary.get("total-delete-files", 0))
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Write the bookmark again if the newest snapshot does not carry it."""
+    base = head(spark, quote(*path))
+    if BOOKMARK not in base.summary and base.bookmark:
+        with Batch(spark, path, base, base.bookmark) as batch:
+            batch.append(spark.table(quote(*path)).limit(0))
+            batch.publish()
+
+
+def _expire(
+    spark: SparkSession, path: tuple[str, ...], call: str, table: str, upkeep: Upkeep, now: dt.datetime
+) -> int:
+    older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
+    count = f"SELECT count(*) FROM {quote(*path)}.snapshots"
+    before = int(spark.sql(count).first()[0])  # type: ignore[index]
+    spark.sql(f"{call}.expire_snapshots(table => {table}, older_than => {older}, retain_last => {upkeep.retain_last})")
+    return before - int(spark.sql(count).first()[0])  # type: ignore[index]
+
+
+def _orphans(spark: SparkSession, call: str, table: str, upkeep: Upkeep, now: dt.datetime) -> int:
+    older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
+    return spark.sql(f"{call}.remove_orphan_files(table => {table}, older_than => {older})").count()
+
+
+def _timestamp(moment: dt.datetime) -> str:
+    return f"TIMESTAMP {literal(moment.astimezone(dt.UTC).strftime('%Y-%m-%d %H:%M:%S.%f'))}"
+
+
+def _size(at: Head) -> tuple[int, int]:
+    return int(at.summary.get("total-data-files", 0)), int(at.summary.get("total-files-size", 0))

@@ -1,0 +1,68 @@
+"""What a source offers that bronze does not hold yet."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from frazil.plan.state import Taken
+from frazil.sources import dms
+from frazil.sources.files import KnownFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from frazil.spec import Table
+
+LEDGER_FIELDS = ("size_bytes", "modified_ns", "sha256", "same_as", "rows")
+"""Fields of the ledger that :meth:`Ledger.of` wants, after path and position."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """The files that bronze knows, a set and never a high-water mark, and where those with records stand."""
+
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, str, int, int, str, str | None, int]]) -> Ledger:
+        """Build a ledger from rows of path, position and ``LEDGER_FIELDS``."""
+        ledger = cls()
+        for path, position, size, modified, sha, same_as, count in rows:
+            ledger.files[path] = KnownFile(size_bytes=size, modified_ns=modified, sha256=sha, same_as=same_as)
+            if count:
+                ledger.places[path] = position
+        return ledger
+
+
+def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
+    """List what is new at a table's source.
+
+    Args:
+        table: the declaration.
+        folder: the declaration's folder.
+        ledger: what bronze knows.
+
+    Raises:
+        SourceError: a folder is missing.
+        HistoryChangedError: a known file has other content.
+    """
+    source = table.source
+    listing = dms.list_files(source, folder)
+    contents = {file.sha256: path for path, file in ledger.files.items() if file.same_as is None}
+    take = dms.take(listing, ledger.files, contents, source, time.time())
+    new, duplicates = take.new, take.duplicates
+    if not table.sequence_by and not source.change_seq:
+        # Only their place tells two files apart: the same bytes may well be another change.
+        again = tuple(replace(file, same_as=None) for file in duplicates)
+        new, duplicates = tuple(sorted((*new, *again), key=lambda file: file.position)), ()
+    places = ledger.places
+    return Taken(
+        files=new,
+        duplicates=duplicates,
+        deferred=(*take.deferred, *listing.refused),
+        reorders=any(file.same_as in places and file.position < places[file.same_as] for file in duplicates),
+    )
