@@ -167,9 +167,8 @@ def test_upper_and_lower_case_are_one_column_name() -> None:
 def test_an_unknown_type_names_the_nearest() -> None:
     text = found(pipeline(table(columns=[{"name": "id", "type": "integr"}, TS])))
 
-    assert text == (
-        "tables.0.columns.0.type: unknown type 'integr' of column 'id' of table 'hosts'; did you mean 'integer'?"
-    )
+    assert text.startswith("tables.0.columns.0.type: unknown type 'integr' of column 'id' of table 'hosts'")
+    assert text.endswith("did you mean 'integer'?")
 
 
 def test_the_rest_of_the_columns_comes_last() -> None:

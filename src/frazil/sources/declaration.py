@@ -1,0 +1,140 @@
+"""What was discovered, as the text of a declaration that says what is guessed and from how much."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from frazil.errors import SourceError
+from frazil.spec import History
+from frazil.spec.contract import added_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from frazil.sources.discover import Discovered
+
+
+class NothingFoundError(SourceError):
+    """A landing folder has no files of a known kind."""
+
+    code = "FZ203"
+    retryable = False
+
+
+def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> str:
+    """Write a declaration for discovered tables.
+
+    Args:
+        name: of the pipeline.
+        folder: the landing folder as the declaration shall name it: relative to where it will stand.
+        discovered: what was found there; at least one table.
+
+    Returns:
+        YAML that ``spec.parse.parse`` accepts. Every guess has a comment with what it rests on.
+
+    Raises:
+        NothingFoundError: nothing was discovered.
+    """
+    if not discovered:
+        raise NothingFoundError(
+            f"no files of Amazon DMS below {folder}",
+            hint="full load files are called LOAD00000001.csv, change files 20240131-101500123.csv",
+        )
+    lines = [
+        "# Guessed from the files: read what the comments say before the first run.",
+        f"pipeline: {_text(name)}",
+        "lake: {warehouse: ./lake}",
+        "tables:",
+    ]
+    for table in discovered:
+        lines += _table(table, folder)
+    return "\n".join(lines) + "\n"
+
+
+def _table(table: Discovered, folder: Path) -> list[str]:
+    files = f"{_count(table.load_files, 'load file')}, {_count(table.change_files, 'change file')}"
+    return [
+        f"  # {files}; every type fits all of {_count(table.records, 'record')} looked at",
+        f"  - name: {_text(table.name)}",
+        f"    source: {_source(table, folder)}",
+        *_keys_and_order(table),
+        *_columns(table),
+        *_marts(table),
+    ]
+
+
+def _source(table: Discovered, folder: Path) -> str:
+    path = (folder / table.folder).as_posix()
+    settings = [f"kind: dms, path: {_text(path)}, format: {table.format}"]
+    if table.format == "csv":
+        settings.append(f"header: {str(table.header).lower()}")
+        if table.delimiter != ",":
+            settings.append(f"csv_delimiter: {json.dumps(table.delimiter)}")
+        if table.include_op_for_full_load and not table.header:
+            settings.append("include_op_for_full_load: true")
+    if table.op and table.op != "op":
+        settings.append(f"op: {_text(table.op)}")
+    if table.change_seq:
+        settings.append(f"change_seq: {_text(table.change_seq)}")
+    return f"{{{', '.join(settings)}}}"
+
+
+def _keys_and_order(table: Discovered) -> list[str]:
+    lines = []
+    if table.op is None:
+        lines.append("    # no op column (I, U, D) was found in the change files: name it with op")
+    if table.keys_seen:
+        note = f"guessed: unique and never NULL in {_count(table.rows, 'row')}"
+    else:
+        note = "GUESSED BY ITS NAME OR PLACE ONLY: name the columns that are unique"
+    lines.append(f"    keys: {_list(table.keys)}  # {note}")
+    if table.sequence_by:
+        lines.append(
+            f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone"
+        )
+    else:
+        lines.append(
+            "    # no sequence_by: nothing looks like a time of change, so files and records order it"
+        )
+    return lines
+
+
+def _columns(table: Discovered) -> list[str]:
+    lines, outliers = ["    columns:"], dict(table.outliers)
+    if table.format == "csv" and not table.header:
+        lines.append("      # the files do not name their fields: rename c1, c2, ... here and above")
+    for column in table.columns:
+        nullable = "" if column.nullable else ", nullable: false"
+        note = f"  # {outliers[column.name]}" if column.name in outliers else ""
+        lines.append(f"      - {{name: {_text(column.name)}, type: {_text(column.type)}{nullable}}}{note}")
+    return lines
+
+
+def _marts(table: Discovered) -> list[str]:
+    lines = ["    marts:", "      - {kind: current, deletes: hard}"]
+    own = {column.name.lower() for column in table.columns} & set(added_columns(History()))
+    if own:
+        lines.append(f"      # no history: it would add a column {min(own)} of its own; rename the source's")
+    elif table.sequence_by:
+        lines.append("      - {kind: history, deletes: close}")
+    return lines
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_text, names))}]"
+
+
+def _text(text: str) -> str:
+    """Write text as YAML; in quotes if it could be taken for something else."""
+    plain = re.fullmatch(r"[A-Za-z_./][A-Za-z0-9_./-]*", text)
+    reads_as_value = (
+        text.lower() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n"} or text == "."
+    )
+    return text if plain and not reads_as_value else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,267 @@
+"""A landing folder of DMS files as a first declaration: what is there, and what it looks like.
+
+Everything is guessed from samples, and the text says so. Nothing is remembered: the declaration rules.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final, Literal
+
+from frazil.bronze.record import safe_name
+from frazil.sources.declaration import declaration
+from frazil.sources.files import Found, find
+from frazil.sources.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
+from frazil.sources.sample import sample
+from frazil.spec import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from frazil.sources.sample import Sample
+
+__all__ = ["Discovered", "declaration", "discover"]
+
+_LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
+_CHANGES: Final = re.compile(r"\d{8}-\d{6,}.*\.")
+_DATE_PART: Final = re.compile(
+    r"\d{2}|\d{4}([-_]?\d{2}){0,3}|\d{2}[-_]?\d{4}[-_]?\d{2}|\d{2}[-_]?\d{2}[-_]?\d{4}"
+)
+_ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
+_SAMPLES: Final = 3
+"""Files that are looked into, of load files and of change files each: the first, the last, one between."""
+
+_MOST_RECORDS: Final = 0.9
+
+_CHANGE_SEQ: Final = "ar_h_change_seq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """A table as its files look.
+
+    Attributes:
+        name: made of the folder's, as a declaration allows it; unlike that of any other table found.
+        folder: relative to the landing folder, with ``/``; ``.`` for itself.
+        op: name of the op column; None if no change file has one.
+        change_seq: field with DMS's change sequence, if there is one.
+        columns: ``c1``, ``c2``, … where no file names them.
+        keys_seen: the key is unique and never NULL in the sampled load records.
+        sequence_by: empty if no column looks like a time of change.
+        records: records looked at; ``rows`` of them are records of the full load.
+        outliers: by column, the narrower type that nearly all of its values have.
+    """
+
+    name: str
+    folder: str
+    format: Literal["csv", "parquet"]
+    header: bool
+    delimiter: str
+    op: str | None
+    include_op_for_full_load: bool
+    change_seq: str | None
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    keys_seen: bool
+    sequence_by: tuple[str, ...]
+    load_files: int
+    change_files: int
+    records: int
+    rows: int
+    outliers: tuple[tuple[str, str], ...] = ()
+
+
+def discover(folder: Path) -> list[Discovered]:
+    """Find the tables below a landing folder.
+
+    Args:
+        folder: with files named as DMS names them (``LOAD00000001.csv``, ``20240131-101500123.csv``, also
+            ``.csv.gz`` and ``.parquet``), each table in a folder of its own; dates below are folded into it.
+
+    Returns:
+        One entry a folder, by path. Files that cannot be read and folders without a record are passed over.
+
+    Raises:
+        MissingFolderError: there is no such folder.
+
+    Cost: a listing, and at most 6 samples of 1 MB a table.
+    """
+    root = folder.absolute()
+    groups = _by_table(root, (found for found in find(".", root, _ENDINGS) if isinstance(found, Found)))
+    tables: list[Discovered] = []
+    for place, files in sorted(groups.items()):
+        name = _free_name(PurePosixPath(root.name, place), {table.name for table in tables})
+        if table := _table(name, place, files):
+            tables.append(table)
+    return tables
+
+
+def _by_table(root: Path, files: Iterable[Found]) -> dict[str, list[Found]]:
+    """Group files by the folder of their table: without dates, and below no other folder that has files."""
+    places: dict[PurePosixPath, list[Found]] = defaultdict(list)
+    for file in files:
+        if _LOAD.match(file.name) or _CHANGES.match(file.name):
+            place = PurePosixPath(os.path.relpath(os.path.dirname(file.uri), root).replace(os.sep, "/"))  # noqa: PTH120
+            while place.name and _DATE_PART.fullmatch(place.name):
+                place = place.parent
+            places[place].append(file)
+    groups: dict[str, list[Found]] = defaultdict(list)
+    for place, found in places.items():
+        # The landing folder itself may hold a stray file; it is a table only if nothing below it is.
+        above = [parent for parent in place.parents if parent in places and parent.name]
+        groups[(above[-1] if above else place).as_posix()] += found
+    return groups
+
+
+def _free_name(folder: PurePosixPath, taken: set[str]) -> str:
+    """Make a table name of a folder's; of two alike the second gets its parent's name too, then a number."""
+    parts = [re.sub(r"[^a-z0-9_]", "_", part.lower())[:50] or "table" for part in folder.parts]
+    own = parts[-1] if parts else "table"
+    wide = "_".join(parts[-2:]) or own
+    made = {*taken, *(f"{name}_history" for name in taken)}
+    candidates = [own, wide, *(f"{wide}_{number}" for number in range(2, len(taken) + 3))]
+    return next(name for name in candidates if name not in made and f"{name}_history" not in made)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Values by column: of all records, and of those that are each another row of the source table."""
+
+    values: dict[str, list[str | None]]
+    rows: dict[str, list[str | None]]
+    records: int = 0
+    row_records: int = 0
+
+
+def _table(name: str, place: str, files: list[Found]) -> Discovered | None:
+    # A table has one format; of two, that of most files.
+    is_parquet = 2 * sum(map(_is_parquet, files)) > len(files)
+    own = sorted((file for file in files if _is_parquet(file) is is_parquet), key=lambda file: file.name)
+    loads = [file for file in own if _LOAD.match(file.name)]
+    changes = [file for file in own if not _LOAD.match(file.name)]
+    tries = [(file, True) for file in _spread(loads)] + [(file, False) for file in _spread(changes)]
+    # The same content delivered twice would make every key look repeated.
+    samples = list(dict.fromkeys(found for file, load in tries if (found := sample(file, load=load))))
+    if not any(one.records for one in samples):
+        return None
+    header = not is_parquet and _has_header(samples)
+    layouts = [_layout(one, samples, header=header) for one in samples]
+    names = {field.lower(): field for fields, _ in layouts for field in reversed(fields)}
+    op = next((field for lower, field in names.items() if lower == "op"), None)
+    seen = _see(samples, layouts)
+    declared = dict(column for one in samples for column in one.columns)
+    types = {
+        field: declared.get(field) or type_of({value for value in values if value is not None})
+        for field, values in seen.values.items()
+        if field.lower() not in {"op", _CHANGE_SEQ}
+    }
+    if not types:
+        return None
+    key, keys_seen = key_of(name, types, seen.rows)
+    sequence = sequence_of(types, seen.values) or (None if header or is_parquet else _only_time(types))
+    return Discovered(
+        name=name,
+        folder=place,
+        format="parquet" if is_parquet else "csv",
+        header=header,
+        delimiter=samples[0].delimiter,
+        op=op if op or changes else "op",
+        include_op_for_full_load=any(
+            one.load and any(field.lower() == "op" for field in fields)
+            for one, (fields, _) in zip(samples, layouts, strict=True)
+        ),
+        change_seq=names.get(_CHANGE_SEQ),
+        columns=tuple(Column(name=field, type=kind, nullable=field != key) for field, kind in types.items()),
+        keys=(key,),
+        keys_seen=keys_seen,
+        sequence_by=(sequence,) if sequence else (),
+        load_files=len(loads),
+        change_files=len(changes),
+        records=seen.records,
+        rows=seen.row_records,
+        outliers=tuple(
+            (field, found)
+            for field in types
+            if not declared
+            and (found := mostly([value for value in seen.values[field] if value is not None]))
+        ),
+    )
+
+
+def _only_time(types: dict[str, str]) -> str | None:
+    """Take the timestamp of fields without names, if there is just one: DMS can add one to every record."""
+    times = [name for name, kind in types.items() if kind == "timestamp"]
+    return times[0] if len(times) == 1 else None
+
+
+def _is_parquet(file: Found) -> bool:
+    return file.name.lower().endswith(".parquet")
+
+
+def _spread(files: Sequence[Found]) -> list[Found]:
+    if len(files) <= _SAMPLES:
+        return list(files)
+    return [files[0], files[len(files) // 2], files[-1]]
+
+
+def _has_header(samples: Sequence[Sample]) -> bool:
+    """Say whether the first records are names: one is op, all files agree, or the values have types."""
+    firsts = [one.records[0] for one in samples if one.records]
+    if not all(looks_like_names(first) for first in firsts):
+        return False
+    names = [{str(value).lower() for value in first} for first in firsts]
+    if any("op" in some for some in names):
+        return True
+    fewest = min(names, key=len)
+    if len(names) > 1 and all(fewest <= some for some in names):
+        return True
+    return any(
+        type_of({value for value in column[1:] if value is not None}) != "string"
+        for one in samples
+        for column in zip(*one.records, strict=True)
+    )
+
+
+def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[list[str], int]:
+    """Give the column names of a file in order, and how many records to leave out before the first."""
+    if one.columns or header:
+        taken: set[str] = set()
+        names = []
+        for field in [name for name, _ in one.columns] or one.records[0]:
+            names.append(safe_name(field or "", frozenset(taken)))
+            taken.add(names[-1].lower())
+        return names, int(header)
+    width = len(one.records[0]) if one.records else 0
+    # A few records may be bad; a column of letters by chance has others too.
+    letters = [record[0] for record in one.records if is_operation(record[0])]
+    has_op = width > 1 and len(letters) >= _MOST_RECORDS * len(one.records)
+    if one.load and has_op:
+        others = {len(other.records[0]) for other in samples if not other.load and other.records}
+        has_op = set(letters) == {"I"} and (not others or width in others)
+    numbered = [f"c{number}" for number in range(1, width + 1 - has_op)]
+    return (["op", *numbered] if has_op else numbered), 0
+
+
+def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> _Seen:
+    """Put the values of all samples under the names of their columns, in order of first appearance."""
+    seen = _Seen(values={}, rows={})
+    spelt: dict[str, str] = {}
+    has_loads = any(one.load and one.records[skip:] for one, (_, skip) in zip(samples, layouts, strict=True))
+    for one, (names, skip) in zip(samples, layouts, strict=True):
+        records = one.records[skip:]
+        op = next((number for number, name in enumerate(names) if name.lower() == "op"), None)
+        # Without a full load, the inserts are the rows.
+        rows = records if one.load else [record for record in records if op is not None and record[op] == "I"]
+        for number, name in enumerate(names):
+            column = spelt.setdefault(name.lower(), name)
+            seen.values.setdefault(column, []).extend(record[number] for record in records)
+            if one.load == has_loads:
+                seen.rows.setdefault(column, []).extend(record[number] for record in rows)
+        seen.records += len(records)
+        seen.row_records += len(rows) if one.load == has_loads else 0
+    return seen
