@@ -100,7 +100,7 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         NoLakeError: no table of the lake exists.
         UnknownSelectionError: a word of ``select`` matches nothing.
 
-    Cost: a metadata file for each table, the ledger of each bronze table, one listing of each source; rows are
+    Cost: a metadata file for each table, the ledger of each bronze table, a listing of each source; rows are
     read only where delete files or deletion flags make the metadata's numbers inexact.
     """
     located = _located(pipeline)

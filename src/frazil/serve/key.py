@@ -1,0 +1,291 @@
+"""Why a row looks as it does: everything the lake holds of one key, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import duckdb
+
+from frazil.bronze import record as r
+from frazil.serve.duck import connect, identifier
+from frazil.serve.fold import in_order
+from frazil.serve.layers import layers
+from frazil.serve.query import QueryError, result_of
+from frazil.serve.tables import tables
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frazil.serve.layers import Layers
+    from frazil.spec import Pipeline, Table
+
+Mark: TypeAlias = Literal["winner", "superseded", "late", "repeated", "delete"]
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRecord:
+    """A record of the key as it came.
+
+    Attributes:
+        file, row: where it stands.
+        batch: the batch it arrived in.
+        op: the op column's text.
+        fields: the fields it carries, as text.
+        quarantine: rule, reason, column and raw text, if it went to quarantine.
+    """
+
+    file: str
+    row: int
+    batch: int
+    op: str | None
+    fields: Row
+    quarantine: Row | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChange:
+    """A typed change of the key.
+
+    Attributes:
+        kind: ``upsert`` or ``delete``.
+        file, row, position: where it stands; after the sequence these decide the order.
+        batch: the batch it arrived in.
+        values: the contract's columns; those it does not carry are left out.
+        marks: ``winner``, the last in order, or ``superseded``; ``delete``; ``late`` if a newer change came
+            in an earlier batch; ``repeated`` if an older change has the same kind, sequence and values.
+    """
+
+    kind: str
+    file: str
+    row: int
+    position: str
+    batch: int
+    values: Row
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyStory:
+    """All that the lake holds of one key.
+
+    Attributes:
+        table: the source table.
+        key: typed values.
+        records: from bronze, by position and row.
+        changes: from silver, oldest first in ORDER.
+        marts: rows of each mart; versions by their begin.
+        notes: what a reader should know, such as marts that stand behind.
+    """
+
+    table: str
+    key: Row
+    records: tuple[KeyRecord, ...]
+    changes: tuple[KeyChange, ...]
+    marts: Mapping[str, tuple[Row, ...]]
+    notes: tuple[str, ...]
+
+
+def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | Sequence[str]) -> KeyStory:
+    """Tell all that the lake holds of one key.
+
+    Args:
+        pipeline: the declaration.
+        table: the source table, or one of its marts.
+        key_values: text of each key column by name, or in the order of ``keys``. Compared as typed values,
+            so ``007`` finds the number 7; a timestamp without zone is in UTC, binary is hexadecimal.
+
+    Raises:
+        QueryError: the key has other columns, a text is no value of its column's type, or the table has no
+            changes yet.
+        UnknownSelectionError: there is no such table.
+        NoLakeError: nothing was written yet.
+
+    Cost: one scan of the key columns in bronze, silver and each mart.
+    """
+    names = selected(pipeline, [table])
+    if len(names) != 1:
+        raise QueryError(f"{table!r} means several tables: {', '.join(names)}", hint="name one")
+    declared = next(one for one in pipeline.tables if one.name == names[0])
+    texts = _texts(declared, key_values)
+    located = tables(pipeline)
+    here = layers(pipeline, declared, located)
+    if not here.changes.exists:
+        raise QueryError(f"table {declared.name!r} has no changes yet", hint="make them: frazil run")
+    with connect(located) as connection:
+        return _Teller(connection, here, texts).story()
+
+
+def _texts(table: Table, given: Mapping[str, str] | Sequence[str]) -> list[str]:
+    if not hasattr(given, "items"):
+        texts = [given] if isinstance(given, str) else list(given)
+        if len(texts) == len(table.keys):
+            return texts
+    else:
+        by_name = {name.lower(): text for name, text in given.items()}
+        if by_name.keys() == {key.lower() for key in table.keys}:
+            return [by_name[key.lower()] for key in table.keys]
+    raise QueryError(
+        f"the key of table {table.name!r} is {', '.join(table.keys)}", hint="give a value for each"
+    )
+
+
+class _Teller:
+    """Asks the tables about one key."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, here: Layers, texts: Sequence[str]) -> None:
+        self._connection, self._here, self._texts = connection, here, texts
+        keys = ", ".join(map(identifier, here.table.keys))
+        typed = connection.sql(f"SELECT {keys} FROM {here.changes.rows} LIMIT 0")
+        self._types = [f"{kind}" for kind in typed.types]
+
+    def story(self) -> KeyStory:
+        here = self._here
+        return KeyStory(
+            table=here.table.name,
+            key=self._key(),
+            records=tuple(self._records()),
+            changes=tuple(self._changes()),
+            marts={layer.name: tuple(self._mart_rows(layer.rows)) for _, layer in here.marts if layer.exists},
+            notes=tuple(self._notes()),
+        )
+
+    def _key(self) -> Row:
+        key: Row = {}
+        for name, kind, text in zip(self._here.table.keys, self._types, self._texts, strict=True):
+            try:
+                key |= self._rows(f"SELECT {_value('?', kind)} AS {identifier(name)}", [text])[0]
+            except duckdb.Error:
+                raise QueryError(f"{name}: {text!r} is no {kind.lower()}") from None
+        return key
+
+    def _rows(self, sql: str, texts: Sequence[str]) -> list[Row]:
+        found = result_of(self._connection.sql(sql, params=list(texts)))
+        return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+    @property
+    def _is_key(self) -> str:
+        named = zip(self._here.table.keys, self._types, strict=True)
+        return " AND ".join(f"{identifier(name)} = {_value('?', kind)}" for name, kind in named)
+
+    @property
+    def _raw_keys(self) -> list[str] | None:
+        """Bronze's columns with the key's text; None where an expression makes the key."""
+        declared = {column.name: column for column in self._here.table.columns or ()}
+        made = any(key in declared and declared[key].expr for key in self._here.table.keys)
+        found = [self._here.fields.get(key.lower()) for key in self._here.table.keys]
+        return None if made or not all(found) else [name for name in found if name]
+
+    def _records(self) -> list[KeyRecord]:
+        here = self._here
+        place = f"({r.FILE}, {r.ROW})"
+        wanted = [f"{place} IN (SELECT {place} FROM {here.changes.rows} WHERE {self._is_key})"]
+        texts = [*self._texts]
+        if self._raw_keys:
+            raw = zip(self._raw_keys, self._types, strict=True)
+            wanted.append(
+                " AND ".join(
+                    f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}"
+                    for name, kind in raw
+                )
+            )
+            texts += self._texts
+        records = self._rows(
+            f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} = '{r.RECORD}' AND (({') OR ('.join(wanted)})) "
+            f"ORDER BY {r.POSITION}, {r.ROW}",
+            texts,
+        )
+        quarantined = self._quarantined(records)
+        op = here.fields.get(here.table.source.op.lower(), here.table.source.op)
+        return [
+            KeyRecord(
+                file=record[r.FILE],
+                row=record[r.ROW],
+                batch=record[r.BATCH],
+                op=record.get(op),
+                fields={
+                    name: text
+                    for name, text in record.items()
+                    if name not in r.BRONZE_COLUMNS
+                    and name != op
+                    and (record[r.KNOWN] is None or name in record[r.KNOWN])
+                },
+                quarantine=quarantined.get((record[r.FILE], record[r.ROW])),
+            )
+            for record in records
+        ]
+
+    def _quarantined(self, records: Sequence[Row]) -> dict[tuple[str, int], Row]:
+        if not records or not self._here.quarantine.exists:
+            return {}
+        found = self._connection.execute(
+            f'SELECT {r.FILE}, {r.ROW}, rule, reason, "column", raw FROM {self._here.quarantine.rows} '
+            f"WHERE list_contains(?, {r.FILE})",
+            [sorted({record[r.FILE] for record in records})],
+        ).fetchall()
+        return {
+            (file, row): {"rule": rule, "reason": reason, "column": column, "raw": raw}
+            for file, row, rule, reason, column, raw in found
+        }
+
+    def _changes(self) -> list[KeyChange]:
+        here = self._here
+        order = in_order(here.table.sequence_by)
+        found = self._rows(
+            f"SELECT * FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}", self._texts
+        )
+        seen: list[tuple[Row, Any]] = []
+        changes = []
+        for place, change in enumerate(found):
+            content = ({name: change[name] for name in here.columns}, (change[r.CLASS], change[r.KNOWN]))
+            newer = found[place + 1 :]
+            marks: list[Mark] = ["superseded" if newer else "winner"]
+            if change[r.CLASS] == r.DELETE:
+                marks.append("delete")
+            if any(other[r.BATCH] < change[r.BATCH] for other in newer):
+                marks.append("late")
+            if content in seen:
+                marks.append("repeated")
+            seen.append(content)
+            known = change[r.KNOWN]
+            changes.append(
+                KeyChange(
+                    kind=change[r.CLASS],
+                    file=change[r.FILE],
+                    row=change[r.ROW],
+                    position=change[r.POSITION],
+                    batch=change[r.BATCH],
+                    values={
+                        name: value for name, value in content[0].items() if known is None or name in known
+                    },
+                    marks=tuple(marks),
+                )
+            )
+        return changes
+
+    def _mart_rows(self, rows: str) -> list[Row]:
+        found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}", self._texts)
+        return sorted(found, key=lambda row: row.get("valid_from") or 0)
+
+    def _notes(self) -> list[str]:
+        here = self._here
+        newest = here.bronze.stand.batch
+        behind = [here.changes, *(layer for _, layer in here.marts)]
+        notes = [
+            f"{layer.name} holds batch {layer.stand.batch}, bronze {newest}: frazil run levels them"
+            for layer in behind
+            if layer.stand.batch < newest
+        ]
+        if not self._raw_keys:
+            notes.append("the key is made by an expression: quarantined records of it cannot be told")
+        return notes
+
+
+def _value(text: str, kind: str, *, tried: bool = False) -> str:
+    """Write a text as a typed value; with ``tried``, NULL where it is none."""
+    if kind == "BLOB":
+        hexadecimal = f"CASE WHEN regexp_full_match({text}, '([0-9A-Fa-f]{{2}})*') THEN unhex({text}) END"
+        return hexadecimal if tried else f"unhex({text})"
+    return f"{'TRY_CAST' if tried else 'CAST'}({text} AS {kind})"

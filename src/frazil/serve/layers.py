@@ -1,0 +1,101 @@
+"""The tables that belong to one source table, and what its contract says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frazil.serve.duck import scan
+from frazil.serve.tables import NoLakeError, Stand, stand
+from frazil.silver.contract import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.serve.tables import Located
+    from frazil.spec import Current, History, Pipeline, Table
+
+_TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One table of the lake; ``location`` is None where it does not exist."""
+
+    name: str
+    location: str | None
+    stand: Stand
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self.location is not None
+
+    @property
+    def rows(self) -> str:
+        """What stands after FROM to read its rows."""
+        if self.location is None:
+            raise NoLakeError(self.name)
+        return scan(self.location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """The tables of one source table at one moment.
+
+    Attributes:
+        table: the declaration.
+        marts: in the order of the declaration.
+        columns: the contract's columns that the typed changes have, in table order.
+        event_times: columns with the event time, the first that is not NULL counts; may be none.
+        fields: bronze's columns by the name of the source field, in lower case.
+    """
+
+    table: Table
+    bronze: Layer
+    changes: Layer
+    quarantine: Layer
+    marts: tuple[tuple[Current | History, Layer], ...]
+    columns: tuple[str, ...]
+    event_times: tuple[str, ...]
+    fields: Mapping[str, str]
+
+    def columns_in(self, mart: Layer) -> tuple[str, ...]:
+        """The contract's columns that a mart has: one that stands behind may lack the newest."""
+        return tuple(name for name in self.columns if name in mart.stand.columns)
+
+    def tracked(self, mart: History) -> tuple[str, ...]:
+        """Columns whose change opens a version."""
+        if mart.track_history_columns is not None:
+            return mart.track_history_columns
+        if mart.track_history_except_columns is not None:
+            untracked = {*self.table.keys, *mart.track_history_except_columns}
+        else:
+            untracked = {*self.table.keys, *self.table.sequence_by, *self.event_times[:1]}
+        return tuple(name for name in self.columns if name not in untracked)
+
+
+def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
+    """Find the tables of one source table and read where they stand."""
+    spaces = pipeline.lake.namespaces
+
+    def layer(namespace: str, name: str) -> Layer:
+        location = located.get((namespace, name))
+        return Layer(name=f"{namespace}.{name}", location=location, stand=stand(location))
+
+    bronze, changes = layer(spaces.bronze, table.name), layer(spaces.silver, f"{table.name}_changes")
+    fields = dict(bronze.stand.bookmark.get("fields", {}))
+    contract = settle(table, fields)
+    types = {column.name: column.type for column in contract.columns}
+    in_sequence = [name for name in contract.sequence_by if types.get(name) in _TIMES]
+    times = ([contract.event_time] if contract.event_time else []) + in_sequence[:1]
+    return Layers(
+        table=table,
+        bronze=bronze,
+        changes=changes,
+        quarantine=layer(spaces.silver, f"{table.name}_quarantine"),
+        marts=tuple((mart, layer(spaces.marts, table.mart_name(mart))) for mart in table.marts),
+        columns=tuple(name for name in contract.names if name in changes.stand.columns),
+        event_times=tuple(dict.fromkeys(times)),
+        fields={name.lower(): name for name in fields},
+    )
