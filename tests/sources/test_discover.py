@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,11 +12,14 @@ import pytest
 
 from frazil.sources.declaration import NothingFoundError
 from frazil.sources.discover import Discovered, declaration, discover
+from frazil.sources.dms import list_files
 from frazil.sources.files import MissingFolderError
 from frazil.sources.guess import type_of
-from frazil.spec import Pipeline
 from frazil.spec.parse import parse
 from frazil.testing.generate import generate
+
+if TYPE_CHECKING:
+    from frazil.spec import Pipeline
 
 LOAD, FIRST, SECOND = "LOAD00000001.csv", "20240131-101500123.csv", "20240201-101500123.csv"
 
@@ -62,7 +66,12 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
 
     table = only(tmp_path)
 
-    assert (table.name, table.folder, table.header, table.op) == ("hosts", "shop/public/hosts", True, "Op")
+    assert (table.name, table.path, table.header, table.op) == (
+        "hosts",
+        tmp_path / "shop/public/hosts",
+        True,
+        "Op",
+    )
     assert types(table) == {"id": "int", "name": "string", "updated_at": "timestamp"}
     assert (table.keys, table.keys_seen, table.sequence_by) == (("id",), True, ("updated_at",))
     assert (table.load_files, table.change_files, table.records, table.rows) == (1, 1, 3, 2)
@@ -107,7 +116,7 @@ def test_columns_added_later_stand_at_the_end(tmp_path: Path) -> None:
 def test_folders_of_dates_belong_to_their_table(tmp_path: Path, dates: str) -> None:
     write(tmp_path, {f"public/hosts/{dates}/{FIRST}": "op,id\nI,1"})
 
-    assert only(tmp_path).folder == "public/hosts"
+    assert only(tmp_path).path == tmp_path / "public/hosts"
 
 
 def test_folders_of_a_parallel_load_belong_to_their_table(tmp_path: Path) -> None:
@@ -117,7 +126,7 @@ def test_folders_of_a_parallel_load_belong_to_their_table(tmp_path: Path) -> Non
 
     table = only(tmp_path)
 
-    assert (table.folder, table.load_files) == ("hosts", 2)
+    assert (table.path.name, table.load_files) == ("hosts", 2)
 
 
 def test_a_landing_folder_may_be_the_folder_of_one_table(tmp_path: Path) -> None:
@@ -125,7 +134,7 @@ def test_a_landing_folder_may_be_the_folder_of_one_table(tmp_path: Path) -> None
 
     table = only(tmp_path / "Hosts")
 
-    assert (table.name, table.folder, table.load_files, table.change_files) == ("hosts", ".", 1, 1)
+    assert (table.name, table.load_files, table.change_files) == ("hosts", 1, 1)
 
 
 def test_tables_of_one_name_get_the_name_of_their_schema(tmp_path: Path) -> None:
@@ -227,9 +236,11 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
 
 
 def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
-    write(tmp_path / "hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"})
+    write(
+        tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"}
+    )
 
-    text = declaration("shop", Path("landing"), discover(tmp_path))
+    text = declaration("shop", tmp_path, discover(tmp_path / "landing"))
 
     assert (
         text
@@ -240,7 +251,7 @@ lake: {warehouse: ./lake}
 tables:
   # 1 load file, 1 change file; every type fits all of 1 record looked at
   - name: hosts
-    source: {kind: dms, path: landing/hosts, format: csv, header: true}
+    source: {kind: dms, path: ./landing/hosts, format: csv, header: true}
     keys: [id]  # guessed: unique and never NULL in 1 row
     sequence_by: [updated_at]  # guessed: a timestamp, by its name or alone
     columns:
@@ -251,6 +262,24 @@ tables:
       - {kind: history, deletes: close}
 """
     )
+
+
+@pytest.mark.parametrize(("project", "path"), [(".", "./a/hosts"), ("a/hosts", "."), ("b", "../a/hosts")])
+def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, project: str, path: str) -> None:
+    write(tmp_path / "a/hosts", {LOAD: "id\n1"})
+
+    text = declaration("shop", tmp_path / project, discover(tmp_path / "a"))
+
+    assert parse(text).tables[0].source.path == (path,)
+    assert list_files(parse(text).tables[0].source, tmp_path / project).files
+
+
+def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
+    write(tmp_path / "hosts", {LOAD: "id\n1"})
+
+    text = declaration("shop", Path("/elsewhere"), discover(tmp_path))
+
+    assert parse(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
 
 
 def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:

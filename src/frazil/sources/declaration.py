@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,8 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
 
     Args:
         name: of the pipeline.
-        folder: the landing folder as the declaration shall name it: relative to where it will stand.
-        discovered: what was found there; at least one table.
+        folder: where it will stand; paths are written relative to it if they have more in common than a root.
+        discovered: what was found; at least one table.
 
     Returns:
         YAML that ``spec.parse.parse`` accepts. Every guess has a comment with what it rests on.
@@ -40,7 +41,7 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
     """
     if not discovered:
         raise NothingFoundError(
-            f"no files of Amazon DMS below {folder}",
+            "no files of Amazon DMS were found",
             hint="full load files are called LOAD00000001.csv, change files 20240131-101500123.csv",
         )
     lines = [
@@ -67,8 +68,7 @@ def _table(table: Discovered, folder: Path) -> list[str]:
 
 
 def _source(table: Discovered, folder: Path) -> str:
-    path = (folder / table.folder).as_posix()
-    settings = [f"kind: dms, path: {_text(path)}, format: {table.format}"]
+    settings = [f"kind: dms, path: {_text(_relative(table.path, folder))}, format: {table.format}"]
     if table.format == "csv":
         settings.append(f"header: {str(table.header).lower()}")
         if table.delimiter != ",":
@@ -80,6 +80,14 @@ def _source(table: Discovered, folder: Path) -> str:
     if table.change_seq:
         settings.append(f"change_seq: {_text(table.change_seq)}")
     return f"{{{', '.join(settings)}}}"
+
+
+def _relative(path: Path, folder: Path) -> str:
+    start = folder.absolute()
+    if os.path.commonpath([path, start]) == path.anchor:
+        return path.as_posix()
+    relative = os.path.relpath(path, start).replace(os.sep, "/")
+    return relative if relative.startswith(".") else f"./{relative}"
 
 
 def _keys_and_order(table: Discovered) -> list[str]:

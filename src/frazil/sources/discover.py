@@ -47,7 +47,7 @@ class Discovered:
 
     Attributes:
         name: made of the folder's, as a declaration allows it; unlike that of any other table found.
-        folder: relative to the landing folder, with ``/``; ``.`` for itself.
+        path: its folder, absolute.
         op: name of the op column; None if no change file has one.
         change_seq: field with DMS's change sequence, if there is one.
         columns: ``c1``, ``c2``, … where no file names them.
@@ -58,7 +58,7 @@ class Discovered:
     """
 
     name: str
-    folder: str
+    path: Path
     format: Literal["csv", "parquet"]
     header: bool
     delimiter: str
@@ -96,7 +96,7 @@ def discover(folder: Path) -> list[Discovered]:
     tables: list[Discovered] = []
     for place, files in sorted(groups.items()):
         name = _free_name(PurePosixPath(root.name, place), {table.name for table in tables})
-        if table := _table(name, place, files):
+        if table := _table(name, root / place, files):
             tables.append(table)
     return tables
 
@@ -138,7 +138,7 @@ class _Seen:
     row_records: int = 0
 
 
-def _table(name: str, place: str, files: list[Found]) -> Discovered | None:
+def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
     # A table has one format; of two, that of most files.
     is_parquet = 2 * sum(map(_is_parquet, files)) > len(files)
     own = sorted((file for file in files if _is_parquet(file) is is_parquet), key=lambda file: file.name)
@@ -166,7 +166,7 @@ def _table(name: str, place: str, files: list[Found]) -> Discovered | None:
     sequence = sequence_of(types, seen.values) or (None if header or is_parquet else _only_time(types))
     return Discovered(
         name=name,
-        folder=place,
+        path=path,
         format="parquet" if is_parquet else "csv",
         header=header,
         delimiter=samples[0].delimiter,
@@ -185,10 +185,9 @@ def _table(name: str, place: str, files: list[Found]) -> Discovered | None:
         records=seen.records,
         rows=seen.row_records,
         outliers=tuple(
-            (field, found)
+            (field, note)
             for field in types
-            if not declared
-            and (found := mostly([value for value in seen.values[field] if value is not None]))
+            if not declared and (note := mostly([value for value in seen.values[field] if value is not None]))
         ),
     )
 
