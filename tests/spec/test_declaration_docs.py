@@ -1,0 +1,60 @@
+"""docs/declaration.md tells of every setting, and what it shows is right."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from frazil.spec.document import read_document
+from frazil.spec.parse import parse
+from frazil.spec.schema import json_schema
+from frazil.spec.types import SIMPLE
+
+TEXT = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text(encoding="utf-8")
+EXAMPLES: list[Any] = [
+    read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
+]
+
+WHOLE = EXAMPLES[0]
+TABLE = WHOLE["tables"][0]
+
+
+def test_every_setting_is_told_of() -> None:
+    schema = json_schema()
+    shapes = [schema, *schema["$defs"].values()]
+
+    missing = {name for shape in shapes for name in shape["properties"] if f"`{name}`" not in TEXT}
+
+    assert missing == set()
+
+
+def test_every_default_of_upkeep_is_the_one_in_force() -> None:
+    for name, setting in json_schema()["$defs"]["Upkeep"]["properties"].items():
+        assert f"| `{name}` | {setting['default']:g} |" in TEXT
+
+
+def test_every_type_is_told_of() -> None:
+    assert {name for name in (*SIMPLE, "decimal(p,s)") if f"`{name}`" not in TEXT} == set()
+
+
+def test_links_lead_to_headings_that_are_there() -> None:
+    headings = {heading.lower() for heading in re.findall(r"^## (.*)$", TEXT, re.MULTILINE)}
+
+    assert set(re.findall(r"\]\(#(.*?)\)", TEXT)) <= headings
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=",".join)
+def test_every_example_is_right(example: dict[str, Any]) -> None:
+    # A part of a declaration is put into the whole one in place of what stands there.
+    table = {**TABLE, **{name: part for name, part in example.items() if name in ("source", "marts")}}
+    top = {name: part for name, part in example.items() if name not in ("source", "marts")}
+    if "source" in example:
+        table["columns"] = [column for column in TABLE["columns"] if column["name"] != "city"]
+    # JSON is YAML.
+    whole = {**WHOLE, "gold": [], "tables": [table], **top}
+
+    assert parse(json.dumps(whole)).tables
