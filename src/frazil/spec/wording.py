@@ -195,7 +195,7 @@ def _part(path: Path, table: object) -> str:
             return f"column '{name}' of " if isinstance(name, str) else f"column {index + 1} of "
         case ("marts", int(index), *_):
             kind = _value(("marts", index, "kind"), table)
-            return f"the {kind} mart of " if kind in {"current", "history"} else f"mart {index + 1} of "
+            return f"the {kind} mart of " if kind in ("current", "history") else f"mart {index + 1} of "
         case ("source", *_):
             return "the source of "
         case _:
