@@ -54,12 +54,13 @@ def _fields(table: Table, at: Path) -> Iterator[Problem]:
 
 def _signs(table: Table, at: Path) -> Iterator[Problem]:
     source, whose = table.source, f"the source of table '{table.name}'"
-    if source.csv_delimiter in {'"', "\r", "\n"}:
-        message = f"csv_delimiter of {whose} cannot be a quote or a line end"
-        yield Problem((*at, "csv_delimiter"), message)
-    if source.csv_escape is not None and source.csv_escape in {source.csv_delimiter, "\r", "\n"}:
-        message = f"csv_escape of {whose} cannot be the delimiter or a line end"
-        yield Problem((*at, "csv_escape"), message)
+    for setting, sign in (("csv_delimiter", source.csv_delimiter), ("csv_escape", source.csv_escape)):
+        # Records are cut at single bytes, which is right in UTF-8 for ASCII only.
+        if sign is not None and (not sign.isascii() or sign in {'"', "\r", "\n", "\0"}):
+            hint = "write one ASCII character, neither quote, line end nor NUL"
+            yield Problem((*at, setting), f"{setting} of {whose} cannot work", hint)
+    if source.csv_escape == source.csv_delimiter:
+        yield Problem((*at, "csv_escape"), f"csv_escape of {whose} is the delimiter")
 
 
 def _transaction_files(table: Table, at: Path) -> Iterator[Problem]:
