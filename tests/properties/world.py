@@ -3,120 +3,207 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import frazil
+from frazil.lake.heads import head
+from frazil.lake.session import spark_session
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, deliveries, oracle_changes, random_history, write_csv
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.report import RunReport
     from frazil.testing.changes import Record
 
+Mart = Literal["hard", "soft", "close", "mark"]
+
+MARTS: dict[Mart, str] = {
+    "hard": "{kind: current, name: hard}",
+    "soft": "{kind: current, name: soft, deletes: soft}",
+    "close": "{kind: history, name: close}",
+    "mark": "{kind: history, name: mark, deletes: mark}",
+}
 TRACKED = ("name", "qty", "note")
+BAD = b"U,not a number,2026-01-01 00:00:00.000000,x,1,x,0\n"
 
 DECLARATION = """
 pipeline: laws
-lake: {warehouse: ./lake}
+lake: {{warehouse: ./lake}}
 tables:
   - name: things
-    source: {kind: dms, path: ./landing, header: true}
+    source: {{kind: dms, path: ./landing, header: true}}
     keys: [h, id]
     sequence_by: [ts]
     columns:
-      - {name: h, type: int}
-      - {name: id, type: int}
-      - {name: ts, type: timestamp}
-      - {name: name, type: string}
-      - {name: qty, type: int}
-      - {name: note, type: string}
+      - {{name: h, type: int}}
+      - {{name: id, type: int}}
+      - {{name: ts, type: timestamp}}
+      - {{name: name, type: string}}
+      - {{name: qty, type: int}}
+      - {{name: note, type: string}}
     marts:
-      - {kind: current, name: hard}
-      - {kind: current, name: soft, deletes: soft}
-      - {kind: history, name: close}
-      - {kind: history, name: mark, deletes: mark}
+{marts}
+{gold}
 """
-
-MARTS = ("hard", "soft", "close", "mark")
+GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }} group by h'}]"
 
 
 @dataclass
 class World:
-    """A lake, a landing folder, and all the histories that will arrive there.
+    """A lake, a landing folder, and all the histories that arrive there.
 
     Attributes:
         folder: where the declaration, the landing folder and the lake are.
+        marts: which marts there are.
+        bad: every file that holds all fields ends with a record that cannot be cast.
         histories: number -> file name -> records, with the key column ``h`` in each record.
         runs: what arrives before each run: (history, file name) pairs.
     """
 
     folder: Path
+    marts: tuple[Mart, ...] = ("hard", "soft", "close", "mark")
+    bad: bool = False
     histories: dict[int, dict[str, list[Record]]] = field(default_factory=dict)
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, folder: Path, seeds: range, *, size: int = 30, narrow: float = 0.0) -> World:
-        """Draw a history per seed, split into files and runs."""
-        world = cls(folder)
-        for seed in seeds:
-            files = as_files(random_history(seed, size=size), seed, narrow=narrow)
-            world.histories[seed] = {name: [{**record, "h": str(seed)} for record in records] for name, records in files.items()}
-            for number, names in enumerate(deliveries(files, seed)):
-                if number == len(world.runs):
-                    world.runs.append([])
-                world.runs[number] += [(seed, name) for name in names]
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
-        (folder / "landing").mkdir(exist_ok=True)
+    def at(cls, folder: Path, *marts: Mart, gold: bool = False, bad: bool = False) -> Self:
+        """Make an empty world: a declaration and an empty landing folder."""
+        world = cls(folder, marts or tuple(MARTS), bad)
+        (folder / "landing").mkdir(parents=True)
+        lines = "\n".join(f"      - {MARTS[mart]}" for mart in world.marts)
+        text = DECLARATION.format(marts=lines, gold=GOLD if gold else "")
+        (folder / "frazil.yml").write_text(text, encoding="utf-8")
         return world
 
+    def draw(self, seeds: Iterable[int], *, size: int = 30, narrow: float = 0.0) -> Self:
+        """Add a history per seed, in files and runs; ``narrow`` is the share of files without ``note``."""
+        for seed in seeds:
+            files = as_files(random_history(seed, size=size), seed, narrow=narrow)
+            self._add(seed, files)
+            for number, names in enumerate(deliveries(files, seed)):
+                if number == len(self.runs):
+                    self.runs.append([])
+                self.runs[number] += [(seed, name) for name in names]
+        return self
+
+    def draw_evenly(self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0) -> Self:
+        """Add a history per seed, its files spread over a number of runs, each with something in it."""
+        arriving = []
+        for seed in seeds:
+            files = as_files(random_history(seed, size=size), seed, parts=2 * runs, narrow=narrow)
+            self._add(seed, files)
+            arriving += [(seed, name) for name, records in files.items() if records]
+        Random(len(arriving)).shuffle(arriving)
+        self.runs = [arriving[number::runs] for number in range(runs)]
+        return self
+
+    def _add(self, history: int, files: dict[str, list[Record]]) -> None:
+        self.histories[history] = {
+            name: [{**record, "h": str(history)} for record in records] for name, records in files.items()
+        }
+
     def deliver(self, number: int) -> None:
-        """Put the files of one run into the landing folder; a file that is there already comes under another name."""
+        """Put the files of one run into the landing folder; one that is there already gets another name."""
         for history, name in self.runs[number]:
             path = self.folder / "landing" / f"{history}" / name
             path.parent.mkdir(exist_ok=True)
             if path.exists():
                 path = path.with_name(f"zz-again-{number}-{name}")
-            path.write_bytes(write_csv(self.histories[history][name]))
+            records = self.histories[history][name]
+            has_all = bool(records) and {"op", "note"} <= records[0].keys()
+            path.write_bytes(write_csv(records) + (BAD if self.bad and has_all else b""))
 
-    def run(self, spark: SparkSession, *, rebuild: bool = False) -> frazil.engine.report.RunReport:
+    def session(self, spark: SparkSession) -> SparkSession:
+        """Open a session on this world's lake beside a running one."""
+        del spark  # only there so that Java runs, with the settings of the tests
+        return spark_session(frazil.load(self.folder))
+
+    def run(self, spark: SparkSession, *, rebuild: bool = False) -> RunReport:
         """Run the pipeline as a user does."""
-        return frazil.run(frazil.load(self.folder), spark=spark, rebuild=rebuild)
+        return frazil.run(frazil.load(self.folder), spark=self.session(spark), rebuild=rebuild)
+
+    def live(self, spark: SparkSession) -> Self:
+        """Let everything arrive and be applied, run by run."""
+        for number in range(len(self.runs)):
+            self.deliver(number)
+            self.run(spark)
+        return self
+
+    def heads(self, spark: SparkSession) -> dict[str, int | None]:
+        """Newest snapshot of every table of the lake."""
+        session = self.session(spark)
+        names = (
+            "bronze.things",
+            "silver.things_changes",
+            "silver.things_quarantine",
+            *map("marts.{}".format, self.marts),
+        )
+        return {name: head(session, f"lake.{name}").snapshot_id for name in names}
 
     def differences(self, spark: SparkSession) -> list[str]:
-        """Compare every mart with the oracle; a sentence per row that only one of them has."""
-        pipeline = frazil.load(self.folder)
-        del pipeline
-        found = []
-        for mart in MARTS:
-            have = {_frozen(row.asDict()) for row in spark.table(f"lake.marts.{mart}").collect()}
-            count = spark.table(f"lake.marts.{mart}").count()
-            if count != len(have):
-                found.append(f"{mart} has {count - len(have)} rows twice")
-            want = {_frozen(row) for row in self.expected(mart)}
-            found += [f"{mart} has {row}" for row in sorted(have - want, key=str)]
-            found += [f"{mart} lacks {row}" for row in sorted(want - have, key=str)]
-        return found
+        """Compare every table with what it must hold; a sentence per row that is too many or too few.
 
-    def expected(self, mart: str) -> list[dict[str, Any]]:
-        """What the oracle says a mart holds."""
+        Marts are compared with the oracle; in bronze, silver and quarantine each record stands once.
+        """
+        session = self.session(spark)
+        found = []
+        for mart in self.marts:
+            have = Counter(_frozen(row) for row in session.table(f"lake.marts.{mart}").toArrow().to_pylist())
+            want = Counter(_frozen(row) for row in self.expected(mart))
+            found += [f"{mart} has {count} x {dict(row)}" for row, count in (have - want).items()]
+            found += [f"{mart} lacks {count} x {dict(row)}" for row, count in (want - have).items()]
+        for table in ("bronze.things", "silver.things_changes", "silver.things_quarantine"):
+            found += self._doubles(session, table)
+        if not self.histories or not self.bad:
+            return found
+        arrived = (
+            session.table("lake.bronze.things").where("_cdc_kind = 'record' AND id = 'not a number'").count()
+        )
+        held = session.table("lake.silver.things_quarantine").count()
+        return [*found, f"quarantine has {held} records of {arrived}"] if held != arrived else found
+
+    @staticmethod
+    def _doubles(session: SparkSession, table: str) -> list[str]:
+        columns = ["_cdc_file", "_cdc_row"] + (["_cdc_class"] if table.endswith("changes") else [])
+        rows = session.table(f"lake.{table}").select(*columns).toArrow().to_pylist()
+        seen = Counter(tuple(row.values()) for row in rows)
+        return [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]
+
+    def expected(self, mart: Mart) -> list[dict[str, Any]]:
+        """Ask the oracle what a mart holds once all has arrived."""
         columns = list(COLUMNS)
         rows = []
         for history, files in self.histories.items():
-            changes = oracle_changes({name: [_without_h(record) for record in records] for name, records in files.items()})
+            changes = oracle_changes(
+                {name: [_without_h(record) for record in records] for name, records in files.items()}
+            )
             match mart:
                 case "hard":
                     mine = oracle.current(changes, columns)
                 case "soft":
                     mine = oracle.soft(changes, columns)
-                case _:
-                    mine = oracle.history(changes, columns, TRACKED, mart)  # type: ignore[arg-type]
+                case "close" | "mark":
+                    mine = oracle.history(changes, columns, TRACKED, mart)
             rows += [{"h": history, **row} for row in mine]
         return rows
+
+    def living(self, spark: SparkSession) -> dict[int, int]:
+        """Read the aggregate: history -> living keys."""
+        rows = self.session(spark).table("lake.gold.living").toArrow().to_pylist()
+        return {row["h"]: row["living"] for row in rows}
+
+    def expected_living(self) -> dict[int, int]:
+        """Ask the oracle what the aggregate holds."""
+        return dict(Counter(row["h"] for row in self.expected("hard")))
 
 
 def _without_h(record: Record) -> Record:

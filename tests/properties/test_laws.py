@@ -1,0 +1,68 @@
+"""CONVERGE and the laws it stands on, by random histories against the oracle in plain Python.
+
+A world holds many histories with late changes, ties, early and repeated deletes, re-creations and files
+delivered twice, in any order and any split into runs. Some lack a column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.properties.world import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module")
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """45 histories of which all has arrived; 15 of them have files that lack a column."""
+    drawn = World.at(tmp_path_factory.mktemp("laws") / "world")
+    return drawn.draw(range(100, 130)).draw(range(200, 215), narrow=0.4).live(spark)
+
+
+def test_all_four_marts_hold_what_the_oracle_says(world: World, spark: SparkSession) -> None:
+    """CONVERGE, ORDER, LATE, NO-RESURRECTION, UNSEEN, DELETES, HISTORY, AGREE, MISSING-IS-NOT-NULL."""
+    assert world.differences(spark) == []
+
+
+def test_a_run_with_nothing_new_commits_nothing(world: World, spark: SparkSession) -> None:
+    """ONCE: not one snapshot more in any table."""
+    before = world.heads(spark)
+
+    report = world.run(spark)
+
+    assert report.steps == 0
+    assert world.heads(spark) == before
+
+
+def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSession) -> None:
+    """CONVERGE: one big run equals a thousand small ones."""
+    before = world.heads(spark)
+
+    world.run(spark, rebuild=True)
+
+    assert world.differences(spark) == []
+    changed = {name for name, snapshot in world.heads(spark).items() if snapshot != before[name]}
+    assert changed == {
+        "silver.things_changes",
+        "silver.things_quarantine",
+        *map("marts.{}".format, world.marts),
+    }
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("first", range(1000, 1500, 50))
+def test_five_hundred_longer_histories_converge(
+    first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world."""
+    world = World.at(tmp_path_factory.mktemp("laws") / "world")
+    world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
+
+    world.live(spark)
+
+    assert world.differences(spark) == []
+    world.run(spark, rebuild=True)
+    assert world.differences(spark) == []

@@ -1,0 +1,101 @@
+"""Each law broken on purpose: the comparison with the oracle must see it, or it proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+from tests.properties.world import World
+
+from frazil.engine import state
+from frazil.marts import fold, history, late, shape
+from frazil.sources.offer import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from tests.properties.world import Mart
+
+    from frazil.marts.shape import Shape
+
+
+def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
+    """ORDER broken: the place in the source alone decides."""
+    right = shape.order
+    for room in (fold, history):
+        patch.setattr(room, "order", lambda parts: right(replace(parts, sequence_by=())))
+
+
+def nothing_is_late(patch: pytest.MonkeyPatch) -> None:
+    """LATE broken: what arrives last wins."""
+    patch.setattr(late, "is_late", lambda _: F.lit(False))
+
+
+def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """NO-RESURRECTION broken: earlier deletes are not looked at."""
+    right = late.held
+
+    def held(target: DataFrame, deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+        return right(target, deletes.where(F.lit(False)), touched, shape)
+
+    patch.setattr(late, "held", held)
+
+
+def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """ONCE broken: every run takes every file again."""
+    patch.setattr(state, "_ledger", lambda *_: Ledger())
+
+
+def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    """HISTORY broken: no change is taken to fall into the past."""
+    for verdict in ("is_not_after", "is_late"):
+        patch.setattr(late, verdict, lambda _: F.lit(False))
+
+
+def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
+    """MISSING-IS-NOT-NULL broken: a column that is not carried becomes NULL."""
+    patch.setattr(late, "is_incomplete", lambda _: F.lit(False))
+
+
+@pytest.mark.parametrize(
+    ("broken", "mart"),
+    [
+        (nothing_is_late, "hard"),
+        pytest.param(order_without_sequence, "hard", marks=pytest.mark.laws),
+        pytest.param(tombstones_are_forgotten, "hard", marks=pytest.mark.laws),
+        pytest.param(tombstones_are_forgotten, "soft", marks=pytest.mark.laws),
+        pytest.param(nothing_is_late, "soft", marks=pytest.mark.laws),
+        pytest.param(files_are_forgotten, "hard", marks=pytest.mark.laws),
+        (versions_only_at_the_end, "close"),
+        pytest.param(versions_only_at_the_end, "mark", marks=pytest.mark.laws),
+        pytest.param(incomplete_is_complete, "soft", marks=pytest.mark.laws),
+    ],
+)
+def test_a_broken_law_is_seen(
+    broken: Callable[[pytest.MonkeyPatch], None],
+    mart: Mart,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World.at(tmp_path / "world", mart).draw_evenly(
+        range(300, 306), runs=2, narrow=0.4 if broken is incomplete_is_complete else 0.0
+    )
+    for number in range(len(world.runs)):
+        world.deliver(number)
+        with monkeypatch.context() as patch:
+            broken(patch)
+            world.run(spark)
+
+    assert world.differences(spark) != []
+
+
+@pytest.mark.laws
+def test_nothing_is_seen_where_nothing_is_broken(spark: SparkSession, tmp_path: Path) -> None:
+    world = World.at(tmp_path / "world").draw_evenly(range(300, 306), runs=2)
+
+    assert world.live(spark).differences(spark) == []
