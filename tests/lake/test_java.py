@@ -110,6 +110,16 @@ def test_spark_is_started_without_the_vector_module(tmp_path: Path) -> None:
     assert said == "[-Xmx1g]\n[a b]\n[]\n"
 
 
+def test_spark_is_started_with_a_class_path_that_names_each_jar_once(tmp_path: Path) -> None:
+    java = JavaHome(java_home(tmp_path / "java", "21.0.8"), "21.0.8", "test")
+
+    said = run(
+        spark_java_home(java), "-cp", "/x/ours.jar:/s/conf:/s/jars/slf4j-api-2.0.17.jar:/s/jars/*", "Main"
+    )
+
+    assert said == "[-cp]\n[/x/ours.jar:/s/conf:/s/jars/*]\n[Main]\n"
+
+
 def test_a_start_up_archive_gets_its_name_when_java_has_ended_well(tmp_path: Path) -> None:
     part = tmp_path / "all.jsa.part.7"
     writes = f'#!/bin/sh\necho whole > "{part}"\nexit $RESULT\n'

@@ -35,6 +35,10 @@ for argument do
   case $argument in
     --add-modules=jdk.incubator.vector) continue ;;
     -XX:ArchiveClassesAtExit=*) archive=${{argument#*=}} ;;
+    *:*/slf4j-api-*.jar:*/jars/\\*)
+      # Spark names this jar twice, and from Java 21 on an archive does not fit a class path with repetitions.
+      before=${{argument%%/slf4j-api-*}}
+      argument=${{before%:*}}:${{argument##*/slf4j-api-*.jar:}} ;;
   esac
   set -- "$@" "$argument"
 done
