@@ -44,7 +44,7 @@ for argument do
 done
 [ -n "$archive" ] || exec {java} "$@"
 # An archive gets its name only when it is whole: <name>.part.<number> becomes <name>.
-{java} "$@" && mv -f "$archive" "${{archive%.part.*}}"
+{java} "$@" && [ -s "$archive" ] && mv -f "$archive" "${{archive%.part.*}}"
 """
 
 
