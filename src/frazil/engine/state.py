@@ -45,7 +45,7 @@ def _ledger(spark: SparkSession, bronze: str) -> Ledger:
     rows = (
         spark.table(bronze)
         .where(F.col(r.KIND) == r.LEDGER_ROW)
-        .select(r.FILE, r.POSITION, *(ledger[name] for name in LEDGER_FIELDS))
+        .select(r.FILE, r.POSITION, r.BATCH, *(ledger[name] for name in LEDGER_FIELDS))
         .toArrow()
     )
     return Ledger.of(zip(*(column.to_pylist() for column in rows.columns), strict=True))

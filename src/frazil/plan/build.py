@@ -62,12 +62,13 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         yield TakeFiles(
             table=table.name, batch=bronze, files=taken.files, duplicates=taken.duplicates, deferred=taken.deferred
         )
-    again = (rebuild or taken.reorders or SILVER in stand.redeclared) and bronze > 0
+    reorders = taken.reorders or stand.silver < taken.reordered_in
+    again = (rebuild or reorders or SILVER in stand.redeclared) and bronze > 0
     if again or stand.silver < bronze:
         yield Refine(table=table.name, after=0 if again else stand.silver, upto=bronze, rebuild=again)
     for mart in table.marts:
         name = table.mart_name(mart)
         after = stand.marts.get(name, 0)
-        anew = again or (name in stand.redeclared and bronze > 0)
+        anew = again or after < taken.reordered_in or (name in stand.redeclared and bronze > 0)
         if anew or after < bronze:
             yield UpdateMart(table=table.name, mart=name, after=0 if anew else after, upto=bronze, rebuild=anew)

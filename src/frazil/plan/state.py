@@ -26,6 +26,8 @@ class Taken:
     deferred: tuple[tuple[str, str], ...] = ()
     reorders: bool = False
     """A known content came under a name that stands earlier: ties may fall otherwise, so the table is rebuilt."""
+    reordered_in: int = 0
+    """Newest batch of bronze in which that happened: tables that stand before it are still to be rebuilt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

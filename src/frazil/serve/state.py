@@ -49,6 +49,6 @@ def _ledger(located: Located, bronze: str) -> Ledger:
     fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
     with connect(located) as database:
         rows = database.execute(
-            f"SELECT _cdc_file, _cdc_position, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
+            f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
         ).fetchall()
     return Ledger.of(rows)

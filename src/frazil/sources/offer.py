@@ -17,25 +17,38 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 LEDGER_FIELDS = ("size_bytes", "modified_ns", "sha256", "same_as", "rows")
-"""Fields of the ledger that :meth:`Ledger.of` wants, after path and position."""
+"""Fields of the ledger that :meth:`Ledger.of` wants, after path, position and batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The files that bronze knows, a set and never a high-water mark, and where those with records stand."""
+    """The files that bronze knows, a set and never a high-water mark.
+
+    Attributes:
+        files: path -> what is known of the file.
+        places: path -> position, of files with records.
+        again: (path of the content's first name, position, batch) of names that came later.
+    """
 
     files: dict[str, KnownFile] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    again: list[tuple[str, str, int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str, int, int, str, str | None, int]]) -> Ledger:
-        """Build a ledger from rows of path, position and ``LEDGER_FIELDS``."""
+    def of(cls, rows: Iterable[tuple[str, str, int, int, int, str, str | None, int]]) -> Ledger:
+        """Build a ledger from rows of path, position, batch and ``LEDGER_FIELDS``."""
         ledger = cls()
-        for path, position, size, modified, sha, same_as, count in rows:
+        for path, position, batch, size, modified, sha, same_as, count in rows:
             ledger.files[path] = KnownFile(size_bytes=size, modified_ns=modified, sha256=sha, same_as=same_as)
             if count:
                 ledger.places[path] = position
+            if same_as is not None:
+                ledger.again.append((same_as, position, batch))
         return ledger
+
+    def moves(self, first: str | None, position: str) -> bool:
+        """Tell whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
+        return first in self.places and position < self.places[first]
 
 
 def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
@@ -59,10 +72,12 @@ def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
         # Only their place tells two files apart: the same bytes may well be another change.
         again = tuple(replace(file, same_as=None) for file in duplicates)
         new, duplicates = tuple(sorted((*new, *again), key=lambda file: file.position)), ()
-    places = ledger.places
     return Taken(
         files=new,
         duplicates=duplicates,
         deferred=(*take.deferred, *listing.refused),
-        reorders=any(file.same_as in places and file.position < places[file.same_as] for file in duplicates),
+        reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
+        reordered_in=max(
+            (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0
+        ),
     )
