@@ -42,7 +42,7 @@ def ties(here: Layers) -> str:
 
 
 def wanted(here: Layers, mart: Current | History, layer: Layer) -> str:
-    """Select the rows that a mart must hold at its batch; its columns are those of :func:`shown`, in order."""
+    """Select the rows that a mart must hold at its batch; its columns are those of ``shown``, in order."""
     columns = here.columns_in(layer)
     match mart:
         case Current(deletes="soft"):
