@@ -1,0 +1,119 @@
+"""ONCE and NOTHING-LOST: a run that dies anywhere, and is run again, ends as if it had not died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.properties.world import World
+
+from frazil.failpoints import FAILPOINTS, FailpointReached
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain."))
+"""In such an order that a run which begins where the one before died still comes to its own."""
+
+RUN = "import frazil, sys; frazil.run(frazil.load(sys.argv[1]))"
+
+BOTH_SIDES_OF_PUBLISH = (
+    "bronze.before_publish",
+    "bronze.after_publish",
+    "quarantine.after_publish",
+    "silver.after_publish",
+    "mart.after_delete",
+    "gold.before_publish",
+)
+
+
+def start(world: World, failpoint: str = "") -> subprocess.Popen[bytes]:
+    """Start a run in a process of its own."""
+    environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint, "FRAZIL_DRIVER_MEMORY": "1g", "TZ": "UTC"}
+    return subprocess.Popen(
+        [sys.executable, "-c", RUN, str(world.folder)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def kill_at(world: World, failpoint: str) -> None:
+    """Run until the failpoint, where Python and Java are killed."""
+    process = start(world, failpoint)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{said.decode()}"
+
+
+def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONCE: every failpoint is really reached, and each next run takes up what the one before left."""
+    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=2)
+    world.deliver(0)
+    world.run(spark)
+    world.deliver(1)
+
+    for name in IN_A_RUN:
+        monkeypatch.setenv("FRAZIL_FAILPOINT", f"{name}:raise")
+        with pytest.raises(FailpointReached, match=name):
+            world.run(spark)
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+    world.run(spark)
+
+    assert world.differences(spark) == []
+    assert world.living(spark) == world.expected_living()
+    assert world.run(spark).steps == 0
+
+
+@pytest.mark.fault
+def test_a_run_killed_again_and_again_ends_right(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: SIGKILL of Python and Java, each run dying a step further than the one before."""
+    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=2)
+    world.deliver(0)
+    world.run(spark)
+    world.deliver(1)
+
+    for name in BOTH_SIDES_OF_PUBLISH:
+        kill_at(world, name)
+    world.run(spark)
+
+    assert world.differences(spark) == []
+    assert world.living(spark) == world.expected_living()
+
+
+@pytest.mark.fault
+@pytest.mark.laws
+def test_twenty_five_kills_at_failpoints_and_at_random_times(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: after every kill a clean run, and the whole lake is compared with the oracle in the end."""
+    kills = 25
+    world = World.at(tmp_path / "world", gold=True, bad=True).draw_evenly(
+        range(10, 16), runs=kills + 1, size=90
+    )
+    world.deliver(0)
+    world.run(spark)
+    clock = Random(25)
+
+    for number in range(1, kills + 1):
+        world.deliver(number)
+        if number <= len(IN_A_RUN):
+            kill_at(world, IN_A_RUN[number - 1])
+        else:
+            process = start(world)
+            time.sleep(clock.uniform(4, 25))
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        world.run(spark)
+        assert world.doubles(spark) == []
+
+    assert world.differences(spark) == []
+    assert world.living(spark) == world.expected_living()
