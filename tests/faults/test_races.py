@@ -17,6 +17,7 @@ from frazil.engine import run as engine_run
 from frazil.errors import BusyError
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
+from frazil.lake.trouble import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +50,7 @@ def test_of_two_processes_one_is_told_that_the_other_runs(spark: SparkSession, t
     assert world.differences(spark) == []
 
 
-def test_of_two_batches_from_one_head_only_the_first_is_published(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: the compare-and-swap refuses the second; nothing of it is visible."""
     world = World.at(tmp_path / "world", "hard")
     session = world.session(spark)
@@ -70,9 +69,28 @@ def test_of_two_batches_from_one_head_only_the_first_is_published(
             with pytest.raises(BusyError, match="nothing of this batch is visible"):
                 second.publish()
 
-    assert {row["n"] for row in session.table("lake.marts.race").collect()} == {1, 3}
+    rows = session.table("lake.marts.race").toArrow().column("n").to_pylist()
+    assert sorted(rows) == [1, 3]
     assert head(session, "lake.marts.race").batch == 3
     assert head(session, "lake.marts.race").branches == ()
+
+
+def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: its branch is dropped under its feet, and it stops with a clear error; the other one goes on."""
+    world = World.at(tmp_path / "world", "hard")
+    session, path = world.session(spark), ("lake", "marts", "race")
+    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.marts")
+    session.sql("CREATE TABLE lake.marts.race (n int) USING iceberg")
+
+    with Batch(session, path, head(session, "lake.marts.race"), {"batch": 1}) as slow:
+        with Batch(session, path, head(session, "lake.marts.race"), {"batch": 1}) as other:
+            other.append(session.sql("SELECT 2 AS n"))
+            other.publish()
+        with pytest.raises(Exception, match="does not exist") as caught:
+            slow.append(session.sql("SELECT 1 AS n"))
+
+    assert isinstance(told(caught.value), BusyError)
+    assert session.table("lake.marts.race").toArrow().column("n").to_pylist() == [2]
 
 
 @contextlib.contextmanager

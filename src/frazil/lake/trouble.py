@@ -27,24 +27,48 @@ _KNOWN: tuple[tuple[tuple[str, ...], Callable[[str], FrazilError]], ...] = (
     (
         ("No space left on device", "Disk quota exceeded", "database or disk is full"),
         lambda text: DiskFullError(
-            f"no room left on the disk: {text}", hint="free some room and run again; nothing half-written is visible"
+            f"no room left on the disk: {text}",
+            hint="free some room and run again; nothing half-written is visible",
         ),
     ),
     (
-        ("Permission denied", "Read-only file system", "attempt to write a readonly database", "Mkdirs failed to create"),
-        lambda text: UnwritableLakeError(f"the lake cannot be written: {text}", hint="mend its rights and run again"),
+        (
+            "Permission denied",
+            "Read-only file system",
+            "attempt to write a readonly database",
+            "Mkdirs failed to create",
+        ),
+        lambda text: UnwritableLakeError(
+            f"the lake cannot be written: {text}", hint="mend its rights and run again"
+        ),
     ),
     (
         ("changed while it was read",),
         lambda text: SourceError(text, hint="run again when the writer is done"),
     ),
     (
-        ("CommitFailedException", "Cannot fast-forward", "Found conflicting files", "already exists and is being"),
+        (
+            "CommitFailedException",
+            "Cannot fast-forward",
+            "Found conflicting files",
+            "already exists and is being",
+            # Another run took this one's branch for that of a dead one, and dropped it.
+            "Cannot use branch (does not exist): frazil_run_",
+            "Ref does not exist: frazil_run_",
+        ),
         lambda text: BusyError(f"another writer got there first: {text}", hint="run again"),
     ),
     (
-        ("SQLITE_BUSY", "database is locked", "UncheckedSQLException", "Connection refused", "CommitStateUnknown"),
-        lambda text: CatalogError(f"the catalog does not answer: {text}", hint="run again; what was published stays"),
+        (
+            "SQLITE_BUSY",
+            "database is locked",
+            "UncheckedSQLException",
+            "Connection refused",
+            "CommitStateUnknown",
+        ),
+        lambda text: CatalogError(
+            f"the catalog does not answer: {text}", hint="run again; what was published stays"
+        ),
     ),
 )
 
