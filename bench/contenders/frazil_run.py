@@ -1,0 +1,125 @@
+"""Frazil itself: files arrive in its landing folder and ``frazil.run`` is called, all laws on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import frazil
+import frazil.engine.run as engine
+from bench.contenders.spark import OnIceberg
+from bench.meter import Meter, Reading
+from bench.truth import mart_columns
+from frazil.lake.session import spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from bench.contenders.contender import Task
+
+_MARTS: Final = {
+    "frazil": ("current", "history"),
+    "frazil-current": ("current",),
+    "frazil-current-v3": ("current",),
+    "frazil-history": ("history",),
+}
+
+
+def make(name: str, task: Task) -> Frazil:
+    """Make the contender with the marts that its name says."""
+    return Frazil(task, marts=_MARTS[name], format_version=3 if name.endswith("-v3") else 2)
+
+
+class Frazil(OnIceberg):
+    """A pipeline in the home folder, run in one warm session."""
+
+    def __init__(self, task: Task, *, marts: tuple[str, ...], format_version: int) -> None:
+        super().__init__(task)
+        self.marts = marts
+        declaration = task.home / "frazil.yml"
+        if not declaration.is_file():
+            declaration.write_text(_declaration(task, marts, format_version), encoding="utf-8")
+
+    def open(self) -> None:
+        """Start Spark."""
+        self._pipeline = frazil.load(self.task.home)
+        self.spark = spark_session(self._pipeline, memory=self.task.heap)
+
+    def load(self, files: Sequence[Path]) -> None:
+        """Run over the full load."""
+        self._arrive(files)
+        frazil.run(self._pipeline, spark=self.spark)
+
+    def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
+        """Run over one batch; ``apply`` in the answer is the marts' part of it, where one table ran alone."""
+        self._arrive(files)
+        with _MartMeter() as marts:
+            report = frazil.run(self._pipeline, spark=self.spark)
+        if len(report.tables) > 1:
+            return {}
+        seconds = sum(mart.seconds for table in report.tables for mart in table.marts)
+        return {"apply": Reading(wall_s=seconds, cpu_s=marts.cpu_s, other_share=0.0)} if marts.cpu_s else {}
+
+    def mart(self, mart: str) -> DataFrame:
+        """Give the rows of the first table's mart, bookkeeping columns left out."""
+        suffix = "_history" if mart == "history" else ""
+        return self.spark.table(f"lake.marts.{self.task.tables[0]}{suffix}").select(
+            *mart_columns(mart, self.task.columns)
+        )
+
+    def read(self) -> None:
+        """Read the first mart."""
+        self.read_all(self.mart(self.marts[0]))
+
+    def compacted(self) -> DataFrame:
+        """Copy the first mart to a fresh table, for reading beside it."""
+        self.spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+        self.mart(self.marts[0]).writeTo("lake.bench.copy").using("iceberg").create()
+        return self.spark.table("lake.bench.copy")
+
+    def _arrive(self, files: Sequence[Path]) -> None:
+        for path in files:
+            folder = self.task.home / "landing" / path.parent.name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / path.name).hardlink_to(path)
+
+
+class _MartMeter:
+    """Measures the CPU of the marts' step inside a run; nothing where the engine has no such step any more."""
+
+    def __enter__(self) -> _MartMeter:
+        self.cpu_s = 0.0
+        self._step: Any = getattr(engine, "update_mart", None)
+        if self._step is not None:
+            engine.update_mart = self._measured
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._step is not None:
+            engine.update_mart = self._step
+
+    def _measured(self, *given: Any) -> Any:
+        with Meter() as meter:
+            answer = self._step(*given)
+        self.cpu_s += meter.reading.cpu_s
+        return answer
+
+
+def _declaration(task: Task, marts: tuple[str, ...], format_version: int) -> str:
+    columns = "\n".join(f"      - {{name: {name}, type: '{kind}'}}" for name, kind in task.columns.items())
+    kept = ", ".join(f"{{kind: {mart}, format_version: {format_version}}}" for mart in marts)
+    tables = "".join(
+        f"""\
+  - name: {table}
+    source: {{kind: dms, path: ./landing/{table}, format: csv, header: true, op: op}}
+    keys: [id]
+    sequence_by: [updated_at]
+    columns:
+{columns}
+    marts: [{kept}]
+"""
+        for table in task.tables
+    )
+    return f"pipeline: bench\nlake: {{warehouse: ./lake}}\ntables:\n{tables}"

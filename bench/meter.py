@@ -1,0 +1,110 @@
+"""Wall and CPU seconds of this process and all its descendants, and what other processes took meanwhile."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a piece of work took.
+
+    Attributes:
+        wall_s: wall seconds.
+        cpu_s: user and system seconds of the process tree: Python, its JVM, the JVM's Python workers, and
+            those of them that ended.
+        other_share: share of all cores' time that processes outside the tree took meanwhile, 0 to 1; the
+            parent that only watches is not counted. 0 where the system does not tell.
+    """
+
+    wall_s: float
+    cpu_s: float
+    other_share: float
+
+    def as_values(self) -> dict[str, Any]:
+        """Give the reading as plain values, rounded to what the clock can tell."""
+        return {name: round(number, 3) for name, number in asdict(self).items()}
+
+
+class Meter:
+    """Measures the block it is the context of; ``reading`` is there afterwards."""
+
+    reading: Reading
+
+    def __enter__(self) -> Meter:
+        self._wall, self._cpu, self._busy, self._watcher = _now()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        wall, cpu, busy, watcher = _now()
+        wall_s, cpu_s = wall - self._wall, cpu - self._cpu
+        other_s = max(busy - self._busy - cpu_s - (watcher - self._watcher), 0.0)
+        share = other_s / (wall_s * (os.cpu_count() or 1)) if wall_s > 0 else 0.0
+        self.reading = Reading(wall_s=wall_s, cpu_s=cpu_s, other_share=min(share, 1.0))
+
+
+def tree_rss_bytes(pid: int | None = None) -> int:
+    """Resident memory of a process and its descendants; pages they share count once for each."""
+    total = 0
+    for process in _tree(pid):
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:  # it ended meanwhile
+            continue
+    return total
+
+
+def tree_pids(pid: int) -> set[int]:
+    """Process ids of a process and its descendants, empty when it has ended."""
+    return {process.pid for process in _tree(pid)}
+
+
+def _tree(pid: int | None = None) -> list[psutil.Process]:
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _now() -> tuple[float, float, float, float]:
+    cpu = 0.0
+    for process in _tree():
+        try:
+            times = process.cpu_times()
+        except psutil.Error:
+            continue
+        # Children that ended and were waited for are only in their parent's account.
+        cpu += times.user + times.system + times.children_user + times.children_system
+    return time.perf_counter(), cpu, _busy_s(), _watcher_s()
+
+
+def _watcher_s() -> float:
+    try:
+        times = psutil.Process(os.getppid()).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def _busy_s() -> float:
+    """Seconds that all cores together were not idle since boot."""
+    try:
+        first = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _wait, interrupt, soft_interrupt, stolen = map(int, first.split()[1:9])
+    return (user + nice + system + interrupt + soft_interrupt + stolen) / _TICKS

@@ -1,0 +1,127 @@
+"""What a table must hold, computed by DuckDB straight from the files, and what it does hold.
+
+Both are folded to one line: the number of rows and the sum of a hash over all columns as text.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+HISTORY_COLUMNS: Final = {
+    "valid_from": "timestamp",
+    "valid_to": "timestamp",
+    "is_current": "boolean",
+    "is_deleted": "boolean",
+}
+
+
+def records_sql(files: Sequence[Path], columns: Mapping[str, str]) -> str:
+    """Write the query that reads DMS files typed, with their op and their ``place`` in the order of the source."""
+    types = {"op": "varchar"} | {name: _duck(kind) for name, kind in columns.items()}
+    return (
+        "SELECT *, row_number() OVER () AS place FROM read_csv("
+        f"{[str(path) for path in sorted(files, key=lambda path: (path.name[:4] != 'LOAD', path.name))]}, "
+        f"header = true, nullstr = 'NULL', quote = '\"', escape = '\"', columns = {types})"
+    )
+
+
+def newest_sql(files: Sequence[Path], columns: Mapping[str, str]) -> str:
+    """Write the query for the newest change of every key in the files, with its op."""
+    whole = ", ".join(f"{name} := {name}" for name in ("op", *columns))
+    fields = ", ".join(f"kept.{name} AS {name}" for name in ("op", *columns))
+    return (
+        f"SELECT {fields} FROM (SELECT id, arg_max(struct_pack({whole}), "
+        f"struct_pack(updated_at := updated_at, place := place)) AS kept FROM ({records_sql(files, columns)}) GROUP BY id)"
+    )
+
+
+def expected(
+    mart: str, load: Sequence[Path], changes: Sequence[Path], columns: Mapping[str, str], keep: Path
+) -> str:
+    """Compute the checksum that a mart must have after a full load and changes.
+
+    Args:
+        mart: ``current`` (a delete takes the row away) or ``history`` (a delete closes the last version).
+        load: full load files; every key is in them once.
+        changes: all change files that were applied.
+        columns: names and types.
+        keep: file that remembers checksums already computed.
+    """
+    known: dict[str, str] = json.loads(keep.read_text(encoding="utf-8")) if keep.is_file() else {}
+    question = json.dumps([mart, *(f"{path.parent.parent.name}/{path.parent.name}/{path.name}" for path in (*load, *changes))])
+    if question not in known:
+        with duckdb.connect() as db:
+            names = ", ".join(columns)
+            db.execute(f"CREATE TABLE loaded AS {records_sql(load, columns)}")
+            if changes:
+                db.execute(f"CREATE TABLE changed AS {records_sql(changes, columns)}")
+            else:
+                db.execute("CREATE TABLE changed AS FROM loaded LIMIT 0")
+            db.execute("CREATE TABLE touched AS SELECT DISTINCT id FROM changed")
+            db.execute(
+                f"CREATE VIEW touching AS SELECT op, 0 AS part, place, {names} FROM loaded SEMI JOIN touched USING (id) "
+                f"UNION ALL SELECT op, 1, place, {names} FROM changed"
+            )
+            rows = _current_sql(columns) if mart == "current" else _history_sql(columns)
+            known[question] = _checksum(db, rows, mart_columns(mart, columns))
+        keep.parent.mkdir(parents=True, exist_ok=True)
+        keep.write_text(json.dumps(known, indent=1), encoding="utf-8")
+    return known[question]
+
+
+def found(mart: str, folder: Path, columns: Mapping[str, str]) -> str:
+    """Compute the checksum of a table that a contender wrote to Parquet files."""
+    with duckdb.connect() as db:
+        files = [str(path) for path in sorted(folder.rglob("*.parquet"))]
+        return _checksum(db, f"SELECT * FROM read_parquet({files})", mart_columns(mart, columns))
+
+
+def mart_columns(mart: str, columns: Mapping[str, str]) -> dict[str, str]:
+    """Name the columns that count in a mart, and their types."""
+    return dict(columns) | (HISTORY_COLUMNS if mart == "history" else {})
+
+
+def _current_sql(columns: Mapping[str, str]) -> str:
+    names = ", ".join(columns)
+    return (
+        f"SELECT {names} FROM loaded ANTI JOIN touched USING (id) UNION ALL SELECT {names} FROM (FROM touching "
+        "QUALIFY row_number() OVER (PARTITION BY id ORDER BY updated_at DESC, part DESC, place DESC) = 1) WHERE op <> 'D'"
+    )
+
+
+def _history_sql(columns: Mapping[str, str]) -> str:
+    """The generator never repeats a state by chance, so equal neighbours need no care beyond equal times."""
+    names = ", ".join(columns)
+    return (
+        f"SELECT {names}, updated_at AS valid_from, NULL::TIMESTAMP AS valid_to, true AS is_current, false AS is_deleted "
+        f"FROM loaded ANTI JOIN touched USING (id) UNION ALL "
+        f"SELECT {names}, updated_at, next_at, next_at IS NULL, coalesce(next_op = 'D', false) FROM ("
+        "SELECT *, lead(updated_at) OVER later AS next_at, lead(op) OVER later AS next_op FROM (FROM touching "
+        "QUALIFY row_number() OVER (PARTITION BY id, updated_at ORDER BY part DESC, place DESC) = 1) "
+        "WINDOW later AS (PARTITION BY id ORDER BY updated_at)) WHERE op <> 'D'"
+    )
+
+
+def _checksum(db: duckdb.DuckDBPyConnection, rows: str, columns: Mapping[str, str]) -> str:
+    text = ", '|', ".join(f"coalesce({_as_text(name, kind)}, '~')" for name, kind in columns.items())
+    answer = db.execute(f"SELECT count(*), coalesce(sum(hash(concat({text}))), 0) FROM ({rows})").fetchone()
+    if answer is None:
+        raise RuntimeError("DuckDB gives no checksum")
+    return f"{answer[0]}:{answer[1]}"
+
+
+def _as_text(name: str, kind: str) -> str:
+    if kind == "timestamp":  # microseconds, so that a type with and one without time zone read the same
+        return f"epoch_us({name})::VARCHAR"
+    return f"({name}::{_duck(kind)})::VARCHAR"
+
+
+def _duck(kind: str) -> str:
+    return {"string": "varchar", "int": "integer"}.get(kind, kind)

@@ -1,0 +1,105 @@
+"""The works that are not batches on a loaded table: process start, and watching a folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.contenders.contender import Task
+from bench.contenders.frazil_run import Frazil
+from bench.data import BUILD, dataset
+from bench.process import Watch, WorkerFailedError
+from bench.turns import labels_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from bench.cases import Case, Work
+    from bench.turns import Manner
+
+    Row = dict[str, Any]
+
+_BARE: Final = """
+from pyspark.sql import SparkSession
+SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config(
+    "spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate().stop()
+"""
+
+
+def start(plan: Work, case: Case, manner: Manner) -> list[Row]:
+    """Time whole processes: ``frazil run`` over a small batch, and a Spark session that only starts and stops.
+
+    Both run once before the clock starts, so that files are in memory and Frazil's start-up archive is made.
+    """
+    files = dataset(case, plan.warm + plan.rounds)
+    home = _project("frazil-command", files.columns, files.tables, plan.heap)
+    run = [_frazil(), "run", str(home)]
+    _arrive(home, files.load)
+    _timed(run)
+    _timed([sys.executable, "-c", _BARE])
+    for batch in files.batches[: plan.warm]:
+        _arrive(home, batch)
+        _timed(run)
+    rows = []
+    for number, batch in enumerate(files.batches[plan.warm :]):
+        _arrive(home, batch)
+        for name, command in (("frazil-command", run), ("bare-session", [sys.executable, "-c", _BARE])):
+            row = labels_of(case) | {"contender": name, "round": number, "phase": "start"} | _timed(command)
+            manner.say(f"  {number + 1}/{plan.rounds} · {name}: {row['wall_s']:.2f} s, {row['cpu_s']:.2f} CPU s")
+            rows.append(row)
+    shutil.rmtree(home)
+    return rows
+
+
+def watch(plan: Work, case: Case, manner: Manner) -> list[Row]:
+    """Time from a file's arrival to a readable row while ``frazil watch`` follows the folder.
+
+    Until the command exists this only says so: the row has ``skipped`` and no number. ``plan`` will say how
+    many files arrive.
+    """
+    labels = labels_of(case) | {"contender": "frazil-watch", "round": 0, "phase": "watch"}
+    asked = subprocess.run([_frazil(), "watch", "--help"], capture_output=True, check=False)
+    reason = "frazil watch does not exist yet" if asked.returncode else "bench/works.py does not drive frazil watch yet"
+    manner.say(f"  SKIPPED, {plan.batches} files not measured: {reason}")
+    return [labels | {"skipped": reason}]
+
+
+SPECIAL: Final[dict[str, Callable[[Work, Case, Manner], list[Row]]]] = {"start": start, "watch": watch}
+"""Works with a way of their own, by name."""
+
+
+def _project(name: str, columns: dict[str, str], tables: Sequence[str], heap: str) -> Path:
+    home = BUILD / "homes" / name
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    task = Task(home=home, columns=columns, tables=tuple(tables), heap=heap)
+    Frazil(task, marts=("current", "history"), format_version=2)  # writes the declaration
+    return home
+
+
+def _arrive(home: Path, files: Iterable[Path]) -> None:
+    for path in files:
+        folder = home / "landing" / path.parent.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / path.name).hardlink_to(path)
+
+
+def _timed(command: Sequence[str]) -> Row:
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    seen = Watch(process.pid)
+    _, said = process.communicate()
+    wall_s = time.perf_counter() - began
+    seen.end()
+    if process.returncode:
+        raise WorkerFailedError(said.decode(errors="replace").strip()[-300:])
+    peak = max(seen.peak_bytes.values(), default=0)
+    return {"wall_s": round(wall_s, 3), "cpu_s": round(seen.cpu_s, 3), "peak_bytes": peak, "right": None}
+
+
+def _frazil() -> str:
+    return str(Path(sys.executable).with_name("frazil"))
