@@ -64,9 +64,7 @@ class DeclarationProblems(DeclarationError):  # noqa: N818
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        super().__init__(
-            f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems)
-        )
+        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems))
 
 
 class MissingColumnsError(DeclarationError):

@@ -86,9 +86,7 @@ def header_of(record: bytes, delimiter: str, escape: str | None) -> list[str]:
     most = record.count(delimiter.encode()) + 1
     table = csv.read_csv(
         pa.BufferReader(record + b"\n"),
-        read_options=csv.ReadOptions(
-            autogenerate_column_names=True, use_threads=False, block_size=len(record) + 2
-        ),
+        read_options=csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(record) + 2),
         parse_options=_parse_options(delimiter, escape),
         convert_options=csv.ConvertOptions(column_types={f"f{n}": pa.string() for n in range(most)}),
     )

@@ -37,7 +37,8 @@ ICEBERG_RESERVED: Final = frozenset(
 
 LEDGER_TYPE: Final = (
     "struct<name: string, size_bytes: bigint, modified_ns: bigint, sha256: string, load: boolean, "
-    "rows: bigint, bad: bigint, headers: bigint, foreign: bigint, same_as: string, columns: array<struct<name: string, type: string>>>"
+    "rows: bigint, bad: bigint, headers: bigint, foreign: bigint, same_as: string, "
+    "columns: array<struct<name: string, type: string>>>"
 )
 """What the ledger keeps of a file; ``foreign`` counts records of other tables in a transaction file,
 ``same_as`` is the path the same content was first taken from, ``columns`` the file's own layout."""

@@ -63,7 +63,16 @@ def _translated(error: Exception) -> FrazilError | None:
 
 def _tell(error: FrazilError, *, as_json: bool, verbose: bool) -> None:
     if as_json:
-        print_json({"error": {"code": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}})
+        print_json(
+            {
+                "error": {
+                    "code": error.code,
+                    "message": error.message,
+                    "hint": error.hint,
+                    "exit_code": error.exit_code,
+                }
+            }
+        )
     err.print(f"[{error.code}] {error.message}", style="red", markup=False)
     if error.hint:
         err.print(f"  hint: {error.hint}", markup=False)

@@ -38,7 +38,11 @@ def plan(
             return
         for step in steps:
             out.print(explain(step), markup=False)
-        out.print(f"{len(steps)} steps; do them: frazil run" if steps else "nothing to do", style="green", markup=False)
+        out.print(
+            f"{len(steps)} steps; do them: frazil run" if steps else "nothing to do",
+            style="green",
+            markup=False,
+        )
 
 
 def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:

@@ -29,7 +29,10 @@ app = typer.Typer(
 
 @app.callback()
 def frazil(
-    *, version: Annotated[bool, typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True)] = False
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=lambda value: _version(wanted=value), is_eager=True)
+    ] = False,
 ) -> None:
     """Turn database changes into exact Apache Iceberg tables."""
 

@@ -23,7 +23,8 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Folder of the new project.")] = Path(),
     *,
     source: Annotated[
-        Path | None, typer.Option("--from", help="A landing folder with DMS files: its tables are declared as found.")
+        Path | None,
+        typer.Option("--from", help="A landing folder with DMS files: its tables are declared as found."),
     ] = None,
     verbose: Verbose = False,
 ) -> None:
@@ -46,7 +47,11 @@ def init(
             found = discover(source.resolve())
             target.write_text(declare(name, folder.resolve(), found), encoding="utf-8")
             rows = [[table.name, table.format, ", ".join(table.keys), ", ".join(table.sequence_by)] for table in found]
-            show.grid("found, look it through before the first run", ["table", "format", "keys", "sequence_by"], rows)
+            show.grid(
+                "found, look it through before the first run",
+                ["table", "format", "keys", "sequence_by"],
+                rows,
+            )
         out.print(f"wrote {target}", markup=False)
         out.print(f"next: frazil validate {folder}\n      frazil run {folder}", markup=False)
 
@@ -74,13 +79,24 @@ def generate(
         from frazil.testing.generate import generate as write  # noqa: PLC0415
 
         made = write(
-            folder, rows=rows, batches=batches, changes=changes, seed=seed, keys=keys,  # type: ignore[arg-type]
-            late=late, duplicates=duplicates, nasty=nasty, parts=parts,
+            folder,
+            rows=rows,
+            batches=batches,
+            changes=changes,
+            seed=seed,
+            keys=keys,  # type: ignore[arg-type]
+            late=late,
+            duplicates=duplicates,
+            nasty=nasty,
+            parts=parts,
         )
         if as_json:
             print_json(asdict(made))
             return
-        out.print(f"{rows} rows and {batches} x {changes} changes in {folder}; a declaration for them:\n", markup=False)
+        out.print(
+            f"{rows} rows and {batches} x {changes} changes in {folder}; a declaration for them:\n",
+            markup=False,
+        )
         out.print(declaration(str(folder)), markup=False)
 
 
@@ -91,11 +107,18 @@ def validate(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose 
 
         pipeline = load(path)
         if as_json:
-            print_json({"pipeline": pipeline.pipeline, "tables": [table.name for table in pipeline.tables], "problems": []})
+            print_json(
+                {
+                    "pipeline": pipeline.pipeline,
+                    "tables": [table.name for table in pipeline.tables],
+                    "problems": [],
+                }
+            )
             return
         marts = sum(len(table.marts) for table in pipeline.tables)
         out.print(
-            f"{pipeline.pipeline}: {len(pipeline.tables)} tables, {marts} marts, {len(pipeline.gold)} aggregates, no problems",
+            f"{pipeline.pipeline}: {len(pipeline.tables)} tables, {marts} marts, {len(pipeline.gold)} aggregates, "
+            "no problems",
             style="green",
             markup=False,
         )

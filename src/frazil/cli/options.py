@@ -11,6 +11,7 @@ Where = Annotated[Path, typer.Argument(help="The declaration, or the folder with
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output, nothing else.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own messages, and stacks of errors.")]
 Select = Annotated[
-    list[str] | None, typer.Option("--select", "-s", help="A table, a mart, a layer or a pattern; may be repeated.")
+    list[str] | None,
+    typer.Option("--select", "-s", help="A table, a mart, a layer or a pattern; may be repeated."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -35,7 +35,9 @@ def run_report(report: RunReport) -> None:
     rows: list[list[Any]] = []
     for table in report.tables:
         read = f"{table.files} files, {table.rows} records" if table.files else "no new files"
-        out.print(f"[bold]{table.table}[/]: {read}, {table.changes} changes, batch {table.batch}, {table.jobs} Spark jobs")
+        out.print(
+            f"[bold]{table.table}[/]: {read}, {table.changes} changes, batch {table.batch}, {table.jobs} Spark jobs"
+        )
         for mart in table.marts:
             counts = [mart.inserted, mart.updated, mart.deleted, mart.late, mart.rows]
             rows.append([f"marts.{mart.mart}", *counts, mart.strategy, f"{mart.seconds:.1f}"])

@@ -19,7 +19,9 @@ def run(
     path: Where = Path(),
     *,
     select: Select = None,
-    full_refresh: Annotated[bool, typer.Option("--full-refresh", help="Make silver and marts anew from bronze.")] = False,
+    full_refresh: Annotated[
+        bool, typer.Option("--full-refresh", help="Make silver and marts anew from bronze.")
+    ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -29,7 +31,12 @@ def run(
 
 
 def rebuild(
-    path: Where = Path(), *, select: Select = None, yes: Yes = False, as_json: AsJson = False, verbose: Verbose = False
+    path: Where = Path(),
+    *,
+    select: Select = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Make silver and marts anew from bronze; the rows are the same as before."""
     with told(as_json=as_json, verbose=verbose):
@@ -50,7 +57,16 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
         if as_json:
             print_json([report.as_values() for report in done])
             return
-        names = ["table", "files before", "files after", "MB before", "MB after", "snapshots expired", "orphans", "seconds"]
+        names = [
+            "table",
+            "files before",
+            "files after",
+            "MB before",
+            "MB after",
+            "snapshots expired",
+            "orphans",
+            "seconds",
+        ]
         show.grid(None, names, [report.as_row() for report in done], right=set(names) - {"table"})
 
 

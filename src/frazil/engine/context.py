@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.engine.report import TableReport
     from frazil.spec import History, Pipeline, Table
@@ -35,6 +35,19 @@ class Context:
     now: dt.datetime
     report: TableReport
     tell: Callable[[str], None] = field(default=lambda _: None)
+    kept: dict[object, DataFrame] = field(default_factory=dict)
+    """Rows that several steps read, computed once; :meth:`forget` lets them go."""
+
+    def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
+        """Give rows that are computed once, however often they are read; ``what`` names them."""
+        if what not in self.kept:
+            self.kept[what] = rows().persist()
+        return self.kept[what]
+
+    def forget(self) -> None:
+        """Let go of all that was kept."""
+        while self.kept:
+            self.kept.popitem()[1].unpersist()
 
     @property
     def bronze(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from frazil.lake.commit import Batch
 from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
 from frazil.spec import CATALOG
-from frazil.spec.names import quote
+from frazil.spec.names import backslashes, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +26,17 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold) -> 
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
     names = pipeline.lake.namespaces
-    rows = spark.sql(render(gold.sql, lambda mart: quote(CATALOG, names.marts, mart)))
+    rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, names.marts, mart)))
     path = (CATALOG, names.gold, gold.name)
     columns = {field.name: field.dataType.simpleString() for field in rows.schema}
     ensure(spark, TableLayout(path=path, columns=columns))
     base = head(spark, quote(*path))
-    bookmark = {"pipeline": pipeline.pipeline, "gold": gold.name, "batch": max(n for _, n in step.inputs), "inputs": dict(step.inputs)}
+    bookmark = {
+        "pipeline": pipeline.pipeline,
+        "gold": gold.name,
+        "batch": max(n for _, n in step.inputs),
+        "inputs": dict(step.inputs),
+    }
     with Batch(spark, path, base, bookmark) as batch:
         batch.replace(rows)
         failpoint("gold.before_publish")

@@ -49,8 +49,14 @@ class MaintainReport:
         """Give the report as a row for people."""
         before, after = (f"{size / _MEGA:.1f}" for size in (self.size_before_bytes, self.size_after_bytes))
         return [
-            self.table, self.files_before, self.files_after, before, after,
-            self.snapshots_expired, self.orphans_removed, f"{self.seconds:.1f}",
+            self.table,
+            self.files_before,
+            self.files_after,
+            before,
+            after,
+            self.snapshots_expired,
+            self.orphans_removed,
+            f"{self.seconds:.1f}",
         ]
 
 
@@ -122,10 +128,13 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")
-        report.snapshots_expired = _expire(spark, path, call, table, upkeep, now)
+        report.snapshots_expired = _expire(spark, path, f"{call}.expire_snapshots(table => {table}", upkeep, now)
         failpoint("maintain.after_expire")
-        report.orphans_removed = _orphans(spark, call, table, upkeep, now)
-        spark.sql(f"{call}.compute_table_stats(table => {table})")
+        older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
+        orphans = spark.sql(f"{call}.remove_orphan_files(table => {table}, older_than => {older})")
+        report.orphans_removed = orphans.count()
+        if before.summary.get("total-records", "0") != "0":
+            spark.sql(f"{call}.compute_table_stats(table => {table})")
     after = head(spark, quote(*path))
     report.files_after, report.size_after_bytes = _size(after)
     report.delete_files_after = int(after.summary.get("total-delete-files", 0))
@@ -142,19 +151,12 @@ def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
             batch.publish()
 
 
-def _expire(
-    spark: SparkSession, path: tuple[str, ...], call: str, table: str, upkeep: Upkeep, now: dt.datetime
-) -> int:
+def _expire(spark: SparkSession, path: tuple[str, ...], call: str, upkeep: Upkeep, now: dt.datetime) -> int:
+    snapshots = spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots")
+    before = snapshots.count()
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
-    count = f"SELECT count(*) FROM {quote(*path)}.snapshots"
-    before = int(spark.sql(count).first()[0])  # type: ignore[index]
-    spark.sql(f"{call}.expire_snapshots(table => {table}, older_than => {older}, retain_last => {upkeep.retain_last})")
-    return before - int(spark.sql(count).first()[0])  # type: ignore[index]
-
-
-def _orphans(spark: SparkSession, call: str, table: str, upkeep: Upkeep, now: dt.datetime) -> int:
-    older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
-    return spark.sql(f"{call}.remove_orphan_files(table => {table}, older_than => {older})").count()
+    spark.sql(f"{call}, older_than => {older}, retain_last => {upkeep.retain_last})")
+    return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
 
 
 def _timestamp(moment: dt.datetime) -> str:

@@ -13,6 +13,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
+from frazil.silver.batches import batches
 from frazil.silver.contract import Contract, declared, settle
 from frazil.silver.dms import PROBLEM, change_rows
 from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.lake.heads import Head
     from frazil.engine.context import Context
+    from frazil.lake.heads import Head
     from frazil.steps import Refine
 
 
@@ -51,7 +52,9 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     ensure(
         spark,
         TableLayout(
-            path=context.changes, columns=change_columns(contract), partition_by=(r.CLASS,),
+            path=context.changes,
+            columns=change_columns(contract),
+            partition_by=(r.CLASS,),
             properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
         ),
     )
@@ -85,15 +88,17 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
 
 def _bronze_records(context: Context, step: Refine) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
-    new = bronze.where((F.col(r.BATCH) > step.after) & (F.col(r.BATCH) <= step.upto) & (F.col(r.KIND) != r.LEDGER_ROW))
+    records = bronze.where(F.col(r.KIND) != r.LEDGER_ROW)
     if not step.rebuild:
-        return new
+        return batches(records, step.after, step.upto)
     # A file known under several names stands where the first of them stands.
     ledger = bronze.where(F.col(r.KIND) == r.LEDGER_ROW)
-    first = ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull()).groupBy(F.col(f"{r.LEDGER}.same_as").alias(r.FILE)).agg(
-        F.min(r.POSITION).alias("_first")
+    first = (
+        ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull())
+        .groupBy(F.col(f"{r.LEDGER}.same_as").alias(r.FILE))
+        .agg(F.min(r.POSITION).alias("_first"))
     )
-    placed = new.join(F.broadcast(first), r.FILE, "left")
+    placed = records.join(F.broadcast(first), r.FILE, "left")
     return placed.withColumn(r.POSITION, F.least(r.POSITION, "_first")).drop("_first")
 
 
@@ -101,7 +106,10 @@ def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) ->
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
     bronze = head(context.spark, quote(*context.bronze)).bookmark
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
-    since = {column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0) for column in contract.columns}
+    since = {
+        column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
+        for column in contract.columns
+    }
     return context.bookmark(
         step.upto,
         declared=declared(context.table),
@@ -120,7 +128,7 @@ def _check_limits(context: Context, seen: Mapping[str, Any]) -> None:
         raise TooManyBadRowsError(
             f"table {table.name!r}: {bad} of {total} records are bad, {limit} allows fewer; "
             "they are in bronze, nothing of the batch is visible past it",
-            hint=f"see why: frazil plan --bad {table.name}; then mend the declaration or raise the limit, and run again",
+            hint="look at them in bronze, mend the declaration or raise the limit, and run again",
         )
 
 

@@ -7,12 +7,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
-from frazil.errors import DeclarationError
-from frazil.lake.lock import lock
-from frazil.lake.session import adopt, sibling, spark_session
-from frazil.lake.trouble import told
-from frazil.plan.build import build
-from frazil.plan.state import State
 from frazil.engine.context import Context
 from frazil.engine.gold import refresh_gold
 from frazil.engine.marts import update_mart
@@ -20,7 +14,15 @@ from frazil.engine.refine import contract_of, refine
 from frazil.engine.report import RunReport, TableReport
 from frazil.engine.state import read_gold, read_state
 from frazil.engine.take import take_files
+from frazil.errors import DeclarationError
+from frazil.lake.lock import lock
+from frazil.lake.session import adopt, sibling, spark_session
+from frazil.lake.trouble import told
+from frazil.plan.build import build
+from frazil.plan.state import State
+from frazil.spec import CATALOG
 from frazil.spec.check import check
+from frazil.spec.names import quote
 from frazil.spec.select import selected
 from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
 
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
     from frazil.steps import Step
 
 SETTINGS = {
+    # Sets are passed to generated code by reference, numbers are written into it: so batch numbers are given
+    # as sets, and every batch runs the code that the one before it compiled.
+    "spark.sql.optimizer.inSetConversionThreshold": "0",
     # A user's expression that finds nothing gives NULL; our own casts are checked one by one.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -40,6 +45,11 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Settings of the sessions that Frazil works in; a user's own session is left as it is."""
+
+SMALL_BYTES = 64_000_000
+"""Batches up to this size are planned once and in few tasks: adapting a plan costs more than it can gain."""
+
+_SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 
 _TABLES_AT_ONCE = 2
 
@@ -111,8 +121,10 @@ def _run(
         for table in pipeline.tables
         if table.name in names
     }
-    states = dict(zip(contexts, _side_by_side(read_state, contexts.values()), strict=True))
     gold_session = fresh_session(spark)
+    # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
+    gold_session.catalog.databaseExists(quote(CATALOG, pipeline.lake.namespaces.bronze))
+    states = dict(zip(contexts, _side_by_side(read_state, contexts.values()), strict=True))
     state = State(tables=states, gold=read_gold(gold_session, pipeline))
     steps = build(pipeline, state, tables=names, rebuild=names if rebuild else ())
     if listener:
@@ -123,7 +135,11 @@ def _run(
         mine = [step for step in steps if not isinstance(step, RefreshGold) and step.table == context.table.name]
         return _do_table(context, mine, listener)
 
-    busy = [context for context in contexts.values() if any(getattr(step, "table", None) == context.table.name for step in steps)]
+    busy = [
+        context
+        for context in contexts.values()
+        if any(getattr(step, "table", None) == context.table.name for step in steps)
+    ]
     failures = [failure for failure in _side_by_side(work, busy) if failure is not None]
     report.tables = [context.report for context in busy]
     if not failures:
@@ -136,10 +152,13 @@ def _run(
     return report
 
 
-def _do_table(context: Context, steps: Iterable[Step], listener: Listener | None) -> BaseException | None:
+def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None) -> BaseException | None:
     began = time.monotonic()
     group = f"frazil {context.table.name} {id(context)}"
     tracker = _job_tracker(context.spark, group)
+    if sum(_size_bytes(step) for step in steps) <= SMALL_BYTES:
+        for name, value in _SMALL.items():
+            context.spark.conf.set(name, value)
     try:
         _do(context, steps)
     except Exception as error:  # noqa: BLE001 - every table's failure is kept, so that others can go on
@@ -147,11 +166,25 @@ def _do_table(context: Context, steps: Iterable[Step], listener: Listener | None
         context.report.error = str(failure)
         return failure
     finally:
+        context.forget()
         context.report.seconds = time.monotonic() - began
         context.report.jobs = tracker()
         if listener:
             listener.ended(context.report)
     return None
+
+
+def _size_bytes(step: Step) -> int:
+    """Bytes a step reads of its source; a rebuild reads all there is, which counts as large."""
+    match step:
+        case TakeFiles():
+            return step.size_bytes
+        case Refine() | UpdateMart():
+            return SMALL_BYTES + 1 if step.rebuild else 0
+        case RefreshGold():
+            return 0
+        case _:
+            assert_never(step)
 
 
 def _do(context: Context, steps: Iterable[Step]) -> None:

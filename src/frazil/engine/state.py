@@ -37,7 +37,9 @@ def read_state(context: Context) -> TableState:
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:
     """Read which batches of which marts the aggregates were computed from."""
     space = pipeline.lake.namespaces.gold
-    return {gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark.get("inputs", {}) for gold in pipeline.gold}
+    return {
+        gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark.get("inputs", {}) for gold in pipeline.gold
+    }
 
 
 def _ledger(spark: SparkSession, bronze: str) -> Ledger:

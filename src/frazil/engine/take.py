@@ -39,18 +39,18 @@ def take_files(context: Context, step: TakeFiles) -> None:
     spark, name = context.spark, quote(*context.bronze)
     base = head(spark, name)
     fields = dict(base.bookmark.get("fields", {}))
-    layout = layout_of(
-        context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now
-    )
+    layout = layout_of(context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now)
     types = {column: kind for file in step.files for column, kind in file.columns}
     arrived = [column for column in layout.columns if column not in fields]
-    since = dict(base.bookmark.get("since", {})) | ({column: step.batch for column in arrived} if fields else {})
+    since = dict(base.bookmark.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
     fields |= {column: types.get(column, "string") for column in arrived}
     ensure(
         spark,
         TableLayout(
-            path=context.bronze, columns=dict.fromkeys(layout.columns, "string") | r.BRONZE_COLUMNS,
-            partition_by=(r.KIND,), properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
+            path=context.bronze,
+            columns=dict.fromkeys(layout.columns, "string") | r.BRONZE_COLUMNS,
+            partition_by=(r.KIND,),
+            properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
         ),
     )
     rows = _read(context, step, layout)
@@ -70,7 +70,11 @@ def take_files(context: Context, step: TakeFiles) -> None:
         batch.publish()
     failpoint("bronze.after_publish")
     report, seen = context.report, counts.get
-    report.files, report.duplicates, report.size_bytes = len(step.files), len(step.duplicates), step.size_bytes
+    report.files, report.duplicates, report.size_bytes = (
+        len(step.files),
+        len(step.duplicates),
+        step.size_bytes,
+    )
     report.rows, report.bad = int(seen["rows"]), int(seen["bad"])
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
 

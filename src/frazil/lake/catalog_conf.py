@@ -53,9 +53,7 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     # committed.
     settings["cache-enabled"] = "false"
     if not isinstance(catalog, EmbeddedCatalog):
-        settings |= {
-            name: _resolved(pipeline, f"properties.{name}", text) for name, text in catalog.properties.items()
-        }
+        settings |= {name: _resolved(pipeline, f"properties.{name}", text) for name, text in catalog.properties.items()}
     return {PREFIX: "org.apache.iceberg.spark.SparkCatalog"} | {
         f"{PREFIX}.{name}": text for name, text in settings.items()
     }

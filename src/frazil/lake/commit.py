@@ -98,7 +98,9 @@ class Batch:
         given = {name.lower() for name in rows.columns}
         return rows.select(
             *(
-                F.col(quote(field.name)) if field.name.lower() in given else F.lit(None).cast(field.dataType).alias(field.name)
+                F.col(quote(field.name))
+                if field.name.lower() in given
+                else F.lit(None).cast(field.dataType).alias(field.name)
                 for field in self._spark.table(self.branch).schema
             )
         )

@@ -117,9 +117,7 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
             yield Finding(what="jar", ok=True, detail=jar.file_name)
         else:
             state = "has other content than the pinned one" if path.exists() else "is not here yet"
-            yield Finding(
-                what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it"
-            )
+            yield Finding(what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it")
     folder = _nearest(cache_folder())
     writable = os.access(folder, os.W_OK)
     yield Finding(
@@ -176,9 +174,7 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
     host, port = address
     try:
         with socket.create_connection(address, timeout=_ANSWER_SECONDS):
-            yield Finding(
-                what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried"
-            )
+            yield Finding(what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried")
     except OSError as error:
         yield Finding(
             what="catalog",
@@ -197,9 +193,7 @@ def _sqlite(path: Path) -> Finding:
         ) as database:
             (tables,) = database.execute("SELECT count(*) FROM iceberg_tables").fetchone()
     except sqlite3.Error as error:
-        return Finding(
-            what="catalog", ok=False, detail=f"{path}: {error}", hint="restore the file from a backup"
-        )
+        return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint="restore the file from a backup")
     return Finding(what="catalog", ok=True, detail=f"{path}: {tables} tables")
 
 

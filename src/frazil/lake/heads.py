@@ -85,7 +85,9 @@ def _head_by_java(table: Any) -> Head:
 
 
 def _head_by_sql(spark: SparkSession, name: str) -> Head:
-    refs = {row["name"]: row["snapshot_id"] for row in spark.sql(f"SELECT name, snapshot_id FROM {name}.refs").collect()}
+    refs = {
+        row["name"]: row["snapshot_id"] for row in spark.sql(f"SELECT name, snapshot_id FROM {name}.refs").collect()
+    }
     names = tuple(ref for ref in refs if ref != "main")
     if "main" not in refs:
         return Head(branches=names)

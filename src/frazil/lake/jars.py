@@ -145,9 +145,7 @@ def _fetch(jar: Jar) -> None:
     except OSError as error:
         raise JarError(f"no jars can be kept in {folder}: {error.strerror}", hint=_ELSEWHERE) from error
     found = ""
-    for _ in range(
-        2
-    ):  # a proxy may cut a first download short; a second one that is wrong too is no accident
+    for _ in range(2):  # a proxy may cut a first download short; a second one that is wrong too is no accident
         with tempfile.TemporaryDirectory(dir=folder, prefix="fetch-") as work:
             arrived = _retrieve(jar, Path(work))
             found = _sha256(arrived)

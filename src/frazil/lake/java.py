@@ -92,9 +92,7 @@ def spark_java_home(java: JavaHome) -> Path:
     Its only file, ``bin/java``, hands over to ``java``. Safe to call from several processes at once.
     """
     home = kept_folder("java") / re.sub(r"\W+", "-", f"{java.home}").strip("-")
-    keep_text(
-        home / "bin" / "java", _SHIM.format(java=shlex.quote(f"{java.home / 'bin' / 'java'}")), mode=0o755
-    )
+    keep_text(home / "bin" / "java", _SHIM.format(java=shlex.quote(f"{java.home / 'bin' / 'java'}")), mode=0o755)
     return home
 
 

@@ -54,7 +54,8 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
         handle = path.open("a+", encoding="ascii")
     except OSError as error:
         raise UnwritableLakeError(
-            f"cannot write the warehouse {folder}: {error.strerror}", hint="mend the folder's rights, or choose another warehouse"
+            f"cannot write the warehouse {folder}: {error.strerror}",
+            hint="mend the folder's rights, or choose another warehouse",
         ) from error
     with handle:
         try:

@@ -36,9 +36,7 @@ def resolve(text: str, *, setting: str, folder: Path) -> str:
             try:
                 return (folder / Path(name).expanduser()).read_text(encoding="utf-8").rstrip("\r\n")
             except (OSError, UnicodeDecodeError) as error:
-                raise DeclarationError(
-                    f"{setting}: {reference[0]} cannot be read: {type(error).__name__}"
-                ) from None
+                raise DeclarationError(f"{setting}: {reference[0]} cannot be read: {type(error).__name__}") from None
         raise DeclarationError(
             f"{setting}: {reference[0]} is no known reference", hint="write ${env:NAME} or ${file:PATH}"
         )

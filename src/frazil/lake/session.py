@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
+_LATE_C2: Final = [
+    # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
+    # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
+    "-XX:Tier4InvocationThreshold=60000",
+    "-XX:Tier4MinInvocationThreshold=10000",
+    "-XX:Tier4CompileThreshold=200000",
+    "-XX:Tier4BackEdgeThreshold=600000",
+    "-XX:ReservedCodeCacheSize=512m",
+]
 _LOG_LIMIT_BYTES: Final = 10_000_000
 _LOG4J: Final = """\
 rootLogger.level = warn
@@ -77,9 +86,7 @@ def spark_session(
         return _pointed_at(SparkSession.builder.getOrCreate(), lake)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         wanted = [
-            name
-            for name in SparkConf().get("spark.sql.extensions", "").split(",")
-            if name and name != EXTENSIONS
+            name for name in SparkConf().get("spark.sql.extensions", "").split(",") if name and name != EXTENSIONS
         ]
         builder = SparkSession.builder.config("spark.sql.extensions", ",".join([*wanted, EXTENSIONS]))
         return adopt(builder.getOrCreate(), pipeline)
@@ -88,7 +95,7 @@ def spark_session(
     jars = ready_jars(jars_for(pipeline), tell=tell)
     heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
     options = [f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}", "-Duser.timezone=UTC"]
-    options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else [])]
+    options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else _LATE_C2)]
     launch = {
         "spark.driver.memory": heap,
         # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
@@ -98,9 +105,7 @@ def spark_session(
     settings = launch | _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
     # Everything else is handed over inside the process: a command line can be read by every user of the
     # machine.
-    with _environment(
-        JAVA_HOME=f"{spark_java_home(java)}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"
-    ):
+    with _environment(JAVA_HOME=f"{spark_java_home(java)}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
         if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
             SparkContext._ensure_initialized(gateway=_launched(launch, heap, verbose=verbose))  # noqa: SLF001
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
@@ -165,6 +170,8 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": f"{min(2 * cores, 8)}",
         "spark.sql.adaptive.enabled": "true",
+        # The default of 100 is less than the tables of one run need; what drops out is compiled again.
+        "spark.sql.codegen.cache.maxEntries": "5000",
         # A user's expression that fails gives NULL; casts are checked by silver.
         "spark.sql.ansi.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -231,9 +238,7 @@ def _pointed_at(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
 
 
 def _lake_settings(spark: SparkSession) -> dict[str, str]:
-    return {
-        key: text for key, text in spark.conf.getAll.items() if key == PREFIX or key.startswith(f"{PREFIX}.")
-    }
+    return {key: text for key, text in spark.conf.getAll.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

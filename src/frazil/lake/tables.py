@@ -46,11 +46,14 @@ DEFAULTS = {
 }
 
 
-def ensure(spark: SparkSession, layout: TableLayout) -> None:
+def ensure(spark: SparkSession, layout: TableLayout) -> bool:
     """Make a table exist with all its columns.
 
     New columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that the
     layout no longer has stay.
+
+    Returns:
+        Whether the table was made or its columns changed.
 
     Raises:
         TypeChangedError: a column has another type that no widening reaches.
@@ -58,24 +61,29 @@ def ensure(spark: SparkSession, layout: TableLayout) -> None:
     name = quote(*layout.path)
     if not spark.catalog.tableExists(name):
         _create(spark, layout)
-        return
+        return True
+    changed = False
     present = {field.name.lower(): field.dataType.simpleString() for field in spark.table(name).schema}
     for column, kind in layout.columns.items():
         have = present.get(column.lower())
         if have is None:
             spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")
+            changed = True
         elif have != _simple(kind):
             if not _is_wider(have, kind):
                 raise TypeChangedError(
-                    f"{'.'.join(layout.path[1:])}: column {column!r} is {have} in the table and {kind} in the declaration",
+                    f"{'.'.join(layout.path[1:])}: column {column!r} is {have} in the table "
+                    f"and {kind} in the declaration",
                     hint=f"declare it as {have}, or drop the table and run: frazil rebuild",
                 )
             spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
+            changed = True
+    return changed
 
 
 def _create(spark: SparkSession, layout: TableLayout) -> None:
     name = quote(*layout.path)
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*layout.path[:-1])}")
+    _namespace(spark, quote(*layout.path[:-1]))
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
     partition = f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
     distribution = "hash" if layout.partition_by else "none"
@@ -84,6 +92,15 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
     if layout.sort_by:
         spark.sql(f"ALTER TABLE {name} WRITE LOCALLY ORDERED BY {', '.join(map(quote, layout.sort_by))}")
+
+
+def _namespace(spark: SparkSession, name: str) -> None:
+    try:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
+    except Exception:
+        # The catalog looks and creates in two steps; a table beside this one may have come between.
+        if not spark.catalog.databaseExists(name):
+            raise
 
 
 def _simple(kind: str) -> str:

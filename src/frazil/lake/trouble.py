@@ -38,9 +38,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], Callable[[str], FrazilError]], ...] = (
             "attempt to write a readonly database",
             "Mkdirs failed to create",
         ),
-        lambda text: UnwritableLakeError(
-            f"the lake cannot be written: {text}", hint="mend its rights and run again"
-        ),
+        lambda text: UnwritableLakeError(f"the lake cannot be written: {text}", hint="mend its rights and run again"),
     ),
     (
         ("changed while it was read",),
@@ -66,9 +64,7 @@ _KNOWN: tuple[tuple[tuple[str, ...], Callable[[str], FrazilError]], ...] = (
             "Connection refused",
             "CommitStateUnknown",
         ),
-        lambda text: CatalogError(
-            f"the catalog does not answer: {text}", hint="run again; what was published stays"
-        ),
+        lambda text: CatalogError(f"the catalog does not answer: {text}", hint="run again; what was published stays"),
     ),
 )
 

@@ -63,8 +63,10 @@ def fill(changes: DataFrame, shape: Shape) -> DataFrame:
     keys = [F.col(quote(key)) for key in shape.keys]
     past = Window.partitionBy(*keys).orderBy(order(shape)).rowsBetween(Window.unboundedPreceding, Window.currentRow)
     lives = changes.withColumn("_life", F.sum((F.col(r.CLASS) == r.DELETE).cast("int")).over(past))
-    life = Window.partitionBy(*keys, "_life").orderBy(order(shape)).rowsBetween(
-        Window.unboundedPreceding, Window.currentRow
+    life = (
+        Window.partitionBy(*keys, "_life")
+        .orderBy(order(shape))
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     fixed = {*shape.keys, *shape.sequence_by}
     filled = [

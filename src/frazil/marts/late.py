@@ -39,7 +39,10 @@ def held(target: DataFrame, deletes: DataFrame, touched: DataFrame, shape: Shape
     """
     seen = [
         side.join(F.broadcast(touched), list(shape.keys), "left_semi").select(
-            *columns_of(shape.keys), F.struct(*columns_of(shape.order_columns)).alias(HELD), EVENT_TIME, is_row.alias(IN_TARGET)
+            *columns_of(shape.keys),
+            F.struct(*columns_of(shape.order_columns)).alias(HELD),
+            EVENT_TIME,
+            is_row.alias(IN_TARGET),
         )
         for side, is_row in ((target, F.lit(True)), (deletes, F.lit(False)))
     ]

@@ -37,9 +37,7 @@ def partitioning(mart: Current | History) -> tuple[str, ...]:
     return ("is_current", *mart.partition_by) if isinstance(mart, History) else mart.partition_by
 
 
-def shape_of(
-    contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool
-) -> Shape:
+def shape_of(contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool) -> Shape:
     """Tell the folds of ``mart`` what they need to know; None for a fold that no mart is made of."""
     times = () if contract.event_time is None else (contract.event_time,)
     types = {column.name: column.type for column in contract.columns}

@@ -44,6 +44,11 @@ class Shape:
         return (*self.sequence_by, r.POSITION, r.ROW)
 
     @property
+    def fills(self) -> bool:
+        """Some changes may not carry every column, so values come from older ones."""
+        return self.partial or bool(self.since)
+
+    @property
     def times_follow_order(self) -> bool:
         """Event times can never run against the order: they are its first part."""
         return bool(self.sequence_by) and self.event_times[:1] == self.sequence_by[:1]

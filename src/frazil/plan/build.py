@@ -60,7 +60,11 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     if taken.files or taken.duplicates:
         bronze += 1
         yield TakeFiles(
-            table=table.name, batch=bronze, files=taken.files, duplicates=taken.duplicates, deferred=taken.deferred
+            table=table.name,
+            batch=bronze,
+            files=taken.files,
+            duplicates=taken.duplicates,
+            deferred=taken.deferred,
         )
     reorders = taken.reorders or stand.silver < taken.reordered_in
     again = (rebuild or reorders or SILVER in stand.redeclared) and bronze > 0

@@ -43,7 +43,9 @@ def _explain_files(step: TakeFiles) -> str:
     lines += [f"    {file.path}" for file in step.files[:_SHOWN_FILES]]
     if len(step.files) > _SHOWN_FILES:
         lines.append(f"    and {len(step.files) - _SHOWN_FILES} more")
-    lines += [f"    {file.path} is the same as {file.same_as}: noted, not read" for file in step.duplicates[:_SHOWN_FILES]]
+    lines += [
+        f"    {file.path} is the same as {file.same_as}: noted, not read" for file in step.duplicates[:_SHOWN_FILES]
+    ]
     lines += [f"    {path} waits: {reason}" for path, reason in step.deferred[:_SHOWN_FILES]]
     return "\n".join(lines)
 

@@ -46,9 +46,7 @@ def catalog_tables(pipeline: Pipeline) -> Located:
         DeclarationError: a reference to a secret leads nowhere.
     """
     conf = catalog_conf(pipeline)
-    settings = {
-        key.removeprefix(f"{PREFIX}."): text for key, text in conf.items() if key.startswith(f"{PREFIX}.")
-    }
+    settings = {key.removeprefix(f"{PREFIX}."): text for key, text in conf.items() if key.startswith(f"{PREFIX}.")}
     kind = pipeline.lake.catalog.type
     try:
         if isinstance(pipeline.lake.catalog, JdbcCatalog):
@@ -80,9 +78,7 @@ def _connected(address: str, settings: Mapping[str, str]) -> Any:
         return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
     if not address.startswith("postgresql:"):
         kind = address.partition(":")[0]
-        raise CatalogClientError(
-            f"there is no reader for a JDBC catalog on {kind}, only for postgresql and sqlite"
-        )
+        raise CatalogClientError(f"there is no reader for a JDBC catalog on {kind}, only for postgresql and sqlite")
     parts = urlsplit(address)
     given = dict(parse_qsl(parts.query))
     known = {name: text for name, text in given.items() if name in _POSTGRES_SETTINGS}

@@ -29,10 +29,7 @@ def prove_files(proof: Proof) -> Iterator[Finding]:
 
 def _ledger(proof: Proof, *, duplicates: bool = False) -> str:
     known = "" if duplicates else f" AND {r.LEDGER}.same_as IS NULL"
-    return (
-        f"SELECT {r.FILE}, unnest({r.LEDGER}) FROM {proof.here.bronze.rows} "
-        f"WHERE {r.KIND} = '{r.LEDGER_ROW}'{known}"
-    )
+    return f"SELECT {r.FILE}, unnest({r.LEDGER}) FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.LEDGER_ROW}'{known}"
 
 
 def _paths_once(proof: Proof) -> Finding:

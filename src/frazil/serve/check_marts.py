@@ -31,9 +31,7 @@ def prove_marts(proof: Proof) -> Iterator[Finding]:
 
 def _one_row_a_key(proof: Proof, layer: Layer) -> Finding:
     keys = names_of(proof.here.table.keys)
-    count, examples = proof.offenders(
-        f"SELECT {keys} FROM {layer.rows} GROUP BY {keys} HAVING count(*) > 1", keys
-    )
+    count, examples = proof.offenders(f"SELECT {keys} FROM {layer.rows} GROUP BY {keys} HAVING count(*) > 1", keys)
     detail = f"{count} keys have more than one row: {examples}" if count else "each key has one row"
     return Finding(law="ORDER", table=layer.name, ok=not count, detail=detail)
 
@@ -83,9 +81,7 @@ def _agreeing(proof: Proof, made: Sequence[tuple[Current | History, Layer]]) -> 
         level = [pair for pair in made[:place] if pair[1].stand.batch == layer.stand.batch]
         if not level:
             other = made[0][1]
-            detail = (
-                f"they stand at batches {other.stand.batch} and {layer.stand.batch}: frazil run levels them"
-            )
+            detail = f"they stand at batches {other.stand.batch} and {layer.stand.batch}: frazil run levels them"
             yield Finding(law="AGREE", table=f"{other.name}, {layer.name}", ok=None, detail=detail)
             continue
         first, other = level[0]

@@ -79,9 +79,7 @@ def _complete(here: Layers, upto: int, columns: Sequence[str]) -> str:
         return f"SELECT {names_of(columns)}, {_KEPT} FROM {rows}"
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
     fixed = {*here.table.keys, *here.table.sequence_by}
-    filled = ", ".join(
-        identifier(name) if name in fixed else _filled(name, since.get(name, 0)) for name in columns
-    )
+    filled = ", ".join(identifier(name) if name in fixed else _filled(name, since.get(name, 0)) for name in columns)
     # A delete ends all values: an upsert after it starts from nothing.
     life = (
         f"SELECT *, count(*) FILTER ({r.CLASS} = '{r.DELETE}') OVER "

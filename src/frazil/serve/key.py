@@ -127,9 +127,7 @@ def _texts(table: Table, given: Mapping[str, str] | Sequence[str]) -> list[str]:
         by_name = {name.lower(): text for name, text in given.items()}
         if by_name.keys() == {key.lower() for key in table.keys}:
             return [by_name[key.lower()] for key in table.keys]
-    raise QueryError(
-        f"the key of table {table.name!r} is {', '.join(table.keys)}", hint="give a value for each"
-    )
+    raise QueryError(f"the key of table {table.name!r} is {', '.join(table.keys)}", hint="give a value for each")
 
 
 class _Teller:
@@ -187,8 +185,7 @@ class _Teller:
             raw = zip(self._raw_keys, self._types, strict=True)
             wanted.append(
                 " AND ".join(
-                    f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}"
-                    for name, kind in raw
+                    f"{_value(identifier(name), kind, tried=True)} = {_value('?', kind)}" for name, kind in raw
                 )
             )
             texts += self._texts
@@ -233,9 +230,7 @@ class _Teller:
     def _changes(self) -> list[KeyChange]:
         here = self._here
         order = in_order(here.table.sequence_by)
-        found = self._rows(
-            f"SELECT * FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}", self._texts
-        )
+        found = self._rows(f"SELECT * FROM {here.changes.rows} WHERE {self._is_key} ORDER BY {order}", self._texts)
         seen: list[tuple[Row, Any]] = []
         changes = []
         for place, change in enumerate(found):
@@ -257,9 +252,7 @@ class _Teller:
                     row=change[r.ROW],
                     position=change[r.POSITION],
                     batch=change[r.BATCH],
-                    values={
-                        name: value for name, value in content[0].items() if known is None or name in known
-                    },
+                    values={name: value for name, value in content[0].items() if known is None or name in known},
                     marks=tuple(marks),
                 )
             )

@@ -34,10 +34,7 @@ def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
         case bytes() | bytearray() | memoryview():
             return bytes(value).hex()
         case Mapping():
-            return {
-                name if isinstance(name, str) else f"{plain(name)}": plain(item)
-                for name, item in value.items()
-            }
+            return {name if isinstance(name, str) else f"{plain(name)}": plain(item) for name, item in value.items()}
         case list() | tuple() | set() | frozenset():
             return [plain(item) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):

@@ -93,9 +93,7 @@ def result_of(relation: duckdb.DuckDBPyRelation) -> Result:
     )
     in_utc = [_in_utc(kind) for kind in relation.types]
     rows = [
-        tuple(
-            value if convert is None else convert(value) for convert, value in zip(in_utc, row, strict=True)
-        )
+        tuple(value if convert is None else convert(value) for convert, value in zip(in_utc, row, strict=True))
         for row in local.fetchall()
     ]
     return Result(columns=columns, types=types, rows=rows)
@@ -116,16 +114,12 @@ def _in_utc(kind: Any) -> Callable[[Any], Any] | None:
             return lambda value: (
                 None
                 if value is None
-                else {
-                    name: convert(value[name]) if convert else value[name] for name, convert in parts.items()
-                }
+                else {name: convert(value[name]) if convert else value[name] for name, convert in parts.items()}
             )
         case "map":
             item = _in_utc(dict(kind.children)["value"])
             return lambda pairs: (
-                pairs
-                if pairs is None or item is None
-                else {name: item(value) for name, value in pairs.items()}
+                pairs if pairs is None or item is None else {name: item(value) for name, value in pairs.items()}
             )
         case _:
             return None

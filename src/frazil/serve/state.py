@@ -39,8 +39,7 @@ def state(pipeline: Pipeline) -> State:
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
         found[table.name] = table_state(table, bookmarks, offer(table, pipeline.folder, ledger))
     gold = {
-        gold.name: stand(located.get((spaces.gold, gold.name))).bookmark.get("inputs", {})
-        for gold in pipeline.gold
+        gold.name: stand(located.get((spaces.gold, gold.name))).bookmark.get("inputs", {}) for gold in pipeline.gold
     }
     return State(tables=found, gold=gold)
 

@@ -170,9 +170,7 @@ def _metadata(location: str) -> dict[str, Any]:
         raise NotOnThisMachineError(location)
     try:
         content = path.read_bytes()
-        found: dict[str, Any] = json.loads(
-            gzip.decompress(content) if ".gz.metadata" in path.name else content
-        )
+        found: dict[str, Any] = json.loads(gzip.decompress(content) if ".gz.metadata" in path.name else content)
     except (OSError, EOFError, ValueError) as error:
         raise StorageError(
             f"the table's metadata {location} cannot be read: {error}",

@@ -28,12 +28,12 @@ from pyspark.sql import functions as F
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-_INFINITY = r"^\s*[+-]?(NaN|Infinity|inf)\s*$"
-_DATE = r"^\d{4}-\d{2}-\d{2}$"
+# Java's "$" also stands before a last line end, so patterns end with "\z".
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\z"
+_INFINITY = r"^\s*[+-]?(NaN|Infinity|inf)\s*\z"
+_DATE = r"^\d{4}-\d{2}-\d{2}\z"
 _TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?"
-_ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?$"
-_DECIMAL_DIGITS = 38
+_ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
 
 
 def exact(text: Column, type_name: str) -> Column:
@@ -72,13 +72,17 @@ def _float(text: Column, type_name: str) -> Column:
 
 
 def _decimal(text: Column, type_name: str) -> Column:
-    precision, scale = (int(number) for number in re.findall(r"\d+", type_name))
-    value = text.try_cast(type_name)
-    dot = F.instr(text, ".")
-    plain = ((dot == 0) | (F.length(text) - dot <= scale)) & (F.instr(F.upper(text), "E") == 0)
-    # The rare rest is compared with the widest decimal of as many whole digits, so trailing zeros pass and rounding shows.
-    wide = text.try_cast(f"decimal({_DECIMAL_DIGITS},{_DECIMAL_DIGITS - (precision - scale)})")
-    return F.when(plain | ((value == wide) & (F.length(text) <= _DECIMAL_DIGITS)), value)
+    scale = int(re.findall(r"\d+", type_name)[1])
+    dot, size = F.instr(text, "."), F.length(text)
+    # Spark takes digits of any script.
+    is_ascii = F.octet_length(text) == size
+    plain = ((dot == 0) | (size - dot <= scale)) & (F.instr(F.upper(text), "E") == 0) & is_ascii
+    # The rare rest is looked at digit by digit: zeros beyond the scale pass, an exponent moves the point.
+    zeros_beyond = text.rlike(rf"^\s*[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\s*\z")
+    digits = F.length(F.regexp_extract(text, r"^\s*[+-]?\d*(?:\.(\d*?)0*)?[eE]", 1))
+    exponent = F.regexp_extract(text, r"[eE]([+-]?\d+)\s*\z", 1).try_cast("int")
+    with_exponent = text.rlike(_NUMBER) & (digits - exponent <= scale)
+    return F.when(plain | zeros_beyond | with_exponent, text.try_cast(type_name))
 
 
 def _date(text: Column, type_name: str) -> Column:
@@ -86,12 +90,12 @@ def _date(text: Column, type_name: str) -> Column:
 
 
 def _timestamp(text: Column, type_name: str) -> Column:
-    zone = _ZONE if type_name == "timestamp" else "$"
+    zone = _ZONE if type_name == "timestamp" else r"\z"
     return F.when(_is_dated(text) & text.rlike(_TIME + zone), text.try_cast(type_name))
 
 
 def _binary(text: Column, _: str) -> Column:
-    return F.when(text.rlike(r"^([0-9A-Fa-f]{2})*$"), F.unhex(text))
+    return F.when(text.rlike(r"^([0-9A-Fa-f]{2})*\z"), F.unhex(text))
 
 
 def _is_dated(text: Column) -> Column:

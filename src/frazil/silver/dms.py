@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
-from frazil.spec.names import quote
+from frazil.spec.names import backslashes, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from frazil.silver.contract import Contract
-    from frazil.spec import DmsFiles
     from frazil.spec import Column as Declared
+    from frazil.spec import DmsFiles
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
@@ -44,7 +44,11 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
     Cost: narrow, no shuffle, no UDF.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
-    op = F.upper(F.trim(F.col(quote(fields[source.op.lower()])))) if source.op.lower() in fields else F.lit(None).cast("string")
+    op = (
+        F.upper(F.trim(F.col(quote(fields[source.op.lower()]))))
+        if source.op.lower() in fields
+        else F.lit(None).cast("string")
+    )
     kind = (
         F.when(op.isin("I", "U"), r.UPSERT)
         .when(op == "D", r.DELETE)
@@ -69,7 +73,7 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
 
 def _text(column: Declared, fields: Mapping[str, str]) -> Column:
     if column.expr is not None:
-        return F.expr(column.expr).cast("string")
+        return F.expr(backslashes(column.expr)).cast("string")
     return F.col(quote(fields[column.name.lower()])) if column.name.lower() in fields else F.lit(None).cast("string")
 
 
@@ -89,7 +93,10 @@ def _known(contract: Contract) -> Column:
     names = F.filter(
         F.array(
             *(
-                F.when(F.forall(F.array(*map(F.lit, sorted(fields))), lambda field: F.array_contains(carried, field)), F.lit(name))
+                F.when(
+                    F.forall(F.array(*map(F.lit, sorted(fields))), lambda field: F.array_contains(carried, field)),
+                    F.lit(name),
+                )
                 for name, fields in needs.items()
             )
         ),
@@ -106,7 +113,10 @@ def _problem(
     nothing = F.lit(None).cast("string")
     rules: list[tuple[Column, Column]] = [
         (F.col(r.KIND) == r.BAD, _struct("record", F.col(r.REASON), nothing)),
-        (kind.isNull(), _struct("op", F.concat(F.lit("unknown op "), F.coalesce(op, F.lit("NULL"))), nothing)),
+        (
+            kind.isNull(),
+            _struct("op", F.concat(F.lit("unknown op "), F.coalesce(op, F.lit("NULL"))), nothing),
+        ),
     ]
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
@@ -121,7 +131,10 @@ def _problem(
         if not column.nullable and column.name not in must:
             known = F.col(r.KNOWN).isNull() | F.array_contains(carried, column.name.lower())
             rules.append(
-                (typed[column.name].isNull() & known & ~is_delete, _struct("not_null", F.lit(f"{column.name} is NULL"), F.lit(column.name)))
+                (
+                    typed[column.name].isNull() & known & ~is_delete,
+                    _struct("not_null", F.lit(f"{column.name} is NULL"), F.lit(column.name)),
+                )
             )
     return F.coalesce(*(F.when(condition, problem) for condition, problem in rules))
 
@@ -156,7 +169,9 @@ def _split_key_changes(rows: DataFrame, contract: Contract) -> DataFrame:
     old_key = dict(zip(contract.keys, olds, strict=True))
     gone = rows.where(moved).select(
         *(
-            (old_key[name] if name in old_key else F.lit(r.DELETE) if name == r.CLASS else F.col(quote(name))).alias(name)
+            (old_key[name] if name in old_key else F.lit(r.DELETE) if name == r.CLASS else F.col(quote(name))).alias(
+                name
+            )
             for name in kept
         )
     )

@@ -48,7 +48,10 @@ def good(rows: DataFrame, contract: Contract) -> DataFrame:
 def quarantined(rows: DataFrame) -> DataFrame:
     """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``."""
     return rows.where(F.col(PROBLEM).isNotNull()).select(
-        r.FILE, r.ROW, r.POSITION, r.BATCH,
+        r.FILE,
+        r.ROW,
+        r.POSITION,
+        r.BATCH,
         F.col(f"{PROBLEM}.rule").alias("rule"),
         F.col(f"{PROBLEM}.reason").alias("reason"),
         F.col(f"{PROBLEM}.column").alias("column"),

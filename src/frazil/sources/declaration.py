@@ -100,13 +100,9 @@ def _keys_and_order(table: Discovered) -> list[str]:
         note = "GUESSED BY ITS NAME OR PLACE ONLY: name the columns that are unique"
     lines.append(f"    keys: {_list(table.keys)}  # {note}")
     if table.sequence_by:
-        lines.append(
-            f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone"
-        )
+        lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone")
     else:
-        lines.append(
-            "    # no sequence_by: nothing looks like a time of change, so files and records order it"
-        )
+        lines.append("    # no sequence_by: nothing looks like a time of change, so files and records order it")
     return lines
 
 
@@ -142,7 +138,5 @@ def _list(names: Sequence[str]) -> str:
 def _text(text: str) -> str:
     """Write text as YAML; in quotes if it could be taken for something else."""
     plain = re.fullmatch(r"[A-Za-z_./][A-Za-z0-9_./-]*", text)
-    reads_as_value = (
-        text.lower() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n"} or text == "."
-    )
+    reads_as_value = text.lower() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n"} or text == "."
     return text if plain and not reads_as_value else json.dumps(text, ensure_ascii=False)

@@ -29,9 +29,7 @@ __all__ = ["Discovered", "declaration", "discover"]
 
 _LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 _CHANGES: Final = re.compile(r"\d{8}-\d{6,}.*\.")
-_DATE_PART: Final = re.compile(
-    r"\d{2}|\d{4}([-_]?\d{2}){0,3}|\d{2}[-_]?\d{4}[-_]?\d{2}|\d{2}[-_]?\d{2}[-_]?\d{4}"
-)
+_DATE_PART: Final = re.compile(r"\d{2}|\d{4}([-_]?\d{2}){0,3}|\d{2}[-_]?\d{4}[-_]?\d{2}|\d{2}[-_]?\d{2}[-_]?\d{4}")
 _ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 _SAMPLES: Final = 3
 """Files that are looked into, of load files and of change files each: the first, the last, one between."""

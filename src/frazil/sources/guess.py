@@ -136,9 +136,7 @@ def looks_like_names(record: Sequence[str | None]) -> bool:
     )
 
 
-def key_of(
-    table: str, types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]
-) -> tuple[str, bool]:
+def key_of(table: str, types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]) -> tuple[str, bool]:
     """Guess the column that names a row.
 
     Args:

@@ -83,9 +83,7 @@ def _csv(uri: str, *, load: bool) -> Sample | None:
     most = first.count(delimiter.encode()) + 1
     table = csv.read_csv(
         pa.BufferReader(content + b"\n"),
-        read_options=csv.ReadOptions(
-            autogenerate_column_names=True, use_threads=False, block_size=len(content) + 2
-        ),
+        read_options=csv.ReadOptions(autogenerate_column_names=True, use_threads=False, block_size=len(content) + 2),
         parse_options=csv.ParseOptions(
             delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _: "skip"
         ),

@@ -141,9 +141,7 @@ def _order(table: Table, at: Path) -> Iterator[Problem]:
 def _untyped(table: Table, name: str, at: Path, here: Path) -> Iterator[Problem]:
     """Find a column that orders changes as text although nobody said so; Parquet files know their types."""
     columns, all_columns = declared(table), table.columns or ()
-    if (name not in columns and is_closed(table)) or (
-        name in columns and "type" in columns[name].model_fields_set
-    ):
+    if (name not in columns and is_closed(table)) or (name in columns and "type" in columns[name].model_fields_set):
         return
     message = f"'{name}' orders table '{table.name}' but has no declared type: as text, '10' < '9'"
     line = f"{{name: {name}, type: timestamp}}"

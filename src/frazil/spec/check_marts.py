@@ -28,9 +28,7 @@ def mart_problems(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
         for setting in ("track_history_columns", "track_history_except_columns"):
             yield from _known(table, mart, setting, _types(table), at)
         if mart.track_history_columns is not None and mart.track_history_except_columns is not None:
-            message = (
-                f"{_whose(table, mart)} sets both track_history_columns and track_history_except_columns"
-            )
+            message = f"{_whose(table, mart)} sets both track_history_columns and track_history_except_columns"
             yield Problem((*at, "track_history_except_columns"), message, "keep one of them")
     if isinstance(mart, Current) and mart.live_view is not None and mart.deletes == "hard":
         message = f"live_view of {_whose(table, mart)} has no use: with deletes: hard no row is deleted"
@@ -65,9 +63,7 @@ def _partition(table: Table, mart: Mart, text: str, at: Path) -> Iterator[Proble
         return
     if transform.column in known:
         if not transform.accepts(known[transform.column]):
-            message = (
-                f"partition '{text}' of {_whose(table, mart)} does not go with a {known[transform.column]}"
-            )
+            message = f"partition '{text}' of {_whose(table, mart)} does not go with a {known[transform.column]}"
             yield Problem(at, message)
     elif is_closed(table):
         name = transform.column

@@ -133,9 +133,7 @@ class _Builder:
                 self.open.append((node, [], event.anchor))
             case yaml.CollectionEndEvent():
                 node, children, anchor = self.open.pop()
-                node.value = (
-                    list(zip(children[::2], children[1::2], strict=True)) if node.is_map else children
-                )
+                node.value = list(zip(children[::2], children[1::2], strict=True)) if node.is_map else children
                 self.add(node, anchor)
             case _:
                 pass
@@ -163,18 +161,12 @@ class _Plain:
     def convert(self, node: _Node, path: Path) -> object:
         self.left -= 1
         if self.left < 0 or len(path) > MAX_DEPTH:
-            raise _Refusal(
-                node.place, f"aliases make this larger than {MAX_ENTRIES} entries or {MAX_DEPTH} levels"
-            )
+            raise _Refusal(node.place, f"aliases make this larger than {MAX_ENTRIES} entries or {MAX_DEPTH} levels")
         self.document.values[path] = node.place
         if isinstance(node.value, str):
             return _scalar(node.value) if node.plain else node.value
         if not node.is_map:
-            return [
-                self.convert(child, (*path, i))
-                for i, child in enumerate(node.value)
-                if isinstance(child, _Node)
-            ]
+            return [self.convert(child, (*path, i)) for i, child in enumerate(node.value) if isinstance(child, _Node)]
         entries: dict[str, object] = {}
         merged: list[_Node] = []
         for key, value in _pairs(node):

@@ -16,9 +16,7 @@ class _Mart(Spec):
         description="Transforms: column, year(c), month(c), day(c), hour(c), bucket(n, c), truncate(n, c).",
     )
     sort_by: tuple[str, ...] = Field(default=(), description="Columns the files are sorted by.")
-    format_version: Literal[2, 3] = Field(
-        default=2, description="Iceberg table format; 2 is read by every engine."
-    )
+    format_version: Literal[2, 3] = Field(default=2, description="Iceberg table format; 2 is read by every engine.")
     properties: dict[str, str] = Field(default_factory=dict, description="Any Iceberg table property.")
 
 

@@ -14,3 +14,12 @@ def quote(*parts: str) -> str:
 def literal(text: str) -> str:
     """Write a text as a Spark SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def backslashes(sql: str) -> str:
+    r"""Let a backslash in a user's SQL be a backslash.
+
+    Spark takes ``'\s'`` for the letter s; who writes a pattern means the pattern. A quote inside a literal is
+    written twice.
+    """
+    return sql.replace("\\", "\\\\")

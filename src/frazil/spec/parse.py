@@ -56,9 +56,7 @@ def load(path: Path | str) -> Pipeline:
     except FileNotFoundError:
         raise DeclarationError(f"no declaration at {file}", hint="frazil init writes one") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise DeclarationError(
-            f"cannot read {file}: {error}", hint="it must be a text file in UTF-8"
-        ) from error
+        raise DeclarationError(f"cannot read {file}: {error}", hint="it must be a text file in UTF-8") from error
     return parse(text, name=str(file)).at(file.parent)
 
 

@@ -40,9 +40,7 @@ class Column(Spec):
         "timestamp_ntz or binary.",
     )
     nullable: bool = Field(default=True, description="If false, a record with NULL here goes to quarantine.")
-    expr: str | None = Field(
-        default=None, description="Spark SQL over the source's fields, which are all text."
-    )
+    expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
 
 
 _ColumnOrRest = Annotated[Column, BeforeValidator(_as_column, json_schema_input_type=Column | Literal["*"])]
@@ -117,15 +115,11 @@ class Table(Spec):
         default=None,
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",
     )
-    marts: tuple[Mart, ...] = Field(
-        default=(Current(),), description="The tables made of it; left out: current, hard."
-    )
+    marts: tuple[Mart, ...] = Field(default=(Current(),), description="The tables made of it; left out: current, hard.")
     max_bad_rows: int | None = Field(
         default=None, ge=0, description="More bad records than this in a batch stop the run."
     )
-    max_bad_fraction: float | None = Field(
-        default=None, ge=0, le=1, description="As above, as a share of the batch."
-    )
+    max_bad_fraction: float | None = Field(default=None, ge=0, le=1, description="As above, as a share of the batch.")
 
     def mart_name(self, mart: Current | History) -> str:
         """Name of a mart's table: its own, else the table's (current) or ``<table>_history``."""

@@ -29,17 +29,12 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> tuple[str, ...]:
     Raises:
         UnknownSelectionError: a word matches nothing.
     """
-    names = {
-        table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)}
-        for table in pipeline.tables
-    }
+    names = {table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)} for table in pipeline.tables}
     chosen: set[str] = set()
     for word in select:
         bare = word.rpartition(".")[2]
         layer = bare in ("bronze", "silver", "marts", "gold")
-        matched = {
-            table for table, known in names.items() if layer or any(fnmatchcase(name, bare) for name in known)
-        }
+        matched = {table for table, known in names.items() if layer or any(fnmatchcase(name, bare) for name in known)}
         if not matched:
             near = get_close_matches(bare, [name for known in names.values() for name in known], n=1)
             raise UnknownSelectionError(

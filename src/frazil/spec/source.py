@@ -35,15 +35,11 @@ class DmsFiles(Spec):
         description="CSV without header: the field names in file order, without the op column. "
         "Left out: the declared columns that have no expr.",
     )
-    op: str = Field(
-        default="op", description="Name of the op column (I, U, D), compared without regard to case."
-    )
+    op: str = Field(default="op", description="Name of the op column (I, U, D), compared without regard to case.")
     include_op_for_full_load: bool = Field(
         default=False, description="CSV without header: full load files have the op column too."
     )
-    csv_delimiter: str = Field(
-        default=",", min_length=1, max_length=1, description="The sign between two fields."
-    )
+    csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="The sign between two fields.")
     csv_null_value: str = Field(default="NULL", description="An unquoted field with this text is NULL.")
     csv_escape: str | None = Field(
         default=None,

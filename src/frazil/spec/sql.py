@@ -47,17 +47,13 @@ def select_problems(sql: str) -> list[str]:
     if not isinstance(tree, exp.Query):
         return ["it must be one SELECT"]
     local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
-    problems = [
-        f"function {name} is not allowed: it calls Java" for name in sorted(_functions(tree) & _CALLS_JAVA)
-    ]
+    problems = [f"function {name} is not allowed: it calls Java" for name in sorted(_functions(tree) & _CALLS_JAVA)]
     if tree.find(exp.QueryTransform):
         problems.append("SELECT TRANSFORM is not allowed: it starts a program")
     for table in tree.find_all(exp.Table):
         named = isinstance(table.this, exp.Identifier) and not table.name.startswith(_MARKER)
         if named and (table.db or table.name.lower() not in local):
-            problems.append(
-                f"table '{table.sql('spark')}' is read by its name; a mart is written {{{{ name }}}}"
-            )
+            problems.append(f"table '{table.sql('spark')}' is read by its name; a mart is written {{{{ name }}}}")
     return problems
 
 
@@ -70,9 +66,7 @@ def expression_problems(expr: str) -> list[str]:
         return [tree]
     from sqlglot import exp  # noqa: PLC0415
 
-    alone = isinstance(tree, exp.Select) and not any(
-        value for key, value in tree.args.items() if key != "expressions"
-    )
+    alone = isinstance(tree, exp.Select) and not any(value for key, value in tree.args.items() if key != "expressions")
     if not alone or len(tree.expressions) != 1 or isinstance(tree.expressions[0], exp.Alias | exp.Star):
         return ["it must be one expression, without a comma, an alias or a FROM around it"]
     expression = tree.expressions[0]
@@ -80,8 +74,7 @@ def expression_problems(expr: str) -> list[str]:
         return ["it sees one record: no aggregates, windows, subqueries or explode"]
     used = _functions(expression)
     return [f"function {name} is not allowed: it calls Java" for name in sorted(used & _CALLS_JAVA)] + [
-        f"function {name} is not allowed: a replay would give another value"
-        for name in sorted(used & _NOT_OF_THE_DATA)
+        f"function {name} is not allowed: a replay would give another value" for name in sorted(used & _NOT_OF_THE_DATA)
     ]
 
 

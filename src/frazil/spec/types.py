@@ -82,9 +82,7 @@ def column_type(text: str) -> str:
 def _decimal(text: str, digits: str | None, scale: str | None) -> str:
     # Spark's silent decimal(10,0) would drop the fraction, so the digits have to be said.
     if digits is None:
-        raise DeclarationError(
-            f"type '{text}' does not say how many digits", hint="write 'decimal(18,2)' or the like"
-        )
+        raise DeclarationError(f"type '{text}' does not say how many digits", hint="write 'decimal(18,2)' or the like")
     p, s = int(digits), int(scale or 0)
     if not 1 <= p <= MAX_DIGITS or s > p:
         raise DeclarationError(

@@ -69,9 +69,7 @@ def findings(errors: list[ErrorDetails], data: object) -> list[Finding]:
     placed = [(error, _path(error["loc"], data)) for error in errors]
     # pydantic also calls a list too short when all of its entries are wrong.
     found = [
-        _finding(error, path, data)
-        for error, path in placed
-        if error["type"] != "too_short" or not _value(path, data)
+        _finding(error, path, data) for error, path in placed if error["type"] != "too_short" or not _value(path, data)
     ]
     misspelt = {(*one.problem.path[:-1], one.rename) for one in found if one.rename is not None}
     return [one for one in found if one.kind != "missing" or one.problem.path not in misspelt]
@@ -114,12 +112,8 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Finding:
             return Finding(found, kind, value=nearest(given, choices))
         case "union_tag_not_found":
             tag = str(context["discriminator"]).strip("'")
-            choices = [
-                name for shape in _shapes(path, data) for name in get_args(shape.model_fields[tag].annotation)
-            ]
-            found = Problem(
-                path, f"{_whose(path, data)} does not say its {tag}", f"it must be {' or '.join(choices)}"
-            )
+            choices = [name for shape in _shapes(path, data) for name in get_args(shape.model_fields[tag].annotation)]
+            found = Problem(path, f"{_whose(path, data)} does not say its {tag}", f"it must be {' or '.join(choices)}")
             return Finding(found, kind)
         case _:
             return Finding(Problem(path, f"{_what(path, data)} {_must(error, path, data)}"), kind)
@@ -205,9 +199,7 @@ def _part(path: Path, table: object) -> str:
 def _known_settings(path: Path, data: object) -> list[str]:
     """Name the settings that a group at this path may have; of several shapes, the one its kind says."""
     shapes = _shapes(path, data)
-    return list(
-        next((shape for shape in shapes if _is_kind(shape, _value(path, data))), shapes[0]).model_fields
-    )
+    return list(next((shape for shape in shapes if _is_kind(shape, _value(path, data))), shapes[0]).model_fields)
 
 
 def _shapes(path: Path, data: object) -> list[type[BaseModel]]:

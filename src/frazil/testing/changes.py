@@ -178,9 +178,7 @@ def oracle_changes(files: Mapping[str, Sequence[Record]]) -> list[Change]:
     A record without op is an upsert. Fields a record lacks are columns its change does not know.
     """
     return [
-        _change(name, row, record)
-        for name, records in files.items()
-        for row, record in enumerate(records, start=1)
+        _change(name, row, record) for name, records in files.items() for row, record in enumerate(records, start=1)
     ]
 
 

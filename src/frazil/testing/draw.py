@@ -34,9 +34,7 @@ def parse(text: str, types: Mapping[str, str]) -> list[dict[str, Any]]:
         ValueError: a line has more or fewer cells than there are types, or a number or time is none.
     """
     lines = ([cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.strip())
-    return [
-        {name: _value(cell, types[name]) for name, cell in zip(types, line, strict=True)} for line in lines
-    ]
+    return [{name: _value(cell, types[name]) for name, cell in zip(types, line, strict=True)} for line in lines]
 
 
 def _cell(value: object) -> str:

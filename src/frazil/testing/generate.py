@@ -183,9 +183,7 @@ tables:
 class _Shop:
     """The state that goes from chunk to chunk: the generator of numbers and the newest id."""
 
-    def __init__(
-        self, rows: int, seed: int, *, keys: Keys, late: float, duplicates: float, nasty: bool
-    ) -> None:
+    def __init__(self, rows: int, seed: int, *, keys: Keys, late: float, duplicates: float, nasty: bool) -> None:
         self.rng = np.random.default_rng(seed)
         self.rows, self.newest_id = rows, rows
         self.keys, self.late, self.duplicates = keys, late, duplicates

@@ -139,9 +139,7 @@ def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> lis
                 problems.append(f"{key}: the version from {start} to {end} has the wrong is_current")
         for one, other in pairwise(versions):
             if one["valid_to"] is None or one["valid_to"] > other["valid_from"]:
-                problems.append(
-                    f"{key}: the versions from {one['valid_from']} and {other['valid_from']} overlap"
-                )
+                problems.append(f"{key}: the versions from {one['valid_from']} and {other['valid_from']} overlap")
     return problems
 
 
@@ -173,9 +171,7 @@ def _versions(states: Iterable[_State], tracked: Sequence[str], deletes: str) ->
         return None if state is None or state.values is None else [state.values[name] for name in tracked]
 
     versions: list[_State] = []
-    for state in {
-        state.time: state for state in states
-    }.values():  # of one event time the last in order stands
+    for state in {state.time: state for state in states}.values():  # of one event time the last in order stands
         before = versions[-1] if versions else None
         if seen(state) != seen(before):
             versions.append(state)
