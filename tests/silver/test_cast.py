@@ -1,0 +1,216 @@
+"""NOTHING-LOST, value by value: a text is exactly the value it says, or it is none and goes to quarantine."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from frazil.silver.cast import exact
+
+NUMBERS_THAT_ARE_NONE = [
+    "abc",
+    "0x10",
+    "0x1p3",
+    "1d",
+    "1f",
+    "1L",
+    "1_000",
+    "1,5",
+    "1e",
+    "1e1e1",
+    "--1",
+    "+",
+    "-",
+    ".",
+    "é",
+    "١٢",
+]
+BLANK = ("", " ")
+
+EXACT: dict[str, dict[str, str]] = {
+    "int": {
+        "0": "0",
+        "-0": "0",
+        "+7": "7",
+        " 7 ": "7",
+        "007": "7",
+        "2147483647": "2147483647",
+        "-2147483648": "-2147483648",
+    },
+    "bigint": {"9223372036854775807": "9223372036854775807", "-9223372036854775808": "-9223372036854775808"},
+    "double": {
+        "1": "1.0",
+        "1.5": "1.5",
+        ".5": "0.5",
+        "5.": "5.0",
+        "-1e-3": "-0.001",
+        "1E3": "1000.0",
+        " 2.5 ": "2.5",
+        "NaN": "NaN",
+        "Infinity": "Infinity",
+        "-inf": "-Infinity",
+    },
+    "float": {"1.5": "1.5", "NaN": "NaN"},
+    "decimal(10,2)": {
+        "1": "1.00",
+        "1.0": "1.00",
+        "1.50": "1.50",
+        "1.500": "1.50",
+        "-99999999.99": "-99999999.99",
+        "+.5": "0.50",
+        "1e2": "100.00",
+        "15e-1": "1.50",
+    },
+    "decimal(30,2)": {
+        "1." + "0" * 40: "1.00",
+        "1.20e0": "1.20",
+        "12e-1": "1.20",
+        "1e27": "1" + "0" * 27 + ".00",
+    },
+    "decimal(38,0)": {"9" * 38: "9" * 38, "-1.0": "-1"},
+    "decimal(38,38)": {"0." + "1" * 38: "0." + "1" * 38},
+    "boolean": {"true": "true", "F": "false", "1": "true", "0": "false", "TRUE": "true", "t": "true"},
+    "date": {"2024-02-29": "2024-02-29", "0001-01-01": "0001-01-01", "9999-12-31": "9999-12-31"},
+    "timestamp": {
+        "2024-01-02 03:04": "2024-01-02 03:04:00",
+        "2024-01-02 03:04:05": "2024-01-02 03:04:05",
+        "2024-01-02T03:04:05.123456Z": "2024-01-02 03:04:05.123456",
+        "2024-01-02 03:04:05.1": "2024-01-02 03:04:05.1",
+        "2024-01-02 03:04:05.1234560": "2024-01-02 03:04:05.123456",
+        "2024-01-02 03:04:05+02:00": "2024-01-02 01:04:05",
+        "2024-01-02 03:04:05 UTC": "2024-01-02 03:04:05",
+        "0001-01-01 00:00:00": "0001-01-01 00:00:00",
+        "9999-12-31 23:59:59.999999": "9999-12-31 23:59:59.999999",
+    },
+    "timestamp_ntz": {"2024-01-02 03:04:05.000001": "2024-01-02 03:04:05.000001"},
+    "binary": {"": "", "00fF": "00FF"},
+    "string": {"": "", " a ": " a ", "NULL": "NULL", "1": "1"},
+}
+
+NONE: dict[str, list[str]] = {
+    "int": [*BLANK, *NUMBERS_THAT_ARE_NONE, "2147483648", "-2147483649", "1.0", "1.5", "1e3", "NaN", "true"],
+    "bigint": [*BLANK, *NUMBERS_THAT_ARE_NONE, "9223372036854775808", "1.5"],
+    "double": [*BLANK, *NUMBERS_THAT_ARE_NONE, "1e999", "-1e999", "infinit", "nano", "1 2"],
+    "float": [*BLANK, *NUMBERS_THAT_ARE_NONE, "1e39", "1e999"],
+    "decimal(10,2)": [
+        *BLANK,
+        *NUMBERS_THAT_ARE_NONE,
+        "1.005",
+        "1e-3",
+        "0.001",
+        "100000000",
+        "99999999.999",
+        "1e999",
+        "NaN",
+        "Infinity",
+    ],
+    "decimal(30,2)": ["1." + "0" * 20 + "1", "1e-30", "1e28", "1e999999999", "1e-999999999"],
+    "decimal(38,0)": ["1" + "0" * 38, "0.5", ".5", "5e-1", "."],
+    "decimal(38,38)": ["1", "1.0", "0." + "1" * 39],
+    "boolean": [*BLANK, "yes", "no", "y", "n", "on", "2", "tru"],
+    "date": [
+        *BLANK,
+        *[
+            "now",
+            "today",
+            "epoch",
+            "yesterday",
+            "infinity",
+            "2022",
+            "2022-01",
+            "12:30",
+            "20220101",
+            "2022-1-1",
+            "2022-02-30",
+            "2023-02-29",
+        ],
+        *[
+            "0000-01-01",
+            "0000-00-00",
+            "10000-01-01",
+            "-0044-03-15",
+            "+2022-01-01",
+            "2022-01-01T00:00:00",
+            "2022/01/01",
+        ],
+        " 2022-01-01",
+        "2022-01-01 ",
+        "2022-01-01\n",
+        "2022-01-01 00:00:00",
+        "2022-13-01",
+        "2022-00-10",
+        "2022-01-00",
+    ],
+    "timestamp": [
+        *BLANK,
+        *[
+            "now",
+            "today",
+            "epoch",
+            "infinity",
+            "2022",
+            "2022-01",
+            "2022-01-01",
+            "12:30",
+            "T12:30",
+            "12:30:00",
+            "1640995200",
+        ],
+        "2022-01-01 24:00:00",
+        "2016-12-31 23:59:60",
+        "2022-01-01 23:60:00",
+        "2022-01-01 1:2:3",
+        "2022-01-01 12",
+        "2022-01-01 12:30:00.1234567",
+        "2022-01-01 12:30:00.",
+        "2022-01-01 12:30:00 Mars/Base",
+        "2022-01-01 12:30:00+25:00",
+        "2022-01-01 12:30:00 PST",
+        "0000-01-01 00:00:00",
+        "10000-01-01 00:00:00",
+        "-0001-01-01 00:00:00",
+        "2022-02-30 00:00:00",
+        " 2022-01-01 12:30:00",
+        "2022-01-01 12:30:00 ",
+        "2022-01-01  12:30:00",
+        "2022-01-01 12:30:00\n",
+    ],
+    "timestamp_ntz": ["now", "2022-01-01 12:30:00Z", "2022-01-01 12:30:00+01:00", "2022-01-01 24:00:00"],
+    "binary": ["0", "0g", "0x00", " 00", "00\n"],
+}
+
+CASES = [
+    *((kind, text, value) for kind, texts in EXACT.items() for text, value in texts.items()),
+    *((kind, text, None) for kind, texts in NONE.items() for text in texts),
+]
+
+
+@pytest.fixture(scope="module")
+def casts(spark: SparkSession) -> dict[tuple[str, str], str | None]:
+    """(type, text) -> the value as text, all in one job."""
+    rows = spark.createDataFrame([(kind, text) for kind, text, _ in CASES], "kind string, text string")
+    value = F.lit(None).cast("string")
+    for kind in dict.fromkeys(kind for kind, *_ in CASES):
+        cast = exact(F.col("text"), kind)
+        shown = F.hex(cast) if kind == "binary" else cast.cast("string")
+        value = F.when(F.col("kind") == kind, shown).otherwise(value)
+    table = rows.select("kind", "text", value.alias("value")).toArrow().to_pylist()
+    return {(row["kind"], row["text"]): row["value"] for row in table}
+
+
+@pytest.mark.parametrize(("kind", "text", "value"), CASES)
+def test_a_text_is_exactly_its_value_or_none(
+    kind: str, text: str, value: str | None, casts: dict[tuple[str, str], str | None]
+) -> None:
+    assert casts[kind, text] == value
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_null_stays_null(kind: str, spark: SparkSession) -> None:
+    nothing = spark.sql("SELECT CAST(NULL AS string) AS text")
+
+    cast = nothing.select(exact(F.col("text"), kind).alias("value"))
+
+    assert cast.toArrow().column("value").to_pylist() == [None]
+    assert cast.schema["value"].dataType.simpleString() == kind

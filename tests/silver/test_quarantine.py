@@ -1,0 +1,106 @@
+"""NOTHING-LOST: what cannot be a change is kept with its reason, and a limit stops the run before silver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import frazil
+from frazil.errors import ContractError
+from frazil.lake.heads import head
+from frazil.lake.session import spark_session
+from frazil.testing import draw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+DECLARATION = """
+pipeline: bad
+lake: {{warehouse: ./lake}}
+tables:
+  - &all
+    name: free
+    source: {{kind: dms, path: ./landing, header: true}}
+    keys: [id]
+    sequence_by: [ts]
+    columns:
+      - {{name: id, type: int}}
+      - {{name: ts, type: timestamp}}
+      - {{name: qty, type: int}}
+      - {{name: name, nullable: false}}
+  - {{<<: *all, name: limited, max_bad_rows: {rows}}}
+  - {{<<: *all, name: shared, max_bad_fraction: {fraction}}}
+"""
+
+RECORDS = """\
+op,id,ts,qty,name
+I,1,2026-01-01 00:00:01,1,ada
+I,2,2026-01-01 00:00:01,one,bob
+I,x,2026-01-01 00:00:01,1,bob
+I,NULL,2026-01-01 00:00:01,1,bob
+I,3,now,1,bob
+I,3,NULL,1,bob
+X,3,2026-01-01 00:00:01,1,bob
+,3,2026-01-01 00:00:01,1,bob
+I,3,2026-01-01 00:00:01,1,NULL
+I,3,2026-01-01 00:00:01,1
+D,4,2026-01-01 00:00:01,none,NULL
+D,4,today,NULL,NULL
+"""
+
+REASONS = """
+ 2 | cast          | qty  | not exactly a int: one
+ 3 | cast          | id   | not exactly a int: x
+ 4 | null_key      | id   | id is NULL
+ 5 | cast          | ts   | not exactly a timestamp: now
+ 6 | null_sequence | ts   | ts is NULL
+ 7 | op            | -    | unknown op X
+ 8 | op            | -    | unknown op NULL
+ 9 | not_null      | name | name is NULL
+10 | record        | -    | too_few_fields: 4, expected 5
+12 | cast          | ts   | not exactly a timestamp: today
+"""
+
+
+def declare(folder: Path, rows: int, fraction: float) -> frazil.Pipeline:
+    (folder / "frazil.yml").write_text(DECLARATION.format(rows=rows, fraction=fraction), encoding="utf-8")
+    return frazil.load(folder)
+
+
+def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """NOTHING-LOST: rule, reason and record; exit code 5, and nothing of the batch is visible past bronze."""
+    del spark  # its Java runs the session of this lake
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "1.csv").write_text(RECORDS, encoding="utf-8")
+    pipeline = declare(tmp_path, 9, 0.8)
+    session = spark_session(pipeline)
+
+    with pytest.raises(ContractError, match="10 of 12 records are bad") as stopped:
+        frazil.run(pipeline, spark=session)
+
+    assert stopped.value.exit_code == 5
+    rows = session.table("lake.silver.free_quarantine").toArrow().to_pylist()
+    rows.sort(key=lambda row: row["_cdc_row"])
+    assert lines(draw(rows, ("_cdc_row", "rule", "column", "reason"))) == lines(REASONS)
+    assert {row["_cdc_file"] for row in rows} == {"landing/1.csv"}
+    assert '"qty":"one"' in rows[0]["raw"]
+    for table in ("limited", "shared"):
+        assert session.table(f"lake.bronze.{table}").count() == 13
+        assert head(session, f"lake.silver.{table}_changes").batch == 0
+        assert head(session, f"lake.silver.{table}_quarantine").batch == 0
+        assert head(session, f"lake.marts.{table}").batch == 0
+
+    frazil.run(declare(tmp_path, 10, 0.9), spark=session)
+
+    for table in ("free", "limited", "shared"):
+        assert session.table(f"lake.silver.{table}_quarantine").count() == 10
+        assert [row["id"] for row in session.table(f"lake.marts.{table}").toArrow().to_pylist()] == [1]
+
+
+def lines(drawing: str) -> list[str]:
+    return [" ".join(line.split()) for line in drawing.strip().splitlines()]
