@@ -1,0 +1,154 @@
+"""What the docs say is so: errors, commands, settings, links, files and declarations."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import frazil
+from frazil.cli import look, make, work
+from frazil.errors import FrazilError
+from frazil.spec.document import read_document
+from frazil.spec.parse import parse
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+TEXTS: Final = {f"{page.relative_to(ROOT)}": page.read_text(encoding="utf-8") for page in PAGES}
+USERS: Final = "\n".join(text for name, text in TEXTS.items() if name.startswith(("README", "docs/")))
+LAWS: Final = [
+    "CONVERGE",
+    "ORDER",
+    "LATE",
+    "NO-RESURRECTION",
+    "UNSEEN",
+    "DELETES",
+    "HISTORY",
+    "AGREE",
+    "MISSING-IS-NOT-NULL",
+    "KEY-CHANGE",
+    "TRUNCATE",
+    "HANDOVER",
+    "ONCE",
+    "NOTHING-LOST",
+    "EVOLVE",
+    "ERASE",
+]
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def declarations() -> list[tuple[str, str]]:
+    return [
+        (name, block)
+        for name, text in TEXTS.items()
+        for block in blocks(text, "yaml")
+        if isinstance(data := read_document(block).data, dict) and {"pipeline", "tables"} <= data.keys()
+    ]
+
+
+@pytest.fixture(scope="module")
+def errors() -> list[type[FrazilError]]:
+    """Every error class of the product: all modules are imported to find them."""
+    for module in pkgutil.walk_packages(frazil.__path__, "frazil."):
+        importlib.import_module(module.name)
+    found, waiting = [], [FrazilError]
+    while waiting:
+        kind = waiting.pop()
+        found.append(kind)
+        waiting += [child for child in kind.__subclasses__() if child.__module__.startswith("frazil.")]
+    return sorted(set(found), key=lambda kind: kind.code)
+
+
+def test_every_error_is_told_of_with_its_code_exit_and_whether_to_try_again(
+    errors: list[type[FrazilError]],
+) -> None:
+    told = re.findall(r"^\| `(FZ\d{3})` \| `(\w+)` \| (\d+) \| (yes|no) \|", TEXTS["docs/errors.md"], re.MULTILINE)
+
+    assert told == [
+        (kind.code, kind.__name__, f"{kind.exit_code}", "yes" if kind.retryable else "no") for kind in errors
+    ]
+
+
+def test_no_two_errors_have_one_code(errors: list[type[FrazilError]]) -> None:
+    codes = [kind.code for kind in errors]
+
+    assert sorted(codes) == sorted(set(codes))
+
+
+def test_every_exit_code_is_told_of(errors: list[type[FrazilError]]) -> None:
+    exits = TEXTS["docs/errors.md"].partition("## Exit codes")[2].partition("## All errors")[0]
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", exits, re.MULTILINE)}
+
+    assert {0, 1, *(kind.exit_code for kind in errors)} <= told
+
+
+@pytest.mark.parametrize("command", [*make.COMMANDS, *work.COMMANDS, *look.COMMANDS])
+def test_every_command_is_told_of(command: str) -> None:
+    assert re.search(rf"\bfrazil {command}\b", USERS)
+
+
+def test_every_setting_of_the_environment_is_told_of() -> None:
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    read = set(re.findall(r"\bFRAZIL_[A-Z_]*[A-Z]\b", sources))
+
+    assert {name for name in read if f"`{name}`" not in "\n".join(TEXTS.values())} == set()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_is_told_of(law: str) -> None:
+    assert re.search(rf"^##+ {law}$", TEXTS["docs/guarantees.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_to_files_and_headings_that_are_there(name: str) -> None:
+    page = ROOT / name
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", without_code(TEXTS[name])):
+        path, _, heading = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+
+        assert target.exists(), f"{name}: {link}"
+        if heading:
+            assert heading in headings(target), f"{name}: {link}"
+
+
+def headings(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_files_that_are_named_are_there(name: str) -> None:
+    named = set(re.findall(r"`((?:src|tests|docs|examples|scripts|bench)/[\w./-]+)`", TEXTS[name]))
+
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize(("name", "block"), declarations(), ids=lambda value: value[:40])
+def test_whole_declarations_are_right(name: str, block: str) -> None:
+    assert parse(block, name=name).tables
+
+
+@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text, "python")])
+def test_python_is_python(name: str) -> None:
+    for block in blocks(TEXTS[name], "python"):
+        compile(block, name, "exec")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_nothing_names_a_machine(name: str) -> None:
+    """Paths and hosts of whoever wrote a page help nobody."""
+    assert not re.search(r"/(?:home|root|Users|tmp|work)/\w", TEXTS[name])
