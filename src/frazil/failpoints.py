@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Final
 
 FAILPOINTS: Final = (
@@ -50,8 +51,7 @@ def failpoint(name: str) -> None:
 def _children(parent: int) -> list[int]:
     """All descendants of a process, the JVM and its Python workers among them."""
     found = []
-    for task in os.listdir(f"/proc/{parent}/task"):
-        with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as listing:  # noqa: PTH123
-            for child in map(int, listing.read().split()):
-                found += [child, *_children(child)]
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+            found += [child, *_children(child)]
     return found

@@ -16,7 +16,10 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-out = Console(highlight=False, soft_wrap=True)
+_PLAIN_WIDTH = 160
+"""Width of tables that go to a file or a pipe, where there is no edge to keep to."""
+
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _BUG = 1

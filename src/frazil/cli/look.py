@@ -48,16 +48,18 @@ def plan(
 def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
     """Show where every table stands and what waits at its source."""
     with told(as_json=as_json, verbose=verbose):
+        from frazil.cli.stories import status_tables  # noqa: PLC0415
+        from frazil.serve.plain import plain  # noqa: PLC0415
+        from frazil.serve.status import gold_status  # noqa: PLC0415
         from frazil.serve.status import status as look  # noqa: PLC0415
         from frazil.spec.parse import load  # noqa: PLC0415
 
-        found = look(load(path))
+        pipeline = load(path)
+        found, gold = look(pipeline), gold_status(pipeline)
         if as_json:
-            print_json([asdict(table) for table in found])
-            return
-        from frazil.cli.stories import status_tables  # noqa: PLC0415
-
-        status_tables(found)
+            print_json({"tables": plain(found), "gold": plain(gold)})
+        else:
+            status_tables(found, gold)
 
 
 def check(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
@@ -114,16 +116,16 @@ def key(
 ) -> None:
     """Tell why a row looks as it does: its changes from bronze to marts, in order."""
     with told(as_json=as_json, verbose=verbose):
+        from frazil.cli.stories import key_story  # noqa: PLC0415
         from frazil.serve.key import explain_key  # noqa: PLC0415
+        from frazil.serve.plain import plain  # noqa: PLC0415
         from frazil.spec.parse import load  # noqa: PLC0415
 
         story = explain_key(load(path), table, value)
         if as_json:
-            print_json(asdict(story))
-            return
-        from frazil.cli.stories import key_story  # noqa: PLC0415
-
-        key_story(story)
+            print_json(plain(story))
+        else:
+            key_story(story)
 
 
 COMMANDS = {"plan": plan, "status": status, "check": check, "query": query, "key": key}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.live import Live
 from rich.spinner import Spinner
@@ -30,7 +30,7 @@ class Progress:
         self._lock = threading.Lock()
         self._now: dict[str, tuple[str, float]] = {"": ("start Spark", time.monotonic())}
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._live:
             self._live.start()
             self._draw()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -23,7 +24,11 @@ def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]],
     numbers = set(right)
     table = Grid(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in names:
-        table.add_column(Text(name), justify="right" if name in numbers else "left", overflow="fold")
+        # Names of tables and numbers stay whole; long texts fold.
+        is_text = name not in numbers and name != "table"
+        table.add_column(
+            Text(name), justify="right" if name in numbers else "left", overflow="fold", no_wrap=not is_text
+        )
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
     out.print(table)
@@ -65,5 +70,7 @@ def run_report(report: RunReport) -> None:
 def _cell(value: Any) -> Text:
     if value is None:
         return Text("NULL", style="dim")
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
     text = str(value)
     return Text(text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…")

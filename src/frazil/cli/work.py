@@ -10,9 +10,10 @@ import typer
 from frazil.cli import show
 from frazil.cli.console import print_json, told
 from frazil.cli.options import AsJson, Select, Verbose, Where, Yes
+from frazil.engine.report import RunReport
 
 if TYPE_CHECKING:
-    from frazil.engine.report import RunReport
+    from frazil.spec import Pipeline
 
 
 def run(
@@ -75,11 +76,26 @@ def _run(path: Path, select: list[str], *, rebuild: bool, quiet: bool, verbose: 
     from frazil.spec.parse import load  # noqa: PLC0415
 
     pipeline = load(path)
+    if not rebuild and _is_level(pipeline, select):
+        return RunReport(pipeline=pipeline.pipeline)
     with Progress(quiet=quiet) as progress:
         # Only now, so that a mistake in the declaration shows before Spark is even loaded.
         from frazil.engine.run import run as work  # noqa: PLC0415
 
         return work(pipeline, select=select, rebuild=rebuild, listener=progress, verbose=verbose)
+
+
+def _is_level(pipeline: Pipeline, select: list[str]) -> bool:
+    """Tell without a JVM that there is nothing to do; in doubt the run finds out."""
+    from frazil.errors import StorageError  # noqa: PLC0415
+    from frazil.plan.build import build  # noqa: PLC0415
+    from frazil.serve.state import state  # noqa: PLC0415
+    from frazil.spec.select import selected  # noqa: PLC0415
+
+    try:
+        return not build(pipeline, state(pipeline), tables=selected(pipeline, select))
+    except StorageError:
+        return False
 
 
 def _report(report: RunReport, *, as_json: bool) -> None:

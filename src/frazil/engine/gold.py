@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.failpoints import failpoint
-from frazil.gold.template import render
+from frazil.gold.template import declared_gold, render
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
@@ -34,6 +34,7 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold) -> 
     bookmark = {
         "pipeline": pipeline.pipeline,
         "gold": gold.name,
+        "declared": declared_gold(pipeline, gold),
         "batch": max(n for _, n in step.inputs),
         "inputs": dict(step.inputs),
     }

@@ -97,9 +97,13 @@ def _bronze_records(context: Context, step: Refine) -> DataFrame:
         ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull())
         .groupBy(F.col(f"{r.LEDGER}.same_as").alias(r.FILE))
         .agg(F.min(r.POSITION).alias("_first"))
+        .join(ledger.select(r.FILE, F.col(r.POSITION).alias("_own")), r.FILE)
     )
     placed = records.join(F.broadcast(first), r.FILE, "left")
-    return placed.withColumn(r.POSITION, F.least(r.POSITION, "_first")).drop("_first")
+    # A record with a change sequence of its own stands there whatever its file is called.
+    moves = F.col(r.POSITION) == F.col("_own")
+    position = F.when(moves, F.least(r.POSITION, "_first")).otherwise(F.col(r.POSITION))
+    return placed.withColumn(r.POSITION, position).drop("_first", "_own")
 
 
 def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) -> dict[str, Any]:
@@ -137,7 +141,11 @@ def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
     if base.batch >= step.upto and not step.rebuild:
         return
     with Batch(context.spark, context.quarantine, base, context.bookmark(step.upto)) as batch:
-        (batch.replace if step.rebuild else batch.append)(quarantined(rows))
+        if step.rebuild:
+            batch.replace(quarantined(rows))
+        else:
+            # A run that died after this commit left the quarantine ahead of silver.
+            batch.append(quarantined(batches(rows, max(step.after, base.batch), step.upto)))
         failpoint("quarantine.before_publish")
         batch.publish()
     failpoint("quarantine.after_publish")

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.lake.heads import head
-from frazil.plan.state import BRONZE, SILVER, TableState, table_state
+from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
@@ -37,9 +37,8 @@ def read_state(context: Context) -> TableState:
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:
     """Read which batches of which marts the aggregates were computed from."""
     space = pipeline.lake.namespaces.gold
-    return {
-        gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark.get("inputs", {}) for gold in pipeline.gold
-    }
+    bookmarks = {gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark for gold in pipeline.gold}
+    return gold_state(pipeline, bookmarks)
 
 
 def _ledger(spark: SparkSession, bronze: str) -> Ledger:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import functions as F
 
@@ -53,7 +53,7 @@ class Batch:
         """Quoted name that writes go to and that reads see them at."""
         return quote(*self._path, f"branch_{self._name}")
 
-    def __enter__(self) -> Batch:
+    def __enter__(self) -> Self:
         for stale in self._base.branches:
             if stale.startswith(PREFIX):
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.errors import BusyError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from frazil.spec import Pipeline
 

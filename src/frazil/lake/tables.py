@@ -105,7 +105,8 @@ def _namespace(spark: SparkSession, name: str) -> None:
 
 def _simple(kind: str) -> str:
     """Write a type the way a schema prints it."""
-    return StructType.fromDDL(f"c {kind}")["c"].dataType.simpleString()
+    fields = StructType.fromDDL(f"c {kind}")
+    return str(fields.simpleString()).removeprefix("struct<c:").removesuffix(">")
 
 
 def _is_wider(have: str, want: str) -> bool:

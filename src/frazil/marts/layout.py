@@ -59,5 +59,5 @@ def _tracked(contract: Contract, mart: History) -> tuple[str, ...]:
     if mart.track_history_except_columns is not None:
         left_out = {*mart.track_history_except_columns, *contract.keys}
     else:
-        left_out = {*contract.keys, *contract.sequence_by, contract.event_time}
+        left_out = {*contract.keys, *contract.sequence_by, *filter(None, [contract.event_time])}
     return tuple(name for name in contract.names if name not in left_out)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from frazil.gold.template import declared_gold
 from frazil.silver.contract import declared, declared_mart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.bronze.layout import NewFile
-    from frazil.spec import Table
+    from frazil.spec import Gold, Pipeline, Table
 
 BRONZE = "bronze"
 SILVER = "silver"
@@ -70,3 +71,21 @@ def table_state(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken:
             name for name, print_ in wanted.items() if bookmarks[name] and bookmarks[name].get("declared") != print_
         ),
     )
+
+
+def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:
+    """Read off their bookmarks which batches of which marts the aggregates were computed from.
+
+    An aggregate counts as computed from nothing when its SELECT, or a mart it reads, was declared otherwise then.
+
+    Args:
+        pipeline: the declaration.
+        bookmarks: of each aggregate by name; empty for one never computed.
+    """
+
+    def inputs(gold: Gold) -> Mapping[str, int]:
+        bookmark = bookmarks[gold.name]
+        found: Mapping[str, int] = bookmark.get("inputs", {})
+        return found if bookmark.get("declared") == declared_gold(pipeline, gold) else {}
+
+    return {gold.name: inputs(gold) for gold in pipeline.gold}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.plan.state import BRONZE, SILVER, State, table_state
+from frazil.plan.state import BRONZE, SILVER, State, gold_state, table_state
 from frazil.serve.duck import connect, scan
 from frazil.serve.tables import NoLakeError, stand, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
@@ -38,10 +38,8 @@ def state(pipeline: Pipeline) -> State:
         }
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
         found[table.name] = table_state(table, bookmarks, offer(table, pipeline.folder, ledger))
-    gold = {
-        gold.name: stand(located.get((spaces.gold, gold.name))).bookmark.get("inputs", {}) for gold in pipeline.gold
-    }
-    return State(tables=found, gold=gold)
+    gold = {gold.name: stand(located.get((spaces.gold, gold.name))).bookmark for gold in pipeline.gold}
+    return State(tables=found, gold=gold_state(pipeline, gold))
 
 
 def _ledger(located: Located, bronze: str) -> Ledger:

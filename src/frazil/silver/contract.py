@@ -106,7 +106,7 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
 
 def declared(table: Table) -> str:
     """Fingerprint of what a table's changes depend on; when it differs, silver is made anew from bronze."""
-    return _fingerprint(
+    return fingerprint(
         table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
         | table.source.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
     )
@@ -117,8 +117,9 @@ def declared_mart(table: Table, mart: Current | History) -> str:
     rows = mart.model_dump(
         mode="json", exclude={"name", "partition_by", "sort_by", "format_version", "properties", "live_view"}
     )
-    return _fingerprint({"table": declared(table), **rows})
+    return fingerprint({"table": declared(table), **rows})
 
 
-def _fingerprint(value: object) -> str:
+def fingerprint(value: object) -> str:
+    """Shorten plain values to a text that differs when they do."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
