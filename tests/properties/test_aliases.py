@@ -88,6 +88,23 @@ def test_the_earliest_name_of_a_content_places_it_also_after_a_crash(
 
 
 @pytest.mark.usefixtures("spark")
+def test_a_change_sequence_places_a_record_whatever_its_file_is_called(tmp_path: Path) -> None:
+    """CONVERGE, ORDER: another name moves only the records that stand by the name of their file."""
+    declare(tmp_path, "{kind: current, name: hard}", ", change_seq: seq")
+    pipeline, landing = frazil.load(tmp_path), tmp_path / "landing"
+    for name, seq, value in (("2.csv", "20260102", "first"), ("3.csv", "20260103", "second")):
+        line = f"U,{seq},1,{T}5,{value},NULL,NULL"
+        (landing / name).write_text(f"op,seq,id,ts,name,qty,note\n{line}\n", encoding="utf-8")
+    frazil.run(pipeline, spark=spark_session(pipeline))
+
+    (landing / "1.csv").write_bytes((landing / "3.csv").read_bytes())
+    report = frazil.run(pipeline, spark=spark_session(pipeline))
+
+    assert report.tables[0].marts[0].strategy == "rebuild"
+    assert read(spark_session(pipeline), "hard") == [(1, "second")]
+
+
+@pytest.mark.usefixtures("spark")
 def test_a_changed_key_is_a_delete_and_an_upsert_at_one_order(tmp_path: Path) -> None:
     """KEY-CHANGE: the old key goes, the new one comes, also when it returns or comes late."""
     declare(
@@ -100,8 +117,7 @@ def test_a_changed_key_is_a_delete_and_an_upsert_at_one_order(tmp_path: Path) ->
     files: list[list[Move]] = [[(1, None, 1), (4, 2, 3)], [(2, 1, 2), (3, None, 9)]]
     for number, moves in enumerate(files):
         lines = [
-            f"U,{new},2026-01-01 00:00:0{second},n{second},NULL,NULL,{old or 'NULL'}"
-            for second, old, new in moves
+            f"U,{new},2026-01-01 00:00:0{second},n{second},NULL,NULL,{old or 'NULL'}" for second, old, new in moves
         ]
         text = "\n".join(["op,id,ts,name,qty,note,BI_id", *lines, ""])
         (landing / f"{number}.csv").write_text(text, encoding="utf-8")

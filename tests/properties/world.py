@@ -173,11 +173,7 @@ class World:
             found += [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]
             sizes[table] = sum(row is not None for _, row in seen)
         records, changes, bad = sizes.values()
-        return (
-            [*found, f"{records} records, {changes} changes, {bad} bad"]
-            if records != changes + bad
-            else found
-        )
+        return [*found, f"{records} records, {changes} changes, {bad} bad"] if records != changes + bad else found
 
     def expected(self, mart: Mart) -> list[dict[str, Any]]:
         """Ask the oracle what a mart holds once all has arrived."""

@@ -1,0 +1,197 @@
+"""A plan is a pure function of declaration and state: no file, no Spark, no clock."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frazil.bronze.layout import NewFile
+from frazil.gold.template import declared_gold
+from frazil.plan.build import build
+from frazil.plan.explain import as_values, explain
+from frazil.plan.state import BRONZE, SILVER, State, TableState, Taken, gold_state, table_state
+from frazil.silver.contract import declared, declared_mart
+from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
+from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
+
+if TYPE_CHECKING:
+    from frazil.steps import Step
+
+HOSTS = Table(
+    name="hosts",
+    source=DmsFiles(path=("landing",)),
+    keys=("id",),
+    sequence_by=("ts",),
+    marts=(Current(), History()),
+)
+LIVING = Gold(name="living", sql="select count(*) as n from {{ hosts }}")
+PIPELINE = Pipeline(pipeline="airbnb", lake=Lake(warehouse="lake"), tables=(HOSTS,), gold=(LIVING,))
+
+
+def new_file(name: str, same_as: str | None = None) -> NewFile:
+    return NewFile(
+        path=f"landing/{name}",
+        uri=f"landing/{name}",
+        name=name,
+        size_bytes=1_500_000,
+        modified_ns=0,
+        load=False,
+        position=f"1/{name}/landing",
+        sha256="0" * 64,
+        same_as=same_as,
+    )
+
+
+def standing(
+    bronze: int, silver: int, current: int, history: int, taken: Taken | None = None, *redeclared: str, gold: int = 0
+) -> State:
+    """Say where the tables stand, each by its batch."""
+    table = TableState(
+        bronze=bronze,
+        silver=silver,
+        marts={"hosts": current, "hosts_history": history},
+        taken=taken or Taken(),
+        redeclared=frozenset(redeclared),
+    )
+    return State(tables={"hosts": table}, gold={"living": {"hosts": gold}} if gold else {})
+
+
+ONE = Taken(files=(new_file("a.csv"),))
+
+
+def drawn(state: State, *rebuild: str) -> list[str]:
+    """Draw a plan in a word a step: ``take 3``, ``refine 2-3``, ``hosts 1-3``, ``!`` for a rebuild."""
+    words = []
+    for step in build(PIPELINE, state, rebuild=rebuild):
+        match step:
+            case TakeFiles():
+                words.append(f"take {step.batch}")
+            case Refine():
+                words.append(f"refine {step.after}-{step.upto}" + "!" * step.rebuild)
+            case UpdateMart():
+                words.append(f"{step.mart} {step.after}-{step.upto}" + "!" * step.rebuild)
+            case RefreshGold():
+                words.append(f"{step.name} {dict(step.inputs)['hosts']}")
+    return words
+
+
+@pytest.mark.parametrize(
+    ("state", "steps"),
+    [
+        (standing(0, 0, 0, 0), []),
+        (standing(3, 3, 3, 3, gold=3), []),
+        (standing(0, 0, 0, 0, ONE), ["take 1", "refine 0-1", "hosts 0-1", "hosts_history 0-1", "living 1"]),
+        (standing(3, 3, 3, 3, ONE, gold=3), ["take 4", "refine 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"]),
+        # What a killed run left behind.
+        (standing(4, 3, 3, 3, gold=3), ["refine 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"]),
+        (standing(4, 4, 3, 3, gold=3), ["hosts 3-4", "hosts_history 3-4", "living 4"]),
+        (standing(4, 4, 4, 3, gold=3), ["hosts_history 3-4", "living 4"]),
+        (standing(4, 4, 4, 4, gold=3), ["living 4"]),
+        (standing(4, 3, 3, 2, ONE, gold=3), ["take 5", "refine 3-5", "hosts 3-5", "hosts_history 2-5", "living 5"]),
+    ],
+)
+def test_every_table_goes_on_from_where_it_stands_itself(state: State, steps: list[str]) -> None:
+    """ONCE: a lake that is level needs no step, and one that a killed run left uneven is levelled."""
+    assert drawn(state) == steps
+
+
+def test_a_rebuild_makes_silver_and_marts_anew_and_takes_new_files_before() -> None:
+    """CONVERGE."""
+    assert drawn(standing(3, 3, 3, 3, ONE, gold=3), "hosts") == [
+        "take 4",
+        "refine 0-4!",
+        "hosts 0-4!",
+        "hosts_history 0-4!",
+        "living 4",
+    ]
+    assert drawn(standing(0, 0, 0, 0), "hosts") == []
+
+
+def test_an_earlier_name_of_a_known_content_rebuilds_the_table() -> None:
+    """CONVERGE: a tie falls as if the earlier name had been the first; also when the run after it was killed."""
+    met = Taken(duplicates=(new_file("0.csv", same_as="landing/a.csv"),), reorders=True)
+    known = Taken(reordered_in=4)
+
+    assert drawn(standing(3, 3, 3, 3, met, gold=3))[:2] == ["take 4", "refine 0-4!"]
+    assert drawn(standing(4, 3, 3, 3, known, gold=3))[:2] == ["refine 0-4!", "hosts 0-4!"]
+    assert drawn(standing(4, 4, 4, 3, known, gold=4)) == ["hosts_history 0-4!"]
+    assert drawn(standing(4, 4, 4, 4, known, gold=4)) == []
+
+
+def test_what_was_declared_anew_is_made_anew_and_nothing_else() -> None:
+    assert drawn(standing(3, 3, 3, 3, None, "hosts_history", gold=3)) == ["hosts_history 0-3!"]
+    assert drawn(standing(3, 3, 3, 3, None, "hosts", gold=3)) == ["hosts 0-3!", "living 3"]
+    assert drawn(standing(3, 3, 3, 3, None, SILVER, gold=3))[0] == "refine 0-3!"
+
+
+def test_a_table_that_is_not_selected_has_no_steps() -> None:
+    assert build(PIPELINE, standing(0, 0, 0, 0, ONE), tables=()) == ()
+
+
+def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
+    mart, history = HOSTS.marts
+    bookmarks: dict[str, dict[str, object]] = {
+        BRONZE: {"batch": 3},
+        SILVER: {"batch": 3, "declared": declared(HOSTS)},
+        "hosts": {"batch": 2, "declared": declared_mart(HOSTS, mart)},
+        "hosts_history": {"batch": 2, "declared": "something else"},
+    }
+    assert declared_mart(HOSTS, mart) != declared_mart(HOSTS, history)
+
+    state = table_state(HOSTS, bookmarks, ONE)
+
+    assert (state.bronze, state.silver, dict(state.marts)) == (3, 3, {"hosts": 2, "hosts_history": 2})
+    assert state.redeclared == {"hosts_history"}
+    assert state.taken is ONE
+
+
+def test_an_aggregate_whose_select_or_mart_was_declared_anew_stands_nowhere() -> None:
+    """CONVERGE: gold is a function of the declaration too."""
+    bookmark = {"inputs": {"hosts": 3}, "declared": declared_gold(PIPELINE, LIVING)}
+    other_sql = PIPELINE.model_copy(update={"gold": (LIVING.model_copy(update={"sql": "select 1 from {{ hosts }}"}),)})
+    other_mart = PIPELINE.model_copy(
+        update={"tables": (HOSTS.model_copy(update={"marts": (Current(deletes="soft"),)}),)}
+    )
+
+    assert gold_state(PIPELINE, {"living": bookmark}) == {"living": {"hosts": 3}}
+    assert gold_state(other_sql, {"living": bookmark}) == {"living": {}}
+    assert gold_state(other_mart, {"living": bookmark}) == {"living": {}}
+    assert gold_state(PIPELINE, {"living": {}}) == {"living": {}}
+
+
+def test_a_plan_reads_as_text() -> None:
+    duplicate = new_file("again.csv", same_as="landing/a.csv")
+    files = tuple(new_file(f"{number}.csv") for number in range(6))
+    steps: list[Step] = [
+        TakeFiles(
+            table="hosts", batch=2, files=files, duplicates=(duplicate,), deferred=(("landing/cut.csv", "no line end"),)
+        ),
+        Refine(table="hosts", after=1, upto=2),
+        Refine(table="hosts", after=0, upto=2, rebuild=True),
+        UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
+        UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True),
+        RefreshGold(name="living", inputs=(("hosts", 2),)),
+    ]
+
+    assert "\n".join(explain(step) for step in steps).splitlines() == [
+        "hosts: take 6 files (9.0 MB) as batch 2",
+        *(f"    landing/{number}.csv" for number in range(5)),
+        "    and 1 more",
+        "    landing/again.csv is the same as landing/a.csv: noted, not read",
+        "    landing/cut.csv waits: no line end",
+        "hosts: type and check batch 2",
+        "hosts: make typed changes anew from all of bronze, batches 1 to 2",
+        "hosts: apply batches 1 to 2 to hosts",
+        "hosts: make hosts_history anew from all changes",
+        "gold: compute living from hosts",
+    ]
+
+
+def test_a_plan_is_json() -> None:
+    values = json.loads(json.dumps(as_values(build(PIPELINE, standing(0, 0, 0, 0, ONE)))))
+
+    kinds = [value["step"] for value in values]
+    assert kinds == ["TakeFiles", "Refine", "UpdateMart", "UpdateMart", "RefreshGold"]
+    assert values[0]["files"][0]["path"] == "landing/a.csv"
