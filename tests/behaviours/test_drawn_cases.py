@@ -100,9 +100,7 @@ CASES = {
         "1a [1, 2), 1b [2, 3)x",
         "1a [1, 2), 1b [2, 3), 1b [3, )x",
     ),
-    "a second delete": Case(
-        "DELETES", "I1a@1 || D1@2 || D1@3", "", "1a x@3", "1a [1, 2)x", "1a [1, 2), 1a [2, )x"
-    ),
+    "a second delete": Case("DELETES", "I1a@1 || D1@2 || D1@3", "", "1a x@3", "1a [1, 2)x", "1a [1, 2), 1a [2, )x"),
     "a key that comes back leaves a gap": Case(
         "DELETES",
         "I1a@1 || D1@2 || I1b@3",
@@ -137,12 +135,8 @@ CASES = {
         "HISTORY", "I1a@1 U1b@3 || 0: U1b@2", "1b", "1b", *["1a [1, 2), 1b [2, )"] * 2
     ),
     "a file delivered twice": Case("ONCE", "I1a@1 || U1b@2 || =1", "1b", "1b", *["1a [1, 2), 1b [2, )"] * 2),
-    "an explicit NULL": Case(
-        "MISSING-IS-NOT-NULL", "I1a@1 || U1@2", "1-", "1-", *["1a [1, 2), 1- [2, )"] * 2
-    ),
-    "a column that is not carried": Case(
-        "MISSING-IS-NOT-NULL", "I1a@1 || ~U1@2", "1a", "1a", "1a [1, )", "1a [1, )"
-    ),
+    "an explicit NULL": Case("MISSING-IS-NOT-NULL", "I1a@1 || U1@2", "1-", "1-", *["1a [1, 2), 1- [2, )"] * 2),
+    "a column that is not carried": Case("MISSING-IS-NOT-NULL", "I1a@1 || ~U1@2", "1a", "1a", "1a [1, )", "1a [1, )"),
     "a value that arrives after the change that does not carry it": Case(
         "MISSING-IS-NOT-NULL", "I1a@1 || 3: ~U1@3 || 2: U1b@2", "1b", "1b", *["1a [1, 2), 1b [2, )"] * 2
     ),

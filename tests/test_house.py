@@ -1,0 +1,239 @@
+"""The house keeps its own rules: who imports whom, where SQL is built, what is documented."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import frazil
+
+SOURCE = Path(frazil.__file__).parent
+TESTS = Path(__file__).parent
+
+FLOORS = (
+    {"errors", "spec", "steps", "failpoints"},
+    {"bronze"},
+    {"silver"},
+    {"marts"},
+    {"gold"},
+    {"plan"},
+    {"sources", "lake"},
+    {"engine"},
+    {"serve", "interop"},
+    {"cli"},
+)
+"""The rooms in the order of the data: a room imports its own floor and those before it."""
+
+ROOMS = set().union(*FLOORS) | {"testing"}
+
+MAY_IMPORT = {room: set().union(*FLOORS[: number + 1]) for number, floor in enumerate(FLOORS) for room in floor}
+MAY_IMPORT["testing"] = {"errors", "spec", "steps", "bronze", "testing"}
+MAY_IMPORT["cli"].add("testing")  # frazil generate
+
+TRUSTED = {
+    "lake/commit.py": {"condition"},
+    "lake/heads.py": {"name"},
+    "lake/tables.py": {"name", "kind", "partition"},
+}
+"""Arguments that are SQL already: conditions, quoted names, types and transforms that the declaration's check
+has passed. Each says so where it is declared."""
+
+PURE = ("bronze", "silver", "marts", "gold", "plan")
+
+SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
+SQL_MODULES = {
+    "engine/gold.py",
+    "engine/maintain.py",
+    "engine/marts.py",
+    "engine/split.py",
+    "lake/commit.py",
+    "lake/heads.py",
+    "lake/tables.py",
+}
+"""Modules that write SQL for Spark; those of ``serve`` write it for DuckDB, with quoting of their own."""
+
+LAWS = [
+    "CONVERGE",
+    "ORDER",
+    "LATE",
+    "NO-RESURRECTION",
+    "UNSEEN",
+    "DELETES",
+    "HISTORY",
+    "AGREE",
+    "MISSING-IS-NOT-NULL",
+    "KEY-CHANGE",
+    "ONCE",
+    "NOTHING-LOST",
+]
+"""The laws that files of DMS come under."""
+
+MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+
+
+def room_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE).parts
+    return parts[0].removesuffix(".py")
+
+
+def shown(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(path: Path) -> set[str]:
+    """Rooms that a module imports from, those it needs for types only among them."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{shown(path)}:{node.lineno} imports relatively"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("frazil.")}
+    return found & ROOMS
+
+
+def is_for_types_only(path: Path, room: str) -> bool:
+    """Whether a module imports a room only under ``if TYPE_CHECKING``."""
+    for node in tree_of(path).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"frazil.{room}"):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_a_room_imports_only_what_stands_before_it(path: Path) -> None:
+    room = room_of(path)
+
+    wrong = imports_of(path) - MAY_IMPORT[room]
+
+    if room == "steps" and is_for_types_only(path, "bronze"):
+        wrong -= {"bronze"}  # a step names the files it takes
+    assert wrong == set()
+
+
+def test_every_room_is_a_room_of_the_house_and_has_files() -> None:
+    rooms = {room_of(path) for path in MODULES}
+
+    assert rooms == ROOMS
+    assert {line.split()[0].rstrip(",") for line in (frazil.__doc__ or "").splitlines() if line[:4] == "    "} <= ROOMS
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(path) in PURE], ids=shown)
+def test_a_pure_room_collects_nothing_and_has_no_udf(path: Path) -> None:
+    called = {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    calls = {
+        node.func.attr
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
+    }
+
+    assert called & {"collect", "toPandas", "toLocalIterator", "toArrow", "foreach", "udf", "pandas_udf"} == set()
+    assert calls & {"count", "first", "head", "show"} == set()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_sql_is_written_in_few_places_and_names_in_it_are_quoted(path: Path) -> None:
+    """An interpolated part of SQL is quoted, a literal, a number, or made of such parts in the same module."""
+    if room_of(path) in ("serve", "cli", "spec", "testing", "interop"):
+        return
+    tree = tree_of(path)
+    written = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        and any(isinstance(part, ast.Constant) and SQL.search(str(part.value)) for part in node.values)
+    ]
+    if not written:
+        return
+    assert shown(path) in SQL_MODULES
+    safe = safe_names(tree, TRUSTED.get(shown(path), set()))
+    for node in written:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                assert is_safe(part.value, safe), f"{shown(path)}:{part.lineno} {ast.unparse(part.value)}"
+
+
+def safe_names(tree: ast.Module, trusted: set[str]) -> set[str]:
+    """Names and properties of a module that are only ever given safe text."""
+    safe = {"PREFIX", *trusted}
+    for _ in range(4):  # names may be made of names
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and is_safe(node.value, safe):
+                safe |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            elif isinstance(node, ast.FunctionDef):
+                returned = [found.value for found in ast.walk(node) if isinstance(found, ast.Return) and found.value]
+                if returned and all(is_safe(value, safe) for value in returned):
+                    safe.add(node.name)
+    return safe
+
+
+def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - one case a form of text
+    match value:
+        case ast.Constant():
+            return True
+        case ast.Call(func=ast.Name(id="quote" | "literal" | "int")):
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            return name in safe
+        case ast.Name(id=name):
+            return name in safe
+        case ast.Attribute(attr=name):
+            return name in safe or name.endswith(("_id", "_ms"))
+        case ast.JoinedStr(values=parts):
+            return all(is_safe(part, safe) for part in parts)
+        case ast.FormattedValue(value=inner):
+            return is_safe(inner, safe)
+        case ast.IfExp(body=body, orelse=other):
+            return is_safe(body, safe) and is_safe(other, safe)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Call(args=[ast.Name(id=by), _])]
+        ):
+            return by in ("quote", "literal")
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(), attr="join"),
+            args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)],
+        ):
+            return is_safe(each, safe)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_a_module_is_short_and_says_what_it_is(path: Path) -> None:
+    tree = tree_of(path)
+
+    assert ast.get_docstring(tree)
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 500
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_every_public_name_says_what_it_is(path: Path) -> None:
+    public = [
+        node
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+    assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_every_law_is_cited_by_a_test(law: str) -> None:
+    named = re.compile(rf"(?<![A-Z-]){law}(?![A-Z-])")
+    citing = [
+        path
+        for path in TESTS.rglob("test_*.py")
+        if path != Path(__file__) and named.search(path.read_text(encoding="utf-8"))
+    ]
+
+    assert citing
