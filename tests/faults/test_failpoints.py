@@ -77,6 +77,24 @@ def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
     assert world.run(spark).steps == 0
 
 
+def test_a_live_view_is_there_as_soon_as_its_table_has_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONCE: a run that died just after the commit has left nothing undone."""
+    world = World.at(tmp_path / "world", "soft").draw_evenly(range(2), runs=1)
+    world.deliver(0)
+    monkeypatch.setenv("FRAZIL_FAILPOINT", "mart.after_publish:raise")
+    with pytest.raises(FailpointReached):
+        world.run(spark)
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+
+    assert world.run(spark).steps == 0
+
+    shown = world.session(spark).table("lake.marts.soft_live").toArrow().to_pylist()
+    living = {(row["h"], row["id"]) for row in world.expected("soft") if not row["is_deleted"]}
+    assert {(row["h"], row["id"]) for row in shown} == living
+
+
 @pytest.mark.fault
 def test_a_run_killed_again_and_again_ends_right(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: SIGKILL of Python and Java, each run dying a step further than the one before."""

@@ -27,7 +27,7 @@ Mart = Literal["hard", "soft", "close", "mark"]
 
 MARTS: dict[Mart, str] = {
     "hard": "{kind: current, name: hard}",
-    "soft": "{kind: current, name: soft, deletes: soft}",
+    "soft": "{kind: current, name: soft, deletes: soft, live_view: soft_live}",
     "close": "{kind: history, name: close}",
     "mark": "{kind: history, name: mark, deletes: mark}",
 }

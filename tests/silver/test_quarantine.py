@@ -80,7 +80,7 @@ def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
     pipeline = declare(tmp_path, 9, 0.8)
     session = spark_session(pipeline)
 
-    with pytest.raises(ContractError, match="10 of 12 records are bad") as stopped:
+    with pytest.raises(ContractError, match="10 of 12 records of batch 1 are bad") as stopped:
         frazil.run(pipeline, spark=session)
 
     assert stopped.value.exit_code == 5
@@ -100,6 +100,25 @@ def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
     for table in ("free", "limited", "shared"):
         assert session.table(f"lake.silver.{table}_quarantine").count() == 10
         assert [row["id"] for row in session.table(f"lake.marts.{table}").toArrow().to_pylist()] == [1]
+
+
+def test_a_limit_is_a_batch_s_also_when_all_batches_are_taken_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    """NOTHING-LOST, CONVERGE: a rebuild is refused only for a batch that is too bad by itself."""
+    del spark  # as above
+    (tmp_path / "landing").mkdir()
+    text = DECLARATION.format(rows=1, fraction=0.5).replace("free", "first", 1)
+    (tmp_path / "frazil.yml").write_text(text.replace("    name: first", "    name: first\n    max_bad_rows: 1"))
+    pipeline = frazil.load(tmp_path)
+    session = spark_session(pipeline)
+    for number in range(2):
+        lines = [f"I,{number},2026-01-01 00:00:01,1,ada", f"I,{number},2026-01-01 00:00:01,one,ada"]
+        (tmp_path / "landing" / f"{number}.csv").write_text("\n".join(["op,id,ts,qty,name", *lines, ""]))
+        frazil.run(pipeline, select=["first"], spark=session)
+
+    frazil.run(pipeline, select=["first"], spark=session, rebuild=True)
+
+    assert session.table("lake.silver.first_quarantine").count() == 2
+    assert sorted(row["id"] for row in session.table("lake.marts.first").toArrow().to_pylist()) == [0, 1]
 
 
 def lines(drawing: str) -> list[str]:

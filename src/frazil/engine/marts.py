@@ -35,7 +35,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     mart = next(mart for mart in table.marts if table.mart_name(mart) == step.mart)
     context.tell(f"apply to {step.mart}")
     path = context.mart_path(mart)
-    grown = ensure(
+    ensure(
         spark,
         TableLayout(
             path=path,
@@ -45,6 +45,8 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
             properties={"format-version": str(mart.format_version), **mart.properties},
         ),
     )
+    if isinstance(mart, Current) and mart.live_view:
+        _live_view(context, mart, path)
     base = head(spark, quote(*path))
     silver = head(spark, quote(*context.changes)).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
@@ -68,16 +70,17 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     report.rows = int(published.summary.get("added-records", 0))
     if report.strategy != "split":
         report.inserted = report.rows
-    if isinstance(mart, Current) and mart.live_view:
-        _live_view(context, mart, path, anew=grown)
     report.seconds = time.monotonic() - began
     context.report.marts.append(report)
 
 
-def _live_view(context: Context, mart: Current, path: tuple[str, ...], *, anew: bool) -> None:
-    """Keep the view over a soft table that leaves its deleted rows out."""
-    view = quote(*path[:-1], str(mart.live_view))
-    names = [name for name in context.spark.table(quote(*path)).columns if name not in ("is_deleted", "deleted_at")]
-    create = "CREATE OR REPLACE VIEW" if anew else "CREATE VIEW IF NOT EXISTS"
-    columns = ", ".join(map(quote, names))
-    context.spark.sql(f"{create} {view} AS SELECT {columns} FROM {quote(*path)} WHERE NOT is_deleted")
+def _live_view(context: Context, mart: Current, path: tuple[str, ...]) -> None:
+    """Keep the view over a soft table that leaves its deleted rows out.
+
+    Called before the rows are written: a run that dies after its commit has nothing left to do.
+    """
+    spark, view = context.spark, quote(*path[:-1], str(mart.live_view))
+    names = [name for name in spark.table(quote(*path)).columns if name not in ("is_deleted", "deleted_at")]
+    if not spark.catalog.tableExists(view) or spark.table(view).columns != names:
+        columns = ", ".join(map(quote, names))
+        spark.sql(f"CREATE OR REPLACE VIEW {view} AS SELECT {columns} FROM {quote(*path)} WHERE NOT is_deleted")

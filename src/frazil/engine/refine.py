@@ -74,7 +74,11 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     with Batch(spark, context.changes, base, bookmark) as batch:
         (batch.replace if step.rebuild else batch.append)(good(observed, contract))
         seen = counts.get
-        _check_limits(context, seen)
+        if not step.rebuild:
+            _check_limits(context, step.upto, seen)
+        elif context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:
+            for number, counted in _bad_by_batch(rows).items():
+                _check_limits(context, number, counted)
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
             batch.restamp(bookmark | {"partial": True})
@@ -122,7 +126,14 @@ def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) ->
     )
 
 
-def _check_limits(context: Context, seen: Mapping[str, Any]) -> None:
+def _bad_by_batch(rows: DataFrame) -> dict[int, dict[str, int]]:
+    """Count good and bad records of every batch: limits are a batch's, and a rebuild takes many at once."""
+    is_good = F.col(PROBLEM).isNull()
+    counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
+    return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
+
+
+def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> None:
     table, bad = context.table, int(seen["bad"])
     total = bad + int(seen["good"])
     over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
@@ -130,7 +141,7 @@ def _check_limits(context: Context, seen: Mapping[str, Any]) -> None:
     if over_rows or over_fraction:
         limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
         raise TooManyBadRowsError(
-            f"table {table.name!r}: {bad} of {total} records are bad, {limit} allows fewer; "
+            f"table {table.name!r}: {bad} of {total} records of batch {number} are bad, {limit} allows fewer; "
             "they are in bronze, nothing of the batch is visible past it",
             hint="look at them in bronze, mend the declaration or raise the limit, and run again",
         )
