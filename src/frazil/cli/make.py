@@ -16,7 +16,7 @@ from frazil.errors import DeclarationError
 class FileExistsAlreadyError(DeclarationError):
     """A command would write over a file of the user's."""
 
-    code = "FZ104"
+    code = "FZ105"
 
 
 def init(

@@ -55,7 +55,6 @@ def run_report(report: RunReport) -> None:
             "files delivered again": table.duplicates,
             "files that wait": table.deferred,
             "records quarantined": table.quarantined,
-            "ties": table.ties,
             "records of other tables": table.foreign,
         }
         said = ", ".join(f"{count} {what}" for what, count in notes.items() if count)

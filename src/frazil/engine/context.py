@@ -41,13 +41,12 @@ class Context:
     def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them."""
         if what not in self.kept:
-            self.kept[what] = rows().persist()
+            self.kept[what] = rows().localCheckpoint(eager=False)
         return self.kept[what]
 
     def forget(self) -> None:
         """Let go of all that was kept."""
-        while self.kept:
-            self.kept.popitem()[1].unpersist()
+        self.kept.clear()
 
     @property
     def bronze(self) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     )
     if isinstance(mart, Current) and mart.live_view:
         _live_view(context, mart, path)
-    base = head(spark, quote(*path))
+    base = head(spark, quote(*path), rebuilt=step.rebuild)
     silver = head(spark, quote(*context.changes)).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     report = MartReport(mart=step.mart, batch=step.upto)
@@ -56,9 +56,9 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
     with Batch(spark, path, base, bookmark) as batch:
         if step.rebuild or step.after == 0:
-            report.strategy = "rebuild" if base.bookmark else "load"
+            report.strategy = "load" if base.snapshot_id is None else "rebuild"
             rows = all_rows(mart, changes, shape)
-            batch.replace(rows) if base.bookmark else batch.append(rows)
+            batch.append(rows) if base.snapshot_id is None else batch.replace(rows)
         else:
             report.strategy = "split"
             target = with_event_time(spark.table(quote(*path)), shape)

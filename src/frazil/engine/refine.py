@@ -59,7 +59,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         ),
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
-    base = head(spark, quote(*context.changes))
+    base = head(spark, quote(*context.changes), rebuilt=step.rebuild)
     rows = change_rows(_bronze_records(context, step), contract, context.table.source)
     counts = Observation()
     is_good = F.col(PROBLEM).isNull()
@@ -148,7 +148,7 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
 
 
 def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
-    base = head(context.spark, quote(*context.quarantine))
+    base = head(context.spark, quote(*context.quarantine), rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
     with Batch(context.spark, context.quarantine, base, context.bookmark(step.upto)) as batch:

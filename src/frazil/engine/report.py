@@ -47,7 +47,6 @@ class TableReport:
     headers: int = 0
     foreign: int = 0
     changes: int = 0
-    ties: int = 0
     quarantined: int = 0
     marts: list[MartReport] = field(default_factory=list)
     jobs: int = 0

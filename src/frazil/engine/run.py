@@ -124,7 +124,13 @@ def _run(
     gold_session = fresh_session(spark)
     # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
     gold_session.catalog.databaseExists(quote(CATALOG, pipeline.lake.namespaces.bronze))
-    states = dict(zip(contexts, _side_by_side(read_state, contexts.values()), strict=True))
+    states = dict(
+        zip(
+            contexts,
+            _side_by_side(lambda context: read_state(context, rebuild=rebuild), contexts.values()),
+            strict=True,
+        )
+    )
     state = State(tables=states, gold=read_gold(gold_session, pipeline))
     steps = build(pipeline, state, tables=names, rebuild=names if rebuild else ())
     if listener:

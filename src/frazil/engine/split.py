@@ -179,7 +179,7 @@ def _new_versions(mine: Increment, new: DataFrame, folded: DataFrame, counts: di
 def _replaced(shape: Shape, *, is_history: bool, has_slow: bool) -> str:
     """SQL that tells of a row ``t`` of the mart whether the batch replaces it."""
     same = " AND ".join(f"k.{quote(key)} = t.{quote(key)}" for key in shape.keys)
-    among = f"EXISTS (SELECT 1 FROM {_KEYS_VIEW} AS k WHERE {same} AND ({{which}}))"
+    among = f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {_KEYS_VIEW} AS k WHERE {same} AND ({{which}}))"
     if not is_history:
         return among.format(which="k._slow OR (k._in_target AND NOT k._stale)")
     if has_slow:

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 
-def read_state(context: Context) -> TableState:
+def read_state(context: Context, *, rebuild: bool) -> TableState:
     """Read where the tables of one source table stand, and list what is new at the source."""
     spark, table = context.spark, context.table
     bookmarks = {
         BRONZE: head(spark, quote(*context.bronze)).bookmark,
-        SILVER: head(spark, quote(*context.changes)).bookmark,
-        **{table.mart_name(mart): head(spark, quote(*context.mart_path(mart))).bookmark for mart in table.marts},
+        SILVER: head(spark, quote(*context.changes), rebuilt=rebuild).bookmark,
+        **{
+            table.mart_name(mart): head(spark, quote(*context.mart_path(mart)), rebuilt=rebuild).bookmark
+            for mart in table.marts
+        },
     }
     ledger = _ledger(spark, quote(*context.bronze)) if bookmarks[BRONZE] else Ledger()
     return table_state(table, bookmarks, offer(table, context.pipeline.folder, ledger))

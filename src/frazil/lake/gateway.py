@@ -5,6 +5,7 @@ Spark Connect has no JVM gateway; then every question has an answer in SQL, only
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,3 +26,10 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
     if jvm is None:
         return None
     return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+
+
+def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
+    """Read a Java snapshot, as Iceberg writes it to JSON: ``snapshot-id``, ``summary`` and so on."""
+    parser = spark._jvm.org.apache.iceberg.SnapshotParser  # type: ignore[union-attr] # noqa: SLF001
+    fields: dict[str, Any] = json.loads(parser.toJson(snapshot))
+    return fields

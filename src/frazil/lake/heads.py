@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException
+
 from frazil.errors import HistoryChangedError
-from frazil.lake.gateway import java_table
+from frazil.lake.gateway import java_table, snapshot_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,41 +50,54 @@ class Head:
         return int(self.bookmark.get("batch", 0))
 
 
-def head(spark: SparkSession, name: str) -> Head:
+def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
     """Read where a table stands. A table that does not exist stands nowhere.
+
+    Args:
+        spark: a session with the lake.
+        name: quoted name of the table.
+        rebuilt: the table is about to be made anew, so a lost bookmark does not matter.
 
     Raises:
         BookmarkLostError: the table has a snapshot, and no ancestor of it carries a bookmark.
     """
-    if not spark.catalog.tableExists(name):
-        return Head()
-    table = java_table(spark, name)
-    found = _head_by_java(table) if table is not None else _head_by_sql(spark, name)
-    if found.snapshot_id is not None and not found.bookmark and found.summary.get("total-records") != "0":
+    try:
+        table = java_table(spark, name)
+        found = _head_by_java(spark, table) if table is not None else _head_by_sql(spark, name)
+    except (AnalysisException, Py4JJavaError) as error:
+        if "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+            return Head()
+        raise
+    if rebuilt or found.bookmark:
+        return found
+    if found.snapshot_id is not None and found.summary.get("total-records") != "0":
         raise BookmarkLostError(
             f"{name.replace('`', '')} has rows and no bookmark: something else wrote it, or expired its history",
-            hint="run: frazil rebuild TABLE, which makes silver and marts anew from bronze",
+            hint="run: frazil rebuild --select TABLE, which makes silver and marts anew from bronze",
         )
     return found
 
 
-def _head_by_java(table: Any) -> Head:
+def _head_by_java(spark: SparkSession, table: Any) -> Head:
     snapshot = table.currentSnapshot()
-    names = tuple(str(name) for name in table.refs().keySet() if name != "main")
+    # As one text each: a Java collection read item by item costs a round trip an item.
+    names = tuple(re.findall(r"[^\[\], ]+", table.refs().keySet().toString()))
+    branches = tuple(name for name in names if name != "main")
     if snapshot is None:
-        return Head(branches=names)
-    summary = dict(snapshot.summary())
-    at, bookmark = snapshot, summary.get(BOOKMARK)
-    while bookmark is None and at.parentId() is not None:
-        at = table.snapshot(at.parentId())
-        if at is None:
+        return Head(branches=branches)
+    newest = snapshot_fields(spark, snapshot)
+    at, bookmark = newest, newest["summary"].get(BOOKMARK)
+    while bookmark is None and at.get("parent-snapshot-id") is not None:
+        parent = table.snapshot(at["parent-snapshot-id"])
+        if parent is None:
             break
-        bookmark = at.summary().get(BOOKMARK)
+        at = snapshot_fields(spark, parent)
+        bookmark = at["summary"].get(BOOKMARK)
     return Head(
-        snapshot_id=snapshot.snapshotId(),
+        snapshot_id=newest["snapshot-id"],
         bookmark=json.loads(bookmark) if bookmark else {},
-        summary=summary,
-        branches=names,
+        summary=newest["summary"],
+        branches=branches,
     )
 
 

@@ -175,6 +175,8 @@ def _local_conf(app_name: str) -> dict[str, str]:
         # A user's expression that fails gives NULL; casts are checked by silver.
         "spark.sql.ansi.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Telling Java the Python line of every column expression takes a tenth of a small batch.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
 
