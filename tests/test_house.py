@@ -168,13 +168,27 @@ def safe_names(tree: ast.Module, trusted: set[str]) -> set[str]:
     safe = {"PREFIX", *trusted}
     for _ in range(4):  # names may be made of names
         for node in ast.walk(tree):
-            if isinstance(node, ast.Assign) and is_safe(node.value, safe):
-                safe |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            if isinstance(node, ast.Assign):
+                safe |= {name.id for name, value in assigned(node) if is_safe(value, safe)}
             elif isinstance(node, ast.FunctionDef):
                 returned = [found.value for found in ast.walk(node) if isinstance(found, ast.Return) and found.value]
                 if returned and all(is_safe(value, safe) for value in returned):
                     safe.add(node.name)
     return safe
+
+
+def assigned(node: ast.Assign) -> list[tuple[ast.Name, ast.expr]]:
+    """Names and what they are given, ``a, b = x, y`` taken apart."""
+    found = []
+    for target in node.targets:
+        match target, node.value:
+            case ast.Name(), value:
+                found.append((target, value))
+            case ast.Tuple(elts=names), ast.Tuple(elts=values):
+                found += [
+                    (name, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)
+                ]
+    return found
 
 
 def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - one case a form of text
