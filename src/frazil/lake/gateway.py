@@ -25,7 +25,10 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
     jvm = getattr(spark, "_jvm", None)
     if jvm is None:
         return None
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)  # noqa: SLF001
+    session = spark._jsparkSession  # noqa: SLF001
+    # A catalog is opened with the settings of the thread's active session, which need not be this one.
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
 
 
 def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
