@@ -66,9 +66,21 @@ def run_report(report: RunReport) -> None:
     out.print(f"{report.pipeline}: {what} in {report.seconds:.1f} s", style="green", markup=False)
 
 
+def watch_line(report: RunReport, lag_seconds: float) -> None:
+    """Print one run of a watch on a line: when, what, and how long after its newest file."""
+    files, rows = sum(table.files for table in report.tables), sum(table.rows for table in report.tables)
+    applied = [mart for table in report.tables for mart in table.marts]
+    late, bad = sum(mart.late for mart in applied), sum(table.quarantined for table in report.tables)
+    notes = "".join(f", {count} {what}" for what, count in (("late", late), ("quarantined", bad)) if count)
+    now = f"{dt.datetime.now(dt.UTC):%H:%M:%S}"
+    out.print(f"{now}  {files} files, {rows} records{notes}  lag {lag_seconds:.1f} s", markup=False)
+
+
 def _cell(value: Any) -> Text:
     if value is None:
         return Text("NULL", style="dim")
+    if isinstance(value, bool):
+        return Text(str(value).lower())
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
     text = str(value)

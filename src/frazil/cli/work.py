@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil.cli import show
-from frazil.cli.console import print_json, told
+from frazil.cli.console import err, out, print_json, told
 from frazil.cli.options import AsJson, Select, Verbose, Where, Yes
+from frazil.cli.progress import Progress
 from frazil.engine.report import RunReport
 
 if TYPE_CHECKING:
@@ -71,8 +75,48 @@ def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = F
         show.grid(None, names, [report.as_row() for report in done], right=set(names) - {"table"})
 
 
+def watch(
+    path: Where = Path(),
+    *,
+    select: Select = None,
+    every: Annotated[float, typer.Option(help="Seconds between looks while files arrive.", min=0.05)] = 1.0,
+    idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 2.0,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Follow the landing folders with a warm session until SIGTERM or Ctrl-C; a run that has begun is ended."""
+    with told(as_json=as_json, verbose=verbose):
+        from frazil.spec.parse import load  # noqa: PLC0415
+
+        pipeline = load(path)
+        stop = Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(name, lambda _number, _frame: stop.set())
+        with Progress(quiet=as_json or not err.is_terminal) as progress:
+            from frazil.engine.watch import watch as follow  # noqa: PLC0415
+            from frazil.lake.session import spark_session  # noqa: PLC0415
+
+            def ran(report: RunReport, lag_seconds: float) -> None:
+                if as_json:
+                    out.out(json.dumps({**report.as_values(), "lag_seconds": round(lag_seconds, 3)}))
+                else:
+                    show.watch_line(report, lag_seconds)
+
+            spark = spark_session(pipeline, verbose=verbose)
+            follow(
+                pipeline,
+                spark,
+                stop,
+                select=select or [],
+                every_seconds=every,
+                idle_seconds=idle,
+                listener=progress,
+                ran=ran,
+            )
+        err.print("stopped; everything that was begun is done")
+
+
 def _run(path: Path, select: list[str], *, rebuild: bool, quiet: bool, verbose: bool) -> RunReport:
-    from frazil.cli.progress import Progress  # noqa: PLC0415
     from frazil.spec.parse import load  # noqa: PLC0415
 
     pipeline = load(path)
@@ -105,4 +149,4 @@ def _report(report: RunReport, *, as_json: bool) -> None:
         show.run_report(report)
 
 
-COMMANDS = {"run": run, "rebuild": rebuild, "maintain": maintain}
+COMMANDS = {"run": run, "watch": watch, "rebuild": rebuild, "maintain": maintain}
