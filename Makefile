@@ -6,10 +6,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
 
-.PHONY: help setup demo test laws check fix
+.PHONY: help setup demo test laws check fix bench bench-quick
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.jars ## Install everything into .venv (other verbs do it by themselves)
 
@@ -30,6 +30,14 @@ check: .venv/.packages ## Formatting, lint and types, as CI sees them
 fix: .venv/.packages ## Format, and mend what ruff can mend
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+bench: .venv-bench/.jars ## Measure everything against everybody (hours, a quiet machine), and draw it
+	.venv-bench/bin/python -m bench run quick apply history load soak many wide start watch
+	.venv-bench/bin/python -m bench draw
+
+bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw it
+	.venv-bench/bin/python -m bench run quick
+	.venv-bench/bin/python -m bench draw
 
 .venv/.uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -53,4 +61,19 @@ fix: .venv/.packages ## Format, and mend what ruff can mend
 
 .venv/.jars: .venv/.java src/frazil/lake/jars.py
 	@$(BIN)/python -m frazil.lake.jars
+	@touch $@
+
+# The peers live in an environment of their own: some of them want other versions of what Frazil uses.
+.venv-bench/.packages: .venv/.packages pyproject.toml bench/requirements.txt bench/constraints.txt
+	@echo 'bench: the peers, in .venv-bench'
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-bench
+	@$(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -r bench/requirements.txt -e .
+	@touch $@
+
+.venv-bench/.java: .venv-bench/.packages
+	@.venv-bench/bin/python -m frazil.lake.java >/dev/null 2>&1 || \
+	  { $(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -e '.[java]' && .venv-bench/bin/python -m frazil.lake.java; }
+	@touch $@
+
+.venv-bench/.jars: .venv-bench/.java .venv/.jars
 	@touch $@

@@ -96,9 +96,7 @@ def _apply() -> tuple[Case, ...]:
 WORKS: Final = {
     "quick": Work(
         about="the current table, 1 M rows, in less than five minutes",
-        cases=tuple(
-            Case(rows=MILLION, changes=changes, contenders=(*CORE, "delta-rs")) for changes in (5_000, 50_000)
-        ),
+        cases=tuple(Case(rows=MILLION, changes=changes, contenders=(*CORE, "delta-rs")) for changes in (5_000, 50_000)),
         rounds=1,
         batches=3,
         heap="3g",
@@ -129,9 +127,7 @@ WORKS: Final = {
     ),
     "soak": Work(
         about="100 batches in a row, then reading beside a fresh copy",
-        cases=(
-            Case(rows=MILLION, changes=5_000, contenders=("frazil-current", "frazil-current-v3")),
-        ),
+        cases=(Case(rows=MILLION, changes=5_000, contenders=("frazil-current", "frazil-current-v3")),),
         rounds=1,
         batches=100,
     ),

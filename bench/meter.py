@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psutil
 
@@ -42,7 +42,7 @@ class Meter:
 
     reading: Reading
 
-    def __enter__(self) -> Meter:
+    def __enter__(self) -> Self:
         self._wall, self._cpu, self._busy, self._watcher = _now()
         return self
 
@@ -57,10 +57,18 @@ class Meter:
 
 
 def tree_rss_bytes(pid: int | None = None) -> int:
-    """Resident memory of a process and its descendants; pages they share count once for each."""
-    total = 0
+    """Resident memory of a process and its descendants; pages they share count once for each.
+
+    A JVM that is about to start a command (Hadoop calls ``chmod``) forks first, and for an instant all of its
+    memory would count twice: a JVM below a JVM is left out.
+    """
+    total, machines = 0, set[int]()
     for process in _tree(pid):
         try:
+            if process.name() == "java":
+                if process.ppid() in machines:
+                    continue
+                machines.add(process.pid)
             total += process.memory_info().rss
         except psutil.Error:  # it ended meanwhile
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,7 +114,9 @@ def work(order: Order, logs: Path, timeout_s: float) -> list[dict[str, Any]]:
     ear, mouth = os.pipe()
     command = [sys.executable, "-m", "bench.worker", str(order_file), str(mouth)]
     with log.open("wb") as sink, os.fdopen(ear, encoding="utf-8") as told:
-        process = subprocess.Popen(command, stdout=sink, stderr=sink, pass_fds=[mouth], start_new_session=True, cwd=ROOT)
+        process = subprocess.Popen(
+            command, stdout=sink, stderr=sink, pass_fds=[mouth], start_new_session=True, cwd=ROOT
+        )
         os.close(mouth)
         watch = Watch(process.pid)
         # Killed by a clock of its own: reading what is told blocks while the worker is silent.
@@ -130,8 +133,7 @@ def work(order: Order, logs: Path, timeout_s: float) -> list[dict[str, Any]]:
     if late:
         raise WorkerFailedError(f"not done after {timeout_s:.0f} s")
     if code:
-        last = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-        raise WorkerFailedError(_short(last[-1]) if last else f"ended with {code}")
+        raise WorkerFailedError(_reason(log.read_text(encoding="utf-8", errors="replace")) or f"ended with {code}")
     return [row | {"peak_bytes": watch.peak_bytes[row["phase"].partition("-")[0]]} for row in rows]
 
 
@@ -155,10 +157,13 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _alive(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
 
-def _short(line: str) -> str:
-    return line if len(line) <= 200 else f"{line[:200]}..."
+def _reason(log: str) -> str:
+    """Find what a worker died of: the last line that names an error, and what follows it."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    named = [number for number, line in enumerate(lines) if re.match(r"[\w.]+(Error|Exception)\b", line)]
+    return " ".join(lines[named[-1] :] if named else lines[-1:])[:300]

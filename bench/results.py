@@ -67,9 +67,7 @@ class Results:
         """Write the file, a row a line, so that a new measurement is a small difference."""
         self.path.parent.mkdir(exist_ok=True)
         rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in self.rows)
-        self.path.write_text(
-            f'{{"machine": {json.dumps(self.machine)},\n "rows": [\n{rows}\n ]}}\n', encoding="utf-8"
-        )
+        self.path.write_text(f'{{"machine": {json.dumps(self.machine)},\n "rows": [\n{rows}\n ]}}\n', encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:

@@ -36,15 +36,14 @@ def newest_sql(files: Sequence[Path], columns: Mapping[str, str]) -> str:
     """Write the query for the newest change of every key in the files, with its op."""
     whole = ", ".join(f"{name} := {name}" for name in ("op", *columns))
     fields = ", ".join(f"kept.{name} AS {name}" for name in ("op", *columns))
+    order = "struct_pack(updated_at := updated_at, place := place)"
     return (
-        f"SELECT {fields} FROM (SELECT id, arg_max(struct_pack({whole}), "
-        f"struct_pack(updated_at := updated_at, place := place)) AS kept FROM ({records_sql(files, columns)}) GROUP BY id)"
+        f"SELECT {fields} FROM (SELECT id, arg_max(struct_pack({whole}), {order}) AS kept "
+        f"FROM ({records_sql(files, columns)}) GROUP BY id)"
     )
 
 
-def expected(
-    mart: str, load: Sequence[Path], changes: Sequence[Path], columns: Mapping[str, str], keep: Path
-) -> str:
+def expected(mart: str, load: Sequence[Path], changes: Sequence[Path], columns: Mapping[str, str], keep: Path) -> str:
     """Compute the checksum that a mart must have after a full load and changes.
 
     Args:
@@ -55,7 +54,9 @@ def expected(
         keep: file that remembers checksums already computed.
     """
     known: dict[str, str] = json.loads(keep.read_text(encoding="utf-8")) if keep.is_file() else {}
-    question = json.dumps([mart, *(f"{path.parent.parent.name}/{path.parent.name}/{path.name}" for path in (*load, *changes))])
+    question = json.dumps(
+        [mart, *(f"{path.parent.parent.name}/{path.parent.name}/{path.name}" for path in (*load, *changes))]
+    )
     if question not in known:
         with duckdb.connect() as db:
             names = ", ".join(columns)
@@ -66,8 +67,8 @@ def expected(
                 db.execute("CREATE TABLE changed AS FROM loaded LIMIT 0")
             db.execute("CREATE TABLE touched AS SELECT DISTINCT id FROM changed")
             db.execute(
-                f"CREATE VIEW touching AS SELECT op, 0 AS part, place, {names} FROM loaded SEMI JOIN touched USING (id) "
-                f"UNION ALL SELECT op, 1, place, {names} FROM changed"
+                f"CREATE VIEW touching AS SELECT op, 0 AS part, place, {names} "
+                f"FROM loaded SEMI JOIN touched USING (id) UNION ALL SELECT op, 1, place, {names} FROM changed"
             )
             rows = _current_sql(columns) if mart == "current" else _history_sql(columns)
             known[question] = _checksum(db, rows, mart_columns(mart, columns))
@@ -91,8 +92,10 @@ def mart_columns(mart: str, columns: Mapping[str, str]) -> dict[str, str]:
 def _current_sql(columns: Mapping[str, str]) -> str:
     names = ", ".join(columns)
     return (
-        f"SELECT {names} FROM loaded ANTI JOIN touched USING (id) UNION ALL SELECT {names} FROM (FROM touching "
-        "QUALIFY row_number() OVER (PARTITION BY id ORDER BY updated_at DESC, part DESC, place DESC) = 1) WHERE op <> 'D'"
+        f"SELECT {names} FROM loaded ANTI JOIN touched USING (id) "
+        f"UNION ALL SELECT {names} FROM (FROM touching "
+        "QUALIFY row_number() OVER (PARTITION BY id ORDER BY updated_at DESC, part DESC, place DESC) = 1) "
+        "WHERE op <> 'D'"
     )
 
 
@@ -100,8 +103,8 @@ def _history_sql(columns: Mapping[str, str]) -> str:
     """The generator never repeats a state by chance, so equal neighbours need no care beyond equal times."""
     names = ", ".join(columns)
     return (
-        f"SELECT {names}, updated_at AS valid_from, NULL::TIMESTAMP AS valid_to, true AS is_current, false AS is_deleted "
-        f"FROM loaded ANTI JOIN touched USING (id) UNION ALL "
+        f"SELECT {names}, updated_at AS valid_from, NULL::TIMESTAMP AS valid_to, "
+        f"true AS is_current, false AS is_deleted FROM loaded ANTI JOIN touched USING (id) UNION ALL "
         f"SELECT {names}, updated_at, next_at, next_at IS NULL, coalesce(next_op = 'D', false) FROM ("
         "SELECT *, lead(updated_at) OVER later AS next_at, lead(op) OVER later AS next_op FROM (FROM touching "
         "QUALIFY row_number() OVER (PARTITION BY id, updated_at ORDER BY part DESC, place DESC) = 1) "

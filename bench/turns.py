@@ -159,9 +159,7 @@ def _marts(name: str) -> tuple[str, ...]:
     return _MARTS.get(name, ("current",))
 
 
-def _is_right(
-    files: Dataset, batches: tuple[tuple[Path, ...], ...], marts: tuple[str, ...], out: Path
-) -> bool | None:
+def _is_right(files: Dataset, batches: tuple[tuple[Path, ...], ...], marts: tuple[str, ...], out: Path) -> bool | None:
     if not marts:
         return None
     first = files.tables[0]
@@ -169,8 +167,7 @@ def _is_right(
     changes = [path for batch in batches for path in batch if path.parent.name == first]
     keep = BUILD / "data" / "truth.json"
     return all(
-        found(mart, out / mart, files.columns) == expected(mart, load, changes, files.columns, keep)
-        for mart in marts
+        found(mart, out / mart, files.columns) == expected(mart, load, changes, files.columns, keep) for mart in marts
     )
 
 

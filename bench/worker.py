@@ -31,9 +31,7 @@ def main(order_file: str, pipe: int) -> None:
         pipe: number of the open file to tell to.
     """
     order: dict[str, Any] = json.loads(Path(order_file).read_text(encoding="utf-8"))
-    task = Task(
-        home=Path(order["home"]), columns=order["columns"], tables=tuple(order["tables"]), heap=order["heap"]
-    )
+    task = Task(home=Path(order["home"]), columns=order["columns"], tables=tuple(order["tables"]), heap=order["heap"])
 
     def tell(row: dict[str, Any]) -> None:
         os.write(pipe, (json.dumps(row) + "\n").encode())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import subprocess
 import sys
@@ -9,11 +11,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import frazil
 from bench.contenders.contender import Task
 from bench.contenders.frazil_run import Frazil
 from bench.data import BUILD, dataset
 from bench.process import Watch, WorkerFailedError
 from bench.turns import labels_of
+from frazil.errors import FrazilError
+from frazil.lake.java import find_java, spark_java_home
+from frazil.serve.query import query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
+_POLL_S: Final = 0.1
 _BARE: Final = """
 from pyspark.sql import SparkSession
 SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false").config(
@@ -58,14 +65,55 @@ def start(plan: Work, case: Case, manner: Manner) -> list[Row]:
 def watch(plan: Work, case: Case, manner: Manner) -> list[Row]:
     """Time from a file's arrival to a readable row while ``frazil watch`` follows the folder.
 
-    Until the command exists this only says so: the row has ``skipped`` and no number. ``plan`` will say how
-    many files arrive.
+    A file arrives by a rename, some seconds after the one before was readable; then the mart is asked without
+    a JVM, ten times a second, until it shows a row of that file. Where the command does not exist this only
+    says so: the row has ``skipped`` and no number.
     """
-    labels = labels_of(case) | {"contender": "frazil-watch", "round": 0, "phase": "watch"}
-    asked = subprocess.run([_frazil(), "watch", "--help"], capture_output=True, check=False)
-    reason = "frazil watch does not exist yet" if asked.returncode else "bench/works.py does not drive frazil watch yet"
-    manner.say(f"  SKIPPED, {plan.batches} files not measured: {reason}")
-    return [labels | {"skipped": reason}]
+    labels = labels_of(case) | {"contender": "frazil-watch", "phase": "watch"}
+    if subprocess.run([_frazil(), "watch", "--help"], capture_output=True, check=False).returncode:
+        manner.say(f"  SKIPPED, {plan.batches} files not measured: there is no frazil watch")
+        return [labels | {"round": 0, "skipped": "there is no frazil watch", "right": None}]
+    files = dataset(case, plan.warm + plan.batches)
+    home = _project("frazil-watch", files.columns, files.tables, plan.heap)
+    _arrive(home, files.load)
+    pauses = random.Random(1)
+    rows = []
+    with (home / "watch.log").open("wb") as log:
+        process = subprocess.Popen([_frazil(), "watch", str(home), "--json"], stdout=log, stderr=log)
+        try:
+            _readable(home, "LOAD", process, manner.timeout_s)
+            for number, (file,) in enumerate(files.batches, start=-plan.warm):
+                time.sleep(pauses.uniform(1.0, 4.0))
+                waiting = home / file.name
+                shutil.copyfile(file, waiting)
+                began = time.perf_counter()
+                waiting.rename(home / "landing" / file.parent.name / file.name)
+                _readable(home, file.name, process, manner.timeout_s)
+                wall_s = round(time.perf_counter() - began, 3)
+                manner.say(f"  {file.name}: {wall_s:.2f} s{' (warm-up)' if number < 0 else ''}")
+                if number >= 0:
+                    rows.append(labels | {"round": number, "wall_s": wall_s, "right": None})
+        finally:
+            process.terminate()
+            process.wait(timeout=120)
+    shutil.rmtree(home)
+    return rows
+
+
+def _readable(home: Path, name: str, process: subprocess.Popen[bytes], timeout_s: float) -> None:
+    """Wait until the current table has a row that a file of this name brought."""
+    pipeline, until = frazil.load(home), time.monotonic() + timeout_s
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise WorkerFailedError(f"frazil watch ended with {process.returncode}")
+        try:
+            newest = query(pipeline, "SELECT max(_cdc_position) FROM marts.orders").rows[0][0]
+        except FrazilError:  # nothing is there yet
+            newest = None
+        if newest is not None and f"/{name}" in newest:
+            return
+        time.sleep(_POLL_S)
+    raise WorkerFailedError(f"no row of {name} after {timeout_s:.0f} s")
 
 
 SPECIAL: Final[dict[str, Callable[[Work, Case, Manner], list[Row]]]] = {"start": start, "watch": watch}
@@ -90,7 +138,8 @@ def _arrive(home: Path, files: Iterable[Path]) -> None:
 
 def _timed(command: Sequence[str]) -> Row:
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    environment = os.environ | {"JAVA_HOME": f"{spark_java_home(find_java())}"}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
     seen = Watch(process.pid)
     _, said = process.communicate()
     wall_s = time.perf_counter() - began

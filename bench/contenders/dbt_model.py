@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _PROJECT: Final = """\
 name: bench
-version: "1"
+version: 1.0.0
+config-version: 2
 profile: bench
 models: {bench: {+materialized: incremental}}
 flags: {send_anonymous_usage_stats: false}
@@ -92,9 +93,16 @@ class Dbt(OnIceberg):
         self._landing.mkdir(exist_ok=True)
         for path in files:
             (self._landing / path.name).hardlink_to(path)
-        every = sorted(self._landing.iterdir())
         text = {"op": "string"} | dict.fromkeys(self.columns, "string")
-        csv_records(self.spark, every, text).createOrReplaceTempView("landing")
+        new = {path.name for path in files}
+        before = [path for path in sorted(self._landing.iterdir()) if path.name not in new]
+        # Line numbers settle ties, and a MERGE takes them only from what is already computed: so the batch is
+        # read first, and all older files again by the model, as its text says.
+        landing = csv_records(self.spark, files, text)
+        if before:
+            old = csv_records(self.spark, before, text, line="0L")
+            landing = landing.localCheckpoint().unionByName(old)
+        landing.createOrReplaceTempView("landing")
         done = self._runner.invoke(
             ["run", "--quiet", "--project-dir", f"{self._project}", "--profiles-dir", f"{self._project}"]
         )

@@ -35,9 +35,7 @@ class DeltaRs(WithoutSpark):
     def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
         """Merge the newest change of every key."""
         sets = merge_columns(self.task.columns)
-        merger = DeltaTable(self._path).merge(
-            self.newest(files), "t.id = s.id", source_alias="s", target_alias="t"
-        )
+        merger = DeltaTable(self._path).merge(self.newest(files), "t.id = s.id", source_alias="s", target_alias="t")
         merger = merger.when_matched_delete("s.op = 'D'").when_matched_update(sets)
         merger.when_not_matched_insert(sets, predicate="s.op <> 'D'").execute()
         return {}

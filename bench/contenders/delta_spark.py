@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from bench.contenders.merge import newest
 from bench.contenders.spark import csv_records, merge_sql, spark_jobs
 from bench.contenders.versions import DELTA
+from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class DeltaSpark:
 
     def open(self) -> None:
         """Start Spark with Delta; its jars come through the Ivy inside Spark the first time."""
+        os.environ["JAVA_HOME"] = f"{spark_java_home(find_java())}"
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         cores = usable_cores()
@@ -55,6 +57,8 @@ class DeltaSpark:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
         }
+        if mirror := os.environ.get("FRAZIL_IVY_SETTINGS"):
+            settings["spark.jars.ivySettings"] = mirror
         builder = SparkSession.builder.master(f"local[{cores}]").appName("bench")
         for name, text in settings.items():
             builder = builder.config(name, text)

@@ -66,14 +66,15 @@ class Dlt(WithoutSpark):
         self.write(self._rows(), folder)
 
     def _run(self, rows: Any, how: Any) -> None:
-        hints: Any = {"gone": {"hard_delete": True}}
-        resource = self._dlt.resource(
+        hints: Any = None if how == "append" else {"gone": {"hard_delete": True}}
+        make: Any = self._dlt.resource
+        resource = make(
             [rows],
             name="orders",
             primary_key="id",
             write_disposition=how,
             table_format=self._format,
-            columns=hints if how != "append" else None,
+            columns=hints,
         )
         self._pipeline.run(resource)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import frazil
 import frazil.engine.run as engine
@@ -12,12 +12,15 @@ from bench.truth import mart_columns
 from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
     from bench.contenders.contender import Task
+
+_STEP: Final = "update_mart"
+"""Name of the engine's function that brings one mart level."""
 
 _MARTS: Final = {
     "frazil": ("current", "history"),
@@ -89,20 +92,24 @@ class Frazil(OnIceberg):
 class _MartMeter:
     """Measures the CPU of the marts' step inside a run; nothing where the engine has no such step any more."""
 
-    def __enter__(self) -> _MartMeter:
+    def __init__(self) -> None:
         self.cpu_s = 0.0
-        self._step: Any = getattr(engine, "update_mart", None)
+        self._step: Callable[..., object] | None = getattr(engine, _STEP, None)
+
+    def __enter__(self) -> Self:
         if self._step is not None:
-            engine.update_mart = self._measured
+            setattr(engine, _STEP, self._measured)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._step is not None:
-            engine.update_mart = self._step
+            setattr(engine, _STEP, self._step)
 
-    def _measured(self, *given: Any) -> Any:
+    def _measured(self, *given: object, **named: object) -> object:
+        if self._step is None:
+            raise RuntimeError(f"the engine has no {_STEP}")
         with Meter() as meter:
-            answer = self._step(*given)
+            answer = self._step(*given, **named)
         self.cpu_s += meter.reading.cpu_s
         return answer
 

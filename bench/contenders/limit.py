@@ -68,13 +68,17 @@ class ScanLimit(Limit):
     def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
         """Write the places of the rows that go, then the rows that come."""
         self.db.execute(f"CREATE OR REPLACE TEMP TABLE changed AS {newest_sql(files, self.task.columns)}")
-        self._copy(f"SELECT filename, file_row_number FROM {self._placed()} SEMI JOIN changed USING (id)", self._next("gone"))
+        self._copy(
+            f"SELECT filename, file_row_number FROM {self._placed()} SEMI JOIN changed USING (id)", self._next("gone")
+        )
         self._copy(f"SELECT {', '.join(self.columns)} FROM changed WHERE op <> 'D'", self._next("rows"))
         return {}
 
     def rows_sql(self) -> str:
         """Write the query for the rows that no batch replaced."""
-        gone = f"read_parquet('{self.tables_folder}/gone-*.parquet')" if self._next("gone") != "gone-00001.parquet" else ""
+        gone = (
+            f"read_parquet('{self.tables_folder}/gone-*.parquet')" if self._next("gone") != "gone-00001.parquet" else ""
+        )
         kept = f" ANTI JOIN {gone} AS gone USING (filename, file_row_number)" if gone else ""
         return f"SELECT {', '.join(self.columns)} FROM {self._placed()}{kept}"
 

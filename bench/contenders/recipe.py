@@ -35,9 +35,9 @@ class Recipe(OnIceberg):
 
     def load(self, files: Sequence[Path]) -> None:
         """Create the table as the recipe's first run does: deduplicated like any batch."""
-        self.newest(self._landed(files)).createOrReplaceTempView("newest")
+        self._landed(files).createOrReplaceTempView("raw")
         columns = ", ".join(self.columns)
-        self.spark.sql(create_sql(_TARGET, f"SELECT {columns} FROM newest", mode="copy-on-write"))
+        self.spark.sql(create_sql(_TARGET, f"SELECT {columns} FROM ({self._newest_sql()})", mode="copy-on-write"))
 
     def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
         """Merge the newest change of every key."""
@@ -45,7 +45,9 @@ class Recipe(OnIceberg):
         if self._reads_all:
             newest = self.spark.sql(f"SELECT max(updated_at) FROM {_TARGET}").first()
             changes = changes.where(changes["updated_at"].cast("timestamp") > newest[0])  # type: ignore[index]
-        self.newest(changes).createOrReplaceTempView("newest")
+        changes.createOrReplaceTempView("raw")
+        # Computed once: a copy-on-write MERGE reads its source twice, and takes none with line numbers in it.
+        self.spark.sql(self._newest_sql()).localCheckpoint().createOrReplaceTempView("newest")
         self.spark.sql(merge_sql(_TARGET, "newest", self.columns))
         return {}
 
@@ -53,11 +55,10 @@ class Recipe(OnIceberg):
         """Read the table."""
         self.read_all(self.mart("current"))
 
-    def newest(self, changes: DataFrame) -> DataFrame:
-        """Keep the newest change of every key, then cast it."""
-        changes.createOrReplaceTempView("raw")
+    def _newest_sql(self) -> str:
+        """Write the query that keeps the newest change of every key, then casts it."""
         casts = ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in self.task.columns.items())
-        return self.spark.sql(
+        return (
             f"SELECT op, {casts} FROM (SELECT *, row_number() OVER "
             "(PARTITION BY id ORDER BY updated_at DESC, _block DESC, _line DESC) AS n FROM raw) WHERE n = 1"
         )

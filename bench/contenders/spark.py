@@ -51,7 +51,7 @@ class OnIceberg:
     def read_all(self, rows: DataFrame) -> None:
         """Compute a checksum over every column."""
         columns = ", ".join(rows.columns)
-        rows.selectExpr(f"count(*)", f"sum(cast(xxhash64({columns}) AS decimal(38, 0)))").collect()
+        rows.selectExpr("count(*)", f"sum(cast(xxhash64({columns}) AS decimal(38, 0)))").collect()
 
     def close(self) -> None:
         """Stop Spark."""
@@ -64,14 +64,24 @@ def spark_jobs(spark: SparkSession) -> int:
     return int(context._jsc.sc().dagScheduler().numTotalJobs())  # noqa: SLF001 - the status API forgets old jobs
 
 
-def csv_records(spark: SparkSession, files: Sequence[Path], types: Mapping[str, str]) -> DataFrame:
-    """Read DMS files with Spark's own reader, with ``PLACE``."""
+def csv_records(
+    spark: SparkSession, files: Sequence[Path], types: Mapping[str, str], line: str = "monotonically_increasing_id()"
+) -> DataFrame:
+    """Read DMS files with Spark's own reader, with ``PLACE``.
+
+    Args:
+        spark: any session.
+        files: with a header line.
+        types: names and types of the fields.
+        line: SQL that numbers the records of a block; where order within a file does not matter, any number,
+            for what is numbered cannot be the source of a copy-on-write MERGE.
+    """
     schema = ", ".join(f"{name} {kind}" for name, kind in types.items())
     reader = spark.read.schema(schema).option("header", True).option("nullValue", "NULL").option("escape", '"')
     return reader.csv([str(path) for path in files]).selectExpr(
         "*",
         "struct(_metadata.file_name, _metadata.file_block_start) AS _block",
-        "monotonically_increasing_id() AS _line",
+        f"{line} AS _line",
     )
 
 
