@@ -86,5 +86,5 @@ def told(error: BaseException) -> FrazilError | None:
         for sign in signs:
             if sign in text:
                 line = next(line.strip() for line in text.splitlines() if sign in line)
-                return build(line[:300])
+                return build(line.strip(": ")[:300])
     return None
