@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain."))
 """In such an order that a run which begins where the one before died still comes to its own."""
 
-RUN = "import frazil, sys; frazil.run(frazil.load(sys.argv[1]))"
+RUN = """
+import frazil, sys
+from frazil.lake.session import spark_session
+pipeline = frazil.load(sys.argv[1])
+frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
+"""
 
 BOTH_SIDES_OF_PUBLISH = (
     "bronze.before_publish",
@@ -37,7 +42,7 @@ BOTH_SIDES_OF_PUBLISH = (
 
 def start(world: World, failpoint: str = "") -> subprocess.Popen[bytes]:
     """Start a run in a process of its own."""
-    environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint, "FRAZIL_DRIVER_MEMORY": "1g", "TZ": "UTC"}
+    environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint}
     return subprocess.Popen(
         [sys.executable, "-c", RUN, str(world.folder)],
         env=environment,
