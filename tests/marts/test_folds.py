@@ -51,7 +51,7 @@ def changes(spark: SparkSession, drawing: str) -> DataFrame:
     rows = [
         (
             row["id"],
-            at(row["second"]),
+            row["second"] and at(row["second"]),
             row["value"],
             row["class"],
             "1/f/",
@@ -140,6 +140,21 @@ def test_event_times_that_run_against_the_order_follow_it(spark: SparkSession) -
     rows = versions(changes(spark, story).withColumn(BASE, F.lit(False)), by_row, "close")
 
     assert drawn(rows, "value", "valid_from", "valid_to") == ["b | 5 | 7", "c | 7 | -"]
+
+
+def test_changes_without_event_time_are_no_later_than_the_one_before(spark: SparkSession) -> None:
+    """HISTORY: of several at one event time, known or not, the last in order stands."""
+    by_row = Shape(keys=("id",), sequence_by=(), columns=SHAPE.columns, event_times=("ts",), tracked=("value",))
+    story = """
+    1 | - | 1 | upsert | a | -
+    1 | - | 2 | upsert | b | -
+    1 | 7 | 3 | upsert | c | -
+    1 | - | 4 | upsert | d | -
+    """
+
+    rows = versions(changes(spark, story).withColumn(BASE, F.lit(False)), by_row, "close")
+
+    assert drawn(rows, "value", "valid_from", "valid_to", "is_current") == ["b | - | 7 | false", "d | 7 | - | true"]
 
 
 def test_a_column_that_is_not_carried_has_the_value_in_force_just_before(spark: SparkSession) -> None:

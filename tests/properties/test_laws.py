@@ -12,6 +12,8 @@ import pytest
 from tests.properties.world import World
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 
@@ -50,6 +52,14 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
         "silver.things_quarantine",
         *map("marts.{}".format, world.marts),
     }
+
+
+@pytest.mark.laws
+def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_path: Path) -> None:
+    """ORDER, HISTORY: event times run against the order, and some are NULL."""
+    world = World.at(tmp_path / "world", by_place=True).draw(range(400, 430)).live(spark)
+
+    assert world.differences(spark) == []
 
 
 @pytest.mark.laws

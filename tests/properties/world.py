@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -41,7 +41,7 @@ tables:
   - name: things
     source: {{kind: dms, path: ./landing, header: true}}
     keys: [h, id]
-    sequence_by: [ts]
+    {order}
     columns:
       - {{name: h, type: int}}
       - {{name: id, type: int}}
@@ -63,6 +63,8 @@ class World:
     Attributes:
         folder: where the declaration, the landing folder and the lake are.
         marts: which marts there are.
+        by_place: no column orders the changes, only their place in the source; ``ts`` is when they took effect,
+            and NULL where ``note`` is.
         bad: every file that holds all fields ends with a record that cannot be cast.
         histories: number -> file name -> records, with the key column ``h`` in each record.
         runs: what arrives before each run: (history, file name) pairs.
@@ -71,16 +73,18 @@ class World:
     folder: Path
     marts: tuple[Mart, ...] = ("hard", "soft", "close", "mark")
     bad: bool = False
+    by_place: bool = False
     histories: dict[int, dict[str, list[Record]]] = field(default_factory=dict)
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
 
     @classmethod
-    def at(cls, folder: Path, *marts: Mart, gold: bool = False, bad: bool = False) -> Self:
+    def at(cls, folder: Path, *marts: Mart, gold: bool = False, bad: bool = False, by_place: bool = False) -> Self:
         """Make an empty world: a declaration and an empty landing folder."""
-        world = cls(folder, marts or tuple(MARTS), bad)
+        world = cls(folder, marts or tuple(MARTS), bad, by_place)
         (folder / "landing").mkdir(parents=True)
         lines = "\n".join(f"      - {MARTS[mart]}" for mart in world.marts)
-        text = DECLARATION.format(marts=lines, gold=GOLD if gold else "")
+        order = "effective_at: ts" if by_place else "sequence_by: [ts]"
+        text = DECLARATION.format(order=order, marts=lines, gold=GOLD if gold else "")
         (folder / "frazil.yml").write_text(text, encoding="utf-8")
         return world
 
@@ -110,6 +114,9 @@ class World:
         self.histories[history] = {
             name: [{**record, "h": str(history)} for record in records] for name, records in files.items()
         }
+        if self.by_place:
+            for record in (record for records in self.histories[history].values() for record in records):
+                record["ts"] = None if record["note"] is None else record["ts"]
 
     def deliver(self, number: int) -> None:
         """Put the files of one run into the landing folder; one that is there already gets another name."""
@@ -117,6 +124,8 @@ class World:
             path = self.folder / "landing" / f"{history}" / name
             path.parent.mkdir(exist_ok=True)
             if path.exists():
+                if self.by_place:
+                    continue  # the same bytes in another place are another change
                 path = path.with_name(f"zz-again-{number}-{name}")
             records = self.histories[history][name]
             has_all = bool(records) and {"op", "note"} <= records[0].keys()
@@ -183,6 +192,8 @@ class World:
             changes = oracle_changes(
                 {name: [_without_h(record) for record in records] for name, records in files.items()}
             )
+            if self.by_place:
+                changes = [replace(change, sequence=()) for change in changes]
             match mart:
                 case "hard":
                     mine = oracle.current(changes, columns)

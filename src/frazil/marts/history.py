@@ -52,9 +52,10 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
         F.max(EVENT_TIME).over(so_far).alias("_from"),
         F.last(F.when(is_upsert | F.col(BASE), values), ignorenulls=True).over(so_far).alias("_last_known"),
     )
-    # Of several changes at one event time the last in order stands.
-    after = F.lead("_from").over(by_key)
-    standing = timed.withColumn("_after", after).where(F.col("_after").isNull() | (F.col("_after") != F.col("_from")))
+    # Of several changes at one event time, which may be NULL, the last in order stands.
+    after = F.lead(F.struct("_from")).over(by_key)
+    is_last = F.col("_after").isNull() | ~F.col("_after._from").eqNullSafe(F.col("_from"))
+    standing = timed.withColumn("_after", after).where(is_last)
 
     # Equal consecutive states are one version: it begins with the first and shows the values of the last.
     before = F.lag(F.struct("_upsert", "_state")).over(by_key)
