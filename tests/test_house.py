@@ -34,6 +34,7 @@ MAY_IMPORT["testing"] = {"errors", "spec", "steps", "bronze", "testing"}
 MAY_IMPORT["cli"].add("testing")  # frazil generate
 
 TRUSTED = {
+    "engine/split.py": {"which"},
     "lake/commit.py": {"condition"},
     "lake/heads.py": {"name"},
     "lake/tables.py": {"name", "kind", "partition"},

@@ -179,10 +179,13 @@ def _new_versions(mine: Increment, new: DataFrame, folded: DataFrame, counts: di
 def _replaced(shape: Shape, *, is_history: bool, has_slow: bool) -> str:
     """SQL that tells of a row ``t`` of the mart whether the batch replaces it."""
     same = " AND ".join(f"k.{quote(key)} = t.{quote(key)}" for key in shape.keys)
-    among = f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {_KEYS_VIEW} AS k WHERE {same} AND ({{which}}))"
+
+    def among(which: str) -> str:
+        return f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {_KEYS_VIEW} AS k WHERE {same} AND ({which}))"
+
     if not is_history:
-        return among.format(which="k._slow OR (k._in_target AND NOT k._stale)")
+        return among("k._slow OR (k._in_target AND NOT k._stale)")
     if has_slow:
-        return among.format(which="k._slow OR (k._in_target AND t.is_current)")
+        return among("k._slow OR (k._in_target AND t.is_current)")
     # The open versions are a partition of their own, and only that is read.
-    return f"t.is_current AND {among.format(which='k._in_target')}"
+    return f"t.is_current AND {among('k._in_target')}"
