@@ -6,9 +6,10 @@ import argparse
 import shutil
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import product
+from typing import TYPE_CHECKING, Final
 
-from bench.cases import WORKS, Case
+from bench.cases import WORKS
 from bench.contenders import PLACES
 from bench.data import BUILD
 from bench.draw import draw
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.cases import Work
+
+
+_SHAPE: Final = ("rows", "changes", "keys", "late", "tables", "columns")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -57,29 +61,21 @@ def _run(name: str, plan: Work, given: argparse.Namespace) -> None:
 
 
 def _chosen(plan: Work, given: argparse.Namespace) -> Work:
-    """Change a plan as the command line says; a size given means one case for every mix of what is given."""
+    """Change a plan as the command line says.
+
+    Sizes and shapes choose among the plan's cases; where none of those fits, they make new ones, with the first
+    case's contenders.
+    """
     named = {field: getattr(given, field) for field in ("rounds", "warm", "batches", "heap")}
     plan = replace(plan, **{field: number for field, number in named.items() if number is not None})
-    first = plan.cases[0]
-    cases: tuple[Case, ...] = plan.cases
-    if given.rows or given.changes or given.keys or given.late is not None or given.tables or given.columns:
-        cases = tuple(
-            replace(
-                first,
-                rows=rows,
-                changes=changes,
-                keys=keys,
-                late=first.late if given.late is None else given.late,
-                tables=given.tables or first.tables,
-                columns=given.columns or first.columns,
-            )
-            for rows in given.rows or [first.rows]
-            for changes in given.changes or [first.changes]
-            for keys in given.keys or [first.keys]
-        )
+    wanted = {field: found for field in _SHAPE if (found := getattr(given, field)) is not None}
+    cases = [case for case in plan.cases if all(getattr(case, field) in found for field, found in wanted.items())]
+    if not cases:
+        mixes = product(*wanted.values())
+        cases = [replace(plan.cases[0], **dict(zip(wanted, mix, strict=True))) for mix in mixes]
     if given.contenders:
-        cases = tuple(replace(case, contenders=tuple(given.contenders)) for case in cases)
-    return replace(plan, cases=cases)
+        cases = [replace(case, contenders=tuple(given.contenders)) for case in cases]
+    return replace(plan, cases=tuple(cases))
 
 
 def _list() -> None:
@@ -103,9 +99,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--rows", type=_numbers, help="rows of the full load, such as 1000000,5000000")
     run.add_argument("--changes", type=_numbers, help="records of a batch")
     run.add_argument("--keys", type=_words, help="mixed, recent, uniform, hot")
-    run.add_argument("--late", type=float, help="share of late changes")
-    run.add_argument("--tables", type=int, help="tables in one run")
-    run.add_argument("--columns", type=int, help="columns of a table")
+    run.add_argument("--late", type=_shares, help="share of late changes, such as 0,0.1")
+    run.add_argument("--tables", type=_numbers, help="tables in one run")
+    run.add_argument("--columns", type=_numbers, help="columns of a table")
     run.add_argument("--contenders", type=_words, help="names, with commas")
     run.add_argument("--rounds", type=int, help="turns of every contender")
     run.add_argument("--warm", type=int, help="batches before the clock starts")
@@ -119,6 +115,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
+
+
+def _shares(text: str) -> list[float]:
+    return [float(share) for share in text.split(",")]
 
 
 def _words(text: str) -> list[str]:

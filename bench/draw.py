@@ -125,7 +125,7 @@ def _lines(
     axes.set_xlabel({"rows": "rows of the table", "changes": "changes of the batch"}[grows])
     axes.set_ylabel("CPU seconds of a batch")
     if drawn:
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return drawn
 
 
@@ -139,7 +139,7 @@ def _soak(axes: Axes, works: Rows) -> bool:
     axes.set_ylabel("CPU seconds")
     axes.set_ylim(bottom=0)
     if clock:
-        axes.legend(fontsize=8, frameon=False)
+        axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     return bool(clock)
 
 

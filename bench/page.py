@@ -44,7 +44,7 @@ def write(works: Mapping[str, Results], titles: Mapping[str, str], pictures: Map
     tables = _tables(works)
     text = _MARKDOWN.read_text(encoding="utf-8")
     text = _between(text, "machine", _machine(works))
-    text = _between(text, "bars", _markdown(_bar_table(works)))
+    text = _between(text, "bars", f"{_markdown(_bar_table(works))}{_caution(works)}")
     shown = [f"![{title}](benchmarks/{name}.png)" for name, title in titles.items()]
     text = _between(text, "pictures", "\n\n".join(shown))
     parts = [f"### {title}\n\n{_markdown(table)}" for title, table in tables]
@@ -102,14 +102,25 @@ def _machine(works: Mapping[str, Results]) -> str:
     for name, results in works.items():
         it: dict[str, Any] = results.machine
         versions = ", ".join(f"{package} {version}" for package, version in it["packages"].items())
-        clock = [row for row in results.rows if row.get("phase") in {"apply", "load"}]
-        noise = "; others took more than a tenth of the machine meanwhile" if is_noisy(clock) else ""
+        noise = "; others took more than a tenth of the machine meanwhile" if _is_noisy(results) else ""
         lines.append(
             f"- **{name}**, {it['date']}: {it['cores']} cores ({it['processor']}), {it['memory_gib']} GiB, "
             f"{it['system']}{noise}. Python {it['python']}, Java {it['java']}, Iceberg {it['iceberg']}, "
             f"Delta {it['delta']}, {versions}."
         )
     return "\n".join(lines)
+
+
+def _caution(works: Mapping[str, Results]) -> str:
+    """Say under the bars which works were disturbed; nothing when none was."""
+    disturbed = [name for name, results in works.items() if _is_noisy(results)]
+    if not disturbed:
+        return ""
+    return f"\n\nOthers took more than a tenth of the machine while these were measured: {', '.join(disturbed)}."
+
+
+def _is_noisy(results: Results) -> bool:
+    return is_noisy(row for row in results.rows if row.get("phase") in {"apply", "load"})
 
 
 def _between(text: str, marker: str, content: str) -> str:
@@ -142,6 +153,7 @@ def _html(
         f"<style>\n{_STYLE}</style></head><body>\n<h1>Frazil side by side with its peers</h1>\n"
         f"<p>Every number without a note is from a run that ended with the same table as everybody's. "
         f"CPU seconds are those of the process tree; medians.</p>\n<h2>Bars</h2>\n{_html_table(_bar_table(works))}"
+        f"<p>{html.escape(_caution(works).strip())}</p>\n"
         f"<h2>Pictures</h2>\n{shown}<h2>Numbers</h2>\n{bodies}<h2>Contenders</h2>\n<ul>\n{who}</ul>\n"
         f"<h2>Machine</h2>\n{where}</body></html>\n"
     )

@@ -172,7 +172,7 @@ def _is_right(files: Dataset, batches: tuple[tuple[Path, ...], ...], marts: tupl
 
 
 def _mind_noise(rows: list[Row], manner: Manner) -> None:
-    worst = max((row.get("other_share", 0.0) for row in rows if row["phase"] == "apply"), default=0.0)
+    worst = max((row.get("other_share", 0.0) for row in rows if row["phase"] in {"apply", "load"}), default=0.0)
     if worst > QUIET:
         manner.say(f"    noisy: others took up to {worst:.0%} of the machine")
         if manner.strict:

@@ -23,7 +23,10 @@ PLACES: Final = {
     "delta-rs": ("delta_rs", "delta-rs merge"),
     "pyiceberg": ("pyiceberg_upsert", "PyIceberg upsert, then delete"),
     "dlt-delta": ("dlt_pipeline", "dlt to Delta files, upsert"),
-    "dlt-iceberg": ("dlt_pipeline", "dlt to Iceberg files, upsert; slow, only when asked for"),
+    "dlt-iceberg": (
+        "dlt_pipeline",
+        "dlt to Iceberg files, upsert, deletes kept as flagged rows; slow, only when asked for",
+    ),
     "spark-once": ("spark_once", "Spark writes the CSV once, typed, to one Iceberg table"),
     "limit-write": ("limit", "physical limit: DuckDB writes the changed rows"),
     "limit-scan": ("limit", "physical limit: the same, and finds the rows they replace by one key scan"),

@@ -1,4 +1,7 @@
-"""dlt: a pipeline to files, Delta or Iceberg, with the upsert strategy and ``hard_delete``."""
+"""dlt: a pipeline to files, Delta or Iceberg, with the upsert strategy and ``hard_delete``.
+
+On Iceberg dlt's merge passes over ``hard_delete``: a deleted row stays, flagged, and whoever reads leaves it out.
+"""
 
 from __future__ import annotations
 
@@ -85,4 +88,4 @@ class Dlt(WithoutSpark):
             return DeltaTable(f"{self.tables_folder / 'bench' / 'orders'}").to_pyarrow_dataset()
         from dlt.common.libs.pyiceberg import get_iceberg_tables  # noqa: PLC0415 - nor the Delta form this
 
-        return get_iceberg_tables(self._pipeline, "orders")["orders"].scan().to_arrow_batch_reader()
+        return get_iceberg_tables(self._pipeline, "orders")["orders"].scan("gone = false").to_arrow_batch_reader()
