@@ -75,9 +75,7 @@ class Landing:
                 )
             lines = count_lines(file.uri, delimiter=layout.delimiter, escape=layout.escape)
             assert lines == sum(ledger[part] for part in ("rows", "bad", "headers", "foreign"))
-            assert [ledger["rows"], ledger["bad"], 1] == [
-                kinds(mine, kind) for kind in ("record", "bad", "file")
-            ]
+            assert [ledger["rows"], ledger["bad"], 1] == [kinds(mine, kind) for kind in ("record", "bad", "file")]
             rows += mine
         return rows
 

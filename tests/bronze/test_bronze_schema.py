@@ -9,9 +9,7 @@ from frazil.bronze.record import BRONZE_COLUMNS, safe_name
 def test_spark_is_told_the_fields_then_the_columns_frazil_owns() -> None:
     text = spark_ddl(["op", "a`b"])
 
-    assert text.startswith(
-        "`op` string, `a``b` string, `_cdc_kind` string, `_cdc_file` string, `_cdc_row` bigint"
-    )
+    assert text.startswith("`op` string, `a``b` string, `_cdc_kind` string, `_cdc_file` string, `_cdc_row` bigint")
     assert text.count("`_cdc_") == len(BRONZE_COLUMNS)
 
 

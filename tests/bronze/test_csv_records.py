@@ -24,9 +24,7 @@ def good(rows: list[dict[str, Any]], names: str = "a b c") -> list[tuple[Any, ..
 
 
 def bad(rows: list[dict[str, Any]]) -> list[tuple[int, str, bytes | None]]:
-    return [
-        (row["_cdc_row"], row["_cdc_reason"], row["_cdc_raw"]) for row in rows if row["_cdc_kind"] == "bad"
-    ]
+    return [(row["_cdc_row"], row["_cdc_reason"], row["_cdc_raw"]) for row in rows if row["_cdc_kind"] == "bad"]
 
 
 def numbers(rows: list[dict[str, Any]]) -> list[int]:
@@ -37,12 +35,8 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
     ("text", "expected"),
     [
         pytest.param(b'1,"",x\n2,,y\n', [("1", "", "x"), ("2", None, "y")], id="empty is not null"),
-        pytest.param(
-            b'3,"NULL",z\n4,NULL,w\n', [("3", "NULL", "z"), ("4", None, "w")], id="quoted NULL is text"
-        ),
-        pytest.param(
-            b'1,"x\r\ny",2\r\n2,"x\ny",3\n', [("1", "x\r\ny", "2"), ("2", "x\ny", "3")], id="line ends"
-        ),
+        pytest.param(b'3,"NULL",z\n4,NULL,w\n', [("3", "NULL", "z"), ("4", None, "w")], id="quoted NULL is text"),
+        pytest.param(b'1,"x\r\ny",2\r\n2,"x\ny",3\n', [("1", "x\r\ny", "2"), ("2", "x\ny", "3")], id="line ends"),
         pytest.param(b'1,"say ""hi"", ok",2\n', [("1", 'say "hi", ok', "2")], id="doubled quotes"),
         pytest.param(b'2,C:\\,3\n3,"C:\\",4\n', [("2", "C:\\", "3"), ("3", "C:\\", "4")], id="backslash"),
         pytest.param(b"1,2,3", [("1", "2", "3")], id="no last line end"),
@@ -79,9 +73,7 @@ def test_a_field_is_the_text_it_was(landing: Landing, text: bytes, expected: lis
         (b'2,3,4\n2,3,4\n7,8,"9\n1,2,3\n', 3, "open_quote: to the end of the file"),
     ],
 )
-def test_a_bad_record_keeps_its_number_and_its_bytes(
-    landing: Landing, text: bytes, row: int, reason: str
-) -> None:
+def test_a_bad_record_keeps_its_number_and_its_bytes(landing: Landing, text: bytes, row: int, reason: str) -> None:
     landing.write("LOAD00000001.csv", text)
 
     rows = landing.rows("a b c")
@@ -143,15 +135,11 @@ def test_a_last_record_too_large_without_line_end_is_bad_too(landing: Landing) -
     rows = landing.rows("a b c", limits={"block_bytes": 100, "record_bytes": 1000})
 
     assert numbers(rows) == [1]
-    assert [(row, reason.split(" in")[0]) for row, reason, _ in bad(rows)] == [
-        (2, "field_too_large: 5004 bytes")
-    ]
+    assert [(row, reason.split(" in")[0]) for row, reason, _ in bad(rows)] == [(2, "field_too_large: 5004 bytes")]
 
 
 def test_many_large_bad_records_do_not_pile_up(landing: Landing) -> None:
-    landing.write(
-        "LOAD00000001.csv", b"".join(b"%d,%s\n" % (n, b"x" * 2_000_000) for n in range(1, 40)) + b"40,p,q"
-    )
+    landing.write("LOAD00000001.csv", b"".join(b"%d,%s\n" % (n, b"x" * 2_000_000) for n in range(1, 40)) + b"40,p,q")
 
     rows = landing.rows("a b c")
 
@@ -257,9 +245,7 @@ def test_a_change_sequence_is_the_position_of_changes(landing: Landing) -> None:
 
 
 def test_an_escape_character_takes_the_place_of_doubled_quotes(landing: Landing) -> None:
-    landing.write(
-        "LOAD00000001.csv", b'1,x\\"y\n2,"a\\"\\\\,\nb"\n3,a\\,b\n4,"a\\\n"\n5,q\\\nr\n6,"\\\\"\n7,8,9\n'
-    )
+    landing.write("LOAD00000001.csv", b'1,x\\"y\n2,"a\\"\\\\,\nb"\n3,a\\,b\n4,"a\\\n"\n5,q\\\nr\n6,"\\\\"\n7,8,9\n')
 
     for block_bytes in (1, 5, 1000):
         rows = landing.rows("a b", csv_escape="\\", limits={"block_bytes": block_bytes})
@@ -325,9 +311,7 @@ def test_records_of_other_tables_are_counted_and_left(landing: Landing) -> None:
     assert [column["name"] for column in rows[-1]["_cdc_ledger"]["columns"]] == ["op", "id", "v"]
 
 
-EXAMPLES = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Field = st.one_of(st.none(), st.text(st.sampled_from('ab",\n\r\\\0 é😀N'), max_size=6), st.just("NULL"))
 
 

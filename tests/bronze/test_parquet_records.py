@@ -166,6 +166,4 @@ def test_an_empty_parquet_file_has_a_ledger_row_only(landing: Landing) -> None:
 
 
 def test_types_that_spark_has_not_are_text() -> None:
-    assert [spark_type(kind) for kind in (pa.null(), pa.time32("s"), pa.map_(pa.string(), pa.int8()))] == [
-        "string"
-    ] * 3
+    assert [spark_type(kind) for kind in (pa.null(), pa.time32("s"), pa.map_(pa.string(), pa.int8()))] == ["string"] * 3

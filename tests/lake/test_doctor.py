@@ -30,9 +30,7 @@ def test_the_machine_alone_is_examined_without_a_declaration() -> None:
     assert "warehouse" not in looked_at
 
 
-def test_a_missing_java_is_a_finding_with_the_way_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_java_is_a_finding_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{tmp_path}")
 
     found = finding(None, "java")
@@ -42,9 +40,7 @@ def test_a_missing_java_is_a_finding_with_the_way_out(
     assert "frazil[java]" in found.hint
 
 
-def test_jars_that_are_not_here_yet_do_not_stop_a_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_jars_that_are_not_here_yet_do_not_stop_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FRAZIL_CACHE", f"{tmp_path / 'cache'}")
 
     found = finding(None, "jar")
@@ -114,9 +110,7 @@ def test_a_catalog_server_is_reached_or_not_and_no_secret_is_told(
         reached = finding(declared, "catalog")
     closed = finding(declared, "catalog")
 
-    assert reached == Finding(
-        what="catalog", ok=True, detail=f"jdbc: 127.0.0.1:{port} answers; no login was tried"
-    )
+    assert reached == Finding(what="catalog", ok=True, detail=f"jdbc: 127.0.0.1:{port} answers; no login was tried")
     assert closed.ok is False
     assert "s3cret" not in f"{examine(declared)}"
 

@@ -45,9 +45,7 @@ def test_the_java_named_for_frazil_comes_first(monkeypatch: pytest.MonkeyPatch, 
     assert found.major == 21
 
 
-def test_a_java_named_for_frazil_is_not_silently_replaced(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_java_named_for_frazil_is_not_silently_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FRAZIL_JAVA_HOME", f"{java_home(tmp_path / 'ours', '25.0.2')}")
     monkeypatch.setenv("JAVA_HOME", f"{java_home(tmp_path / 'theirs', '17.0.15')}")
 
@@ -77,9 +75,7 @@ def test_an_older_java_beside_a_too_new_one_is_found(monkeypatch: pytest.MonkeyP
     assert found == JavaHome(tmp_path / "jvm" / "java-21", "21.0.8", "installed next to java-25")
 
 
-def test_a_version_managers_script_is_asked_where_its_java_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_version_managers_script_is_asked_where_its_java_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = java_home(tmp_path / "real", "21.0.8")
     script = tmp_path / "shims" / "java"
     script.parent.mkdir()
@@ -113,9 +109,7 @@ def test_spark_is_started_without_the_vector_module(tmp_path: Path) -> None:
 def test_spark_is_started_with_a_class_path_that_names_each_jar_once(tmp_path: Path) -> None:
     java = JavaHome(java_home(tmp_path / "java", "21.0.8"), "21.0.8", "test")
 
-    said = run(
-        spark_java_home(java), "-cp", "/x/ours.jar:/s/conf:/s/jars/slf4j-api-2.0.17.jar:/s/jars/*", "Main"
-    )
+    said = run(spark_java_home(java), "-cp", "/x/ours.jar:/s/conf:/s/jars/slf4j-api-2.0.17.jar:/s/jars/*", "Main")
 
     assert said == "[-cp]\n[/x/ours.jar:/s/conf:/s/jars/*]\n[Main]\n"
 

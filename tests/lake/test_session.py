@@ -33,8 +33,7 @@ def test_the_embedded_catalog_is_a_sqlite_file_in_the_warehouse(tmp_path: Path) 
     assert settings(pipeline(tmp_path)) == {
         "": "org.apache.iceberg.spark.SparkCatalog",
         "type": "jdbc",
-        "uri": f"jdbc:sqlite:{tmp_path}/lake/catalog.db"
-        "?journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE",
+        "uri": f"jdbc:sqlite:{tmp_path}/lake/catalog.db?journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE",
         "jdbc.schema-version": "V1",
         "warehouse": f"file://{tmp_path}/lake",
         "cache-enabled": "false",
@@ -47,9 +46,7 @@ def test_secrets_of_a_catalog_are_looked_up_when_they_are_needed(
     monkeypatch.setenv("LAKE_USER", "ada")
     (tmp_path / "password").write_text("pass word\n")
     reference = "${file:password}"
-    catalog = JdbcCatalog(
-        type="jdbc", uri="jdbc:postgresql://db/lake", user="${env:LAKE_USER}", password=reference
-    )
+    catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://db/lake", user="${env:LAKE_USER}", password=reference)
 
     made = settings(pipeline(tmp_path, "s3://bucket/lake/", catalog))
 

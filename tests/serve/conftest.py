@@ -99,9 +99,7 @@ class Shop:
     @contextmanager
     def damaged(self, table: str, *statements: str) -> Iterator[None]:
         """Change a table behind Frazil's back, and put it back afterwards."""
-        (before,) = self.session.sql(
-            f"SELECT snapshot_id FROM lake.{table}.refs WHERE name = 'main'"
-        ).collect()
+        (before,) = self.session.sql(f"SELECT snapshot_id FROM lake.{table}.refs WHERE name = 'main'").collect()
         try:
             for statement in statements:
                 self.session.sql(statement)

@@ -46,9 +46,7 @@ def layer(columns: dict[str, str], **bookmark: Any) -> Layer:
 
 def layers(*, partial: bool) -> Layers:
     columns = tuple(Column(name=name, type=kind) for name, kind in COLUMNS.items())
-    table = Table(
-        name="things", source=DmsFiles(path=("x",)), keys=("id",), sequence_by=("ts",), columns=columns
-    )
+    table = Table(name="things", source=DmsFiles(path=("x",)), keys=("id",), sequence_by=("ts",), columns=columns)
     changes = layer(COLUMNS, partial=partial)
     return Layers(
         table=table,
@@ -125,9 +123,7 @@ def test_a_column_that_came_later_is_filled_from_nothing_before() -> None:
         for day, note in ((1, "old"), (2, None), (3, None))
     ]
     with database([]) as connection:
-        for batch, change in zip(
-            (2, 1, 2), oracle_changes({"1.csv": rows[:2], "2.csv": rows[2:]}), strict=True
-        ):
+        for batch, change in zip((2, 1, 2), oracle_changes({"1.csv": rows[:2], "2.csv": rows[2:]}), strict=True):
             connection.execute(
                 "INSERT INTO changes VALUES (?, ?, ?, ?, ?, 'upsert', ?, ?, ?, NULL)",
                 [*change.values.values(), change.position, change.row, batch],

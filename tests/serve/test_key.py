@@ -78,8 +78,6 @@ def test_an_unknown_key_has_no_story(shop: Shop) -> None:
     ("given", "why"),
     [(["one"], "no integer"), (["1", "2"], "the key of table 'items' is id"), ({"name": "x"}, "is id")],
 )
-def test_what_cannot_be_the_key_is_an_error(
-    shop: Shop, given: Mapping[str, str] | Sequence[str], why: str
-) -> None:
+def test_what_cannot_be_the_key_is_an_error(shop: Shop, given: Mapping[str, str] | Sequence[str], why: str) -> None:
     with pytest.raises(QueryError, match=why):
         explain_key(shop.pipeline, "items", given)

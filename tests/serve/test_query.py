@@ -110,9 +110,7 @@ def test_a_query_neither_writes_nor_reads_other_files(shop: Shop, tmp_path: Path
 
 
 def test_what_tables_there_are_can_be_asked(shop: Shop) -> None:
-    result = query(
-        shop.pipeline, "select table_schema, table_name from information_schema.tables order by all"
-    )
+    result = query(shop.pipeline, "select table_schema, table_name from information_schema.tables order by all")
 
     assert [".".join(row) for row in result.rows] == [
         "bronze.items",

@@ -100,9 +100,7 @@ def test_a_jdbc_catalog_without_a_reader_is_told(tmp_path: Path) -> None:
         tables(declared(tmp_path, catalog))
 
 
-def test_a_catalog_that_does_not_answer_keeps_its_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_catalog_that_does_not_answer_keeps_its_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE_PASSWORD", "s3cr3t")
     uri = "jdbc:sqlite:/nowhere/at/all.db?password=${env:LAKE_PASSWORD}"
 

@@ -120,9 +120,7 @@ def test_folders_of_dates_belong_to_their_table(tmp_path: Path, dates: str) -> N
 
 
 def test_folders_of_a_parallel_load_belong_to_their_table(tmp_path: Path) -> None:
-    write(
-        tmp_path, {f"hosts/{FIRST}": "op,id\nI,3", f"hosts/p1/{LOAD}": "id\n1", f"hosts/p2/{LOAD}": "id\n2"}
-    )
+    write(tmp_path, {f"hosts/{FIRST}": "op,id\nI,3", f"hosts/p1/{LOAD}": "id\n1", f"hosts/p2/{LOAD}": "id\n2"})
 
     table = only(tmp_path)
 
@@ -138,9 +136,7 @@ def test_a_landing_folder_may_be_the_folder_of_one_table(tmp_path: Path) -> None
 
 
 def test_tables_of_one_name_get_the_name_of_their_schema(tmp_path: Path) -> None:
-    write(
-        tmp_path, {f"{place}/{LOAD}": "1,a" for place in ("s/hosts", "t/Hosts", "t/hosts_history", "u/a-b")}
-    )
+    write(tmp_path, {f"{place}/{LOAD}": "1,a" for place in ("s/hosts", "t/Hosts", "t/hosts_history", "u/a-b")})
 
     tables = discover(tmp_path)
 
@@ -236,9 +232,7 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
 
 
 def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
-    write(
-        tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"}
-    )
+    write(tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"})
 
     text = declaration("shop", tmp_path, discover(tmp_path / "landing"))
 

@@ -39,9 +39,7 @@ def put(folder: Path, tree: dict[str, bytes], at: float = T0) -> None:
         os.utime(file, (at, at))
 
 
-def take_all(
-    folder: Path, known: Take | None = None, now: float = MUCH_LATER, source: DmsFiles = SOURCE
-) -> Take:
+def take_all(folder: Path, known: Take | None = None, now: float = MUCH_LATER, source: DmsFiles = SOURCE) -> Take:
     before = (*known.new, *known.duplicates) if known else ()
     ledger = {
         file.path: KnownFile(
@@ -168,9 +166,7 @@ def test_a_known_file_with_other_content_is_an_error_with_both_hashes(tmp_path: 
     with pytest.raises(FileChangedError) as caught:
         take_all(tmp_path, first)
     assert caught.value.exit_code == 8
-    assert f"in/a.csv: content changed after it was taken (sha256 {first.new[0].sha256[:12]} then" in str(
-        caught.value
-    )
+    assert f"in/a.csv: content changed after it was taken (sha256 {first.new[0].sha256[:12]} then" in str(caught.value)
     assert "hint" in str(caught.value)
 
 
@@ -234,9 +230,7 @@ def test_a_file_that_grew_since_it_was_listed_waits(tmp_path: Path) -> None:
     listing = list_files(SOURCE, tmp_path)
     put(tmp_path, {"a.csv": b"op,id\nI,2\nI,3\n"})
 
-    assert take(listing, {}, {}, SOURCE, MUCH_LATER) == Take(
-        deferred=(("in/a.csv", "changes while it is read"),)
-    )
+    assert take(listing, {}, {}, SOURCE, MUCH_LATER) == Take(deferred=(("in/a.csv", "changes while it is read"),))
 
 
 @pytest.mark.parametrize("change", ["grow", "remove"])

@@ -24,23 +24,17 @@ def touch(folder: Path, *names: str) -> None:
 
 def found(declared: str, folder: Path) -> list[str]:
     return sorted(
-        os.path.relpath(entry.uri, folder)
-        for entry in find(declared, folder, CSV)
-        if isinstance(entry, Found)
+        os.path.relpath(entry.uri, folder) for entry in find(declared, folder, CSV) if isinstance(entry, Found)
     )
 
 
 def refused(declared: str, folder: Path) -> dict[str, str]:
     entries = find(declared, folder, CSV)
-    return {
-        os.path.relpath(entry.uri, folder): entry.reason for entry in entries if isinstance(entry, Refused)
-    }
+    return {os.path.relpath(entry.uri, folder): entry.reason for entry in entries if isinstance(entry, Refused)}
 
 
 def test_hidden_temporary_and_other_names_are_passed_over(tmp_path: Path) -> None:
-    touch(
-        tmp_path, "in/a.csv", "in/.b.csv", "in/_c.csv", "in/d.csv.tmp", "in/e.csv._COPYING_", "in/f.csv.part"
-    )
+    touch(tmp_path, "in/a.csv", "in/.b.csv", "in/_c.csv", "in/d.csv.tmp", "in/e.csv._COPYING_", "in/f.csv.part")
     touch(
         tmp_path,
         "in/g.csv.crc",

@@ -152,9 +152,7 @@ def test_some_column_names_are_reserved(name: str, message: str) -> None:
 def test_a_column_cannot_have_the_name_of_one_that_the_mart_adds(mart: dict[str, str], name: str) -> None:
     columns = [ID, TS, {"name": name}]
 
-    assert f"column '{name}' has the name of a column that" in found(
-        pipeline(table(columns=columns, marts=[mart]))
-    )
+    assert f"column '{name}' has the name of a column that" in found(pipeline(table(columns=columns, marts=[mart])))
     assert found(pipeline(table(columns=columns, marts=[CURRENT]))) == ""
 
 
@@ -173,9 +171,7 @@ def test_an_unknown_type_names_the_nearest() -> None:
 
 def test_the_rest_of_the_columns_comes_last() -> None:
     assert "tables.0.columns.1: '*' must be the last" in found(pipeline(table(columns=[ID, "*", TS])))
-    assert "takes no type and no expr" in found(
-        pipeline(table(columns=[ID, TS, {"name": "*", "type": "int"}]))
-    )
+    assert "takes no type and no expr" in found(pipeline(table(columns=[ID, TS, {"name": "*", "type": "int"}])))
 
 
 def test_an_expr_must_be_one_expression() -> None:
@@ -243,9 +239,7 @@ def test_a_name_stands_once_in_keys_and_sequence() -> None:
 def test_bookkeeping_columns_order_nothing_by_declaration() -> None:
     text = found(pipeline(table(sequence_by=["ts", "_cdc_position"])))
 
-    assert text.endswith(
-        "names '_cdc_position', which is bookkeeping; leave it out: ties always go by position"
-    )
+    assert text.endswith("names '_cdc_position', which is bookkeeping; leave it out: ties always go by position")
 
 
 def test_a_csv_sequence_without_a_type_shows_the_line_to_write() -> None:
@@ -276,9 +270,7 @@ def test_history_needs_an_event_time() -> None:
 
     by_number = found(pipeline(table(columns=columns, sequence_by=["version"], marts=[CURRENT, HISTORY])))
 
-    assert by_number.startswith(
-        "tables.0.marts.1: the history of table 'hosts' has no event time; put a timestamp"
-    )
+    assert by_number.startswith("tables.0.marts.1: the history of table 'hosts' has no event time; put a timestamp")
     for right in ({"sequence_by": ["version", "day"]}, {"sequence_by": ["version"], "effective_at": "ts"}):
         assert found(pipeline(table(**{"columns": columns, "marts": [HISTORY], **right}))) == ""
 
@@ -291,9 +283,7 @@ def test_effective_at_is_a_declared_time() -> None:
     assert "names 'tss', which is not one of its columns; did you mean 'ts'?" in found(
         pipeline(table(effective_at="tss"))
     )
-    assert "names 'name', which is a string; it must be a timestamp" in found(
-        pipeline(table(effective_at="name"))
-    )
+    assert "names 'name', which is a string; it must be a timestamp" in found(pipeline(table(effective_at="name")))
 
 
 def test_tracked_columns_are_declared_and_said_one_way() -> None:
@@ -320,9 +310,7 @@ def test_partitions_are_transforms_of_columns_that_take_them() -> None:
     [unknown, misspelt, text_day] = text.splitlines()
     assert unknown.endswith("names 'tss', which is not one of its columns; did you mean 'ts'?")
     assert "partition_by.1: unknown partition transform 'dya(ts)' in the history mart" in misspelt
-    assert text_day.endswith(
-        "partition 'day(name)' of the history mart of table 'hosts' does not go with a string"
-    )
+    assert text_day.endswith("partition 'day(name)' of the history mart of table 'hosts' does not go with a string")
 
 
 def test_files_are_sorted_by_columns_of_the_mart() -> None:
@@ -335,9 +323,7 @@ def test_files_are_sorted_by_columns_of_the_mart() -> None:
 def test_a_live_view_shows_a_soft_table() -> None:
     text = found(pipeline(table(marts=[{**CURRENT, "live_view": "hosts_live"}])))
 
-    assert text.startswith(
-        "tables.0.marts.0.live_view: live_view of the current mart of table 'hosts' has no use"
-    )
+    assert text.startswith("tables.0.marts.0.live_view: live_view of the current mart of table 'hosts' has no use")
 
 
 # Sources
@@ -374,12 +360,8 @@ def test_transaction_files_are_headerless_csv_whatever_the_format() -> None:
 
 
 def test_cdc_table_is_a_schema_and_a_table_in_cdc_path() -> None:
-    assert "has no use without cdc_path" in found(
-        pipeline(table(source={**CSV, "cdc_table": "public.hosts"}))
-    )
-    assert "is not schema.table" in found(
-        pipeline(table(source={**CSV, "cdc_path": "c", "cdc_table": "hosts"}))
-    )
+    assert "has no use without cdc_path" in found(pipeline(table(source={**CSV, "cdc_table": "public.hosts"})))
+    assert "is not schema.table" in found(pipeline(table(source={**CSV, "cdc_path": "c", "cdc_table": "hosts"})))
 
 
 def test_fields_are_named_once_and_without_the_op_column() -> None:
@@ -454,9 +436,7 @@ def test_gold_is_one_select_over_marts(sql: str, message: str) -> None:
 
 def test_a_lake_has_a_warehouse_and_a_rest_catalog_an_address() -> None:
     assert "the lake has no warehouse" in found(pipeline(lake={"warehouse": " "}))
-    assert "the rest catalog has no uri" in found(
-        pipeline(lake={"warehouse": "l", "catalog": {"type": "rest"}})
-    )
+    assert "the rest catalog has no uri" in found(pipeline(lake={"warehouse": "l", "catalog": {"type": "rest"}}))
 
 
 JDBC = {"type": "jdbc", "uri": "jdbc:postgresql://db/lake"}

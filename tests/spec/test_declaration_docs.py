@@ -15,9 +15,7 @@ from frazil.spec.schema import json_schema
 from frazil.spec.types import SIMPLE
 
 TEXT = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text(encoding="utf-8")
-EXAMPLES: list[Any] = [
-    read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-]
+EXAMPLES: list[Any] = [read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]
 
 WHOLE = EXAMPLES[0]
 TABLE = WHOLE["tables"][0]

@@ -241,8 +241,6 @@ def test_a_declaration_without_sql_is_read_without_spark_and_sqlglot(tmp_path: P
     (tmp_path / "frazil.yml").write_text(RIGHT)
     code = "import sys; from frazil.spec.parse import load; load(sys.argv[1]); print(*sys.modules)"
 
-    run = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
 
     assert {"pyspark", "sqlglot", "pyarrow", "pandas"}.isdisjoint(run.stdout.split())

@@ -80,9 +80,7 @@ def test_a_load_file_may_lack_the_op_and_a_narrow_file_the_note() -> None:
     load = files.pop("LOAD00000001.csv")
 
     assert {tuple(record) for record in load} == {tuple(COLUMNS)}
-    assert {tuple(record) for records in files.values() for record in records} == {
-        ("op", "id", "ts", "name", "qty")
-    }
+    assert {tuple(record) for records in files.values() for record in records} == {("op", "id", "ts", "name", "qty")}
 
 
 @given(seed=SEEDS)

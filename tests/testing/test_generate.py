@@ -58,9 +58,7 @@ def test_change_files_hold_the_promised_shares(tmp_path: Path) -> None:
         ops = Counter(record["op"] for record in records)
         fresh = {tuple(record.values()): record for record in records}
         times = [record["updated_at"] for record in fresh.values()]
-        begin = min(
-            time for time in times if time[:10] == "2026-01-01" and time[11:13] >= f"{hour_of(path) - 1:02d}"
-        )
+        begin = min(time for time in times if time[:10] == "2026-01-01" and time[11:13] >= f"{hour_of(path) - 1:02d}")
         assert len(records) == 4000
         assert 0.67 < ops["U"] / 4000 < 0.73
         assert 0.17 < ops["I"] / 4000 < 0.23

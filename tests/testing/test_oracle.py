@@ -185,9 +185,7 @@ def test_case_20_a_column_that_is_not_carried_keeps_its_value_also_before_the_in
 
 
 def test_an_explicit_null_is_a_value_and_a_delete_ends_all_values() -> None:
-    null = Change(
-        (1,), (3.0,), "1/f2/", 1, deleted=False, values={"id": 1, "seq": 3.0, "value": None}, event_time=3.0
-    )
+    null = Change((1,), (3.0,), "1/f2/", 1, deleted=False, values={"id": 1, "seq": 3.0, "value": None}, event_time=3.0)
     patch = Change((1,), (4.0,), "1/f2/", 2, deleted=False, values={"id": 1, "seq": 4.0}, event_time=4.0)
 
     assert hard([*changes("I1a@1"), null, patch]) == {1: None}
@@ -203,9 +201,7 @@ def test_the_payload_of_a_delete_is_never_used() -> None:
 
 def test_where_event_times_run_against_the_order_the_order_rules() -> None:
     first, second = changes("I1a@1 U1b@2")
-    early = Change(
-        second.key, second.sequence, second.position, 2, deleted=False, values=second.values, event_time=0.5
-    )
+    early = Change(second.key, second.sequence, second.position, 2, deleted=False, values=second.values, event_time=0.5)
 
     assert spans([first, early]) == ["1b [1, )"]
 
@@ -235,12 +231,8 @@ def test_the_last_known_values_may_come_from_a_change_that_no_version_shows() ->
 def test_a_broken_history_is_told() -> None:
     sound = {"id": 1, "valid_from": 1, "valid_to": 3, "is_current": False}
 
-    assert (
-        check_history([sound, {**sound, "valid_from": 3, "valid_to": None, "is_current": True}], ["id"]) == []
-    )
-    assert check_history([sound, {**sound, "valid_from": 2}], ["id"]) == [
-        "(1,): the versions from 1 and 2 overlap"
-    ]
+    assert check_history([sound, {**sound, "valid_from": 3, "valid_to": None, "is_current": True}], ["id"]) == []
+    assert check_history([sound, {**sound, "valid_from": 2}], ["id"]) == ["(1,): the versions from 1 and 2 overlap"]
     assert check_history([{**sound, "valid_to": 1}], ["id"]) == ["(1,): the version from 1 ends at 1"]
     assert check_history([{**sound, "is_current": True}], ["id"]) == [
         "(1,): the version from 1 to 3 has the wrong is_current"
@@ -282,12 +274,8 @@ def test_the_tables_agree(seed: int) -> None:
 
     live = [row for row in soft_rows if not row["is_deleted"]]
     assert contract(hard_rows) == contract(live)
-    assert contract(hard_rows) == contract(
-        [row for row in closed if row["is_current"] and not row["is_deleted"]]
-    )
-    assert contract(hard_rows) == contract(
-        [row for row in marked if row["is_current"] and not row["is_deleted"]]
-    )
+    assert contract(hard_rows) == contract([row for row in closed if row["is_current"] and not row["is_deleted"]])
+    assert contract(hard_rows) == contract([row for row in marked if row["is_current"] and not row["is_deleted"]])
     assert check_history(closed, ["id"]) == check_history(marked, ["id"]) == []
 
 
