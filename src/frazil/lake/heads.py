@@ -7,9 +7,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
-
 from frazil.errors import HistoryChangedError
 from frazil.lake.gateway import java_table, snapshot_fields
 
@@ -64,7 +61,8 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
     try:
         table = java_table(spark, name)
         found = _head_by_java(spark, table) if table is not None else _head_by_sql(spark, name)
-    except (AnalysisException, Py4JJavaError) as error:
+    except Exception as error:
+        # Known by their words: naming Spark's classes would load Spark for commands that start no Java.
         if "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
             return Head()
         raise
