@@ -144,8 +144,7 @@ def test_whole_declarations_are_right(name: str, block: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text, "python")])
 def test_python_is_python(name: str) -> None:
-    for block in blocks(TEXTS[name], "python"):
-        compile(block, name, "exec")
+    assert all(compile(block, name, "exec") for block in blocks(TEXTS[name], "python"))
 
 
 @pytest.mark.parametrize("name", TEXTS)
