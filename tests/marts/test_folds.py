@@ -199,10 +199,11 @@ def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: Spark
         """,
     )
 
-    held = late.held(with_event_time(target, SHAPE), tombstones, new.select("id").distinct(), SHAPE)
-    judged = new.join(held, "id", "left").withColumn("late", late.is_late(SHAPE))
+    touched = new.select("id")
+    found = late.applied(with_event_time(target, SHAPE), touched, SHAPE)
+    judged = late.judged(new, found, late.tombstones(tombstones, touched, SHAPE), SHAPE)
 
-    assert drawn(judged, "id", "ts", "value", "late") == [
+    assert drawn(judged.selectExpr("*", f"{late.is_late(SHAPE)} AS late"), "id", "ts", "value", "late") == [
         "1 | 4 | late | true",
         "1 | 5 | a | true",
         "1 | 6 | newer | false",

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import functions as F
 from tests.properties.world import World
 
 from frazil.engine import state
@@ -32,17 +31,17 @@ def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
 
 def nothing_is_late(patch: pytest.MonkeyPatch) -> None:
     """LATE broken: what arrives last wins."""
-    patch.setattr(late, "is_late", lambda _: F.lit(False))
+    patch.setattr(late, "is_late", lambda _: "false")
 
 
 def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """NO-RESURRECTION broken: earlier deletes are not looked at."""
-    right = late.held
+    right = late.tombstones
 
-    def held(target: DataFrame, deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-        return right(target, deletes.where(F.lit(False)), touched, shape)
+    def none(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+        return right(deletes.where("false"), touched, shape)
 
-    patch.setattr(late, "held", held)
+    patch.setattr(late, "tombstones", none)
 
 
 def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
@@ -53,12 +52,12 @@ def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:
     """HISTORY broken: no change is taken to fall into the past."""
     for verdict in ("is_not_after", "is_late"):
-        patch.setattr(late, verdict, lambda _: F.lit(False))
+        patch.setattr(late, verdict, lambda _: "false")
 
 
 def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
     """MISSING-IS-NOT-NULL broken: a column that is not carried becomes NULL."""
-    patch.setattr(late, "is_incomplete", lambda _: F.lit(False))
+    patch.setattr(late, "is_incomplete", lambda _: "false")
 
 
 @pytest.mark.parametrize(

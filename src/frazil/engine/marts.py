@@ -5,21 +5,27 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.increment import FILE, POS, increment, size_of
 from frazil.engine.report import MartReport
-from frazil.engine.split import Increment, split
+from frazil.engine.ways import BROADCAST_CHANGES, Way, apply, way
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
+from frazil.lake.positions import takes_positions
 from frazil.lake.tables import TableLayout, ensure
-from frazil.marts.all_rows import all_rows
-from frazil.marts.layout import mart_columns, partitioning, shape_of
+from frazil.marts.all_rows import all_rows, crowded, sole_rows
+from frazil.marts.late import of_keys
+from frazil.marts.layout import mart_columns, mart_properties, partitioning, shape_of
 from frazil.marts.shape import with_event_time
 from frazil.silver.contract import declared_mart
-from frazil.spec import Current
+from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from frazil.engine.context import Context
+    from frazil.marts.shape import Shape
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
 
@@ -27,8 +33,8 @@ if TYPE_CHECKING:
 def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     """Apply the changes after the mart's bookmark.
 
-    A mart without rows, and one that is rebuilt, is made from all changes at once; otherwise
-    :mod:`frazil.engine.split` applies what is new.
+    A mart without rows, and one that is rebuilt, is made from all changes at once; otherwise what is new is applied,
+    in one of the ways of :mod:`frazil.engine.ways`.
     """
     began = time.monotonic()
     spark, table = context.spark, context.table
@@ -42,7 +48,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
             columns=mart_columns(mart, contract),
             partition_by=partitioning(mart),
             sort_by=mart.sort_by,
-            properties={"format-version": str(mart.format_version), **mart.properties},
+            properties=mart_properties(mart),
         ),
     )
     if isinstance(mart, Current) and mart.live_view:
@@ -55,23 +61,49 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     failpoint("mart.before_write")
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
     with Batch(spark, path, base, bookmark) as batch:
-        if step.rebuild or step.after == 0:
-            report.strategy = "load" if base.snapshot_id is None else "rebuild"
-            rows = all_rows(mart, changes, shape)
-            batch.append(rows) if base.snapshot_id is None else batch.replace(rows)
+        chosen: Way = "rebuild"
+        if not step.rebuild and step.after > 0:
+            size = size_of(context, step, changes, shape)
+            rows = int(base.summary.get("total-records", 0))
+            chosen = way(size.changes, rows, takes_positions=takes_positions(spark, quote(*path)))
+        if chosen == "rebuild":
+            whole = _whole(context, step, mart, changes, shape)
+            batch.append(whole) if base.snapshot_id is None else batch.replace(whole)
         else:
-            report.strategy = "split"
-            target = with_event_time(spark.table(quote(*path)), shape)
-            mine = Increment(mart=mart, step=step, shape=shape, changes=changes, target=target)
-            split(context, mine, batch, report)
+            target = _target(context, path, shape)
+            mine = increment(context, step, mart=mart, shape=shape, changes=changes, target=target, size=size)
+            chosen = apply(mine, batch, chosen)
+            for name in ("late", "inserted", "updated", "deleted"):
+                setattr(report, name, mine.counts[name])
         failpoint("mart.before_publish")
         published = batch.publish()
     failpoint("mart.after_publish")
     report.rows = int(published.summary.get("added-records", 0))
-    if report.strategy != "split":
+    report.strategy = "load" if base.snapshot_id is None else chosen
+    if chosen == "rebuild":
         report.inserted = report.rows
     report.seconds = time.monotonic() - began
     context.report.marts.append(report)
+
+
+def _target(context: Context, path: tuple[str, ...], shape: Shape) -> DataFrame:
+    """Rows of a mart with their event time and place."""
+    placed = context.spark.table(quote(*path)).selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
+    return with_event_time(placed, shape)
+
+
+def _whole(context: Context, step: UpdateMart, mart: Current | History, changes: DataFrame, shape: Shape) -> DataFrame:
+    """All rows of a mart; only keys with more than one change are folded, where they are not many.
+
+    A full load has one record a key: its rows go straight through and keep the order of their files.
+    """
+    some = context.keep(("crowded", step.upto, shape.fills), lambda: crowded(changes, shape))
+    if some.count() > BROADCAST_CHANGES:
+        return all_rows(mart, changes, shape)
+    if some.isEmpty():
+        return sole_rows(mart, changes, shape)
+    sole, others = (of_keys(changes, some, shape.keys, among=among) for among in (False, True))
+    return sole_rows(mart, sole, shape).unionByName(all_rows(mart, others, shape))
 
 
 def _live_view(context: Context, mart: Current, path: tuple[str, ...]) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import BusyError
 from frazil.lake.heads import BOOKMARK, Head, head
+from frazil.lake.positions import delete_places
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class Batch:
         """Delete the rows of the branch for which a SQL condition over the alias ``t`` holds."""
         with self._stamped():
             self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
+
+    def delete_places(self, places: Any, *, living: bool = True) -> None:
+        """Delete the rows of the branch that stand at some places; see :mod:`frazil.lake.positions`."""
+        delete_places(self._spark, self.table, self._name, places, living=living)
 
     def append(self, rows: DataFrame) -> None:
         """Append rows, columns by name; a column of the table that they lack is NULL."""

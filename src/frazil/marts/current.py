@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
+from frazil.marts.query import query
 from frazil.marts.shape import EVENT_TIME, columns_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,11 @@ def hard(folded: DataFrame, shape: Shape) -> DataFrame:
         At most one row per key: the contract's columns, ``_cdc_position``, ``_cdc_row``. A key whose newest
         change is a delete has none.
     """
-    return folded.where(F.col(f"{NEWEST}.{r.CLASS}") == r.UPSERT).select(
-        *columns_of(shape.columns, VALUES), *columns_of((r.POSITION, r.ROW), NEWEST)
+    return query(
+        f"""
+        SELECT {columns_of(shape.columns, VALUES)}, {columns_of((r.POSITION, r.ROW), NEWEST)}
+        FROM frazil_folded WHERE {NEWEST}.{r.CLASS} = '{r.UPSERT}'""",
+        frazil_folded=folded,
     )
 
 
@@ -36,7 +38,7 @@ def soft(folded: DataFrame, shape: Shape) -> DataFrame:
     """Rows of the current table, deleted ones flagged and with their last known values.
 
     Args:
-        folded: as for :func:`hard`; where a delete is newest, ``_values`` are the last known ones.
+        folded: as for :func:`hard`; where a delete is newest, ``_cdc_values`` are the last known ones.
         shape: the table's parts.
 
     Returns:
@@ -44,10 +46,14 @@ def soft(folded: DataFrame, shape: Shape) -> DataFrame:
         newest delete, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of which only deletes are
         known has none.
     """
-    deleted = F.col(f"{NEWEST}.{r.CLASS}") == r.DELETE
-    return folded.where(F.col(VALUES).isNotNull()).select(
-        *columns_of(shape.columns, VALUES),
-        deleted.alias("is_deleted"),
-        F.when(deleted, F.col(f"{NEWEST}.{EVENT_TIME}")).alias("deleted_at"),
-        *columns_of((r.POSITION, r.ROW), NEWEST),
+    deleted = f"{NEWEST}.{r.CLASS} = '{r.DELETE}'"
+    return query(
+        f"""
+        SELECT
+            {columns_of(shape.columns, VALUES)},
+            {deleted} AS is_deleted,
+            CASE WHEN {deleted} THEN {NEWEST}.{EVENT_TIME} END AS deleted_at,
+            {columns_of((r.POSITION, r.ROW), NEWEST)}
+        FROM frazil_folded WHERE {VALUES} IS NOT NULL""",
+        frazil_folded=folded,
     )

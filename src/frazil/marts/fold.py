@@ -2,48 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.shape import EVENT_TIME, columns_of, order
-from frazil.spec.names import quote
+from frazil.marts.query import query
+from frazil.marts.shape import EVENT_TIME, IS_UPSERT, columns_of, order
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from frazil.marts.shape import Shape
 
-NEWEST = "_newest"
-VALUES = "_values"
+NEWEST: Final = "_cdc_newest"
+VALUES: Final = "_cdc_values"
 
 
-def newest(changes: DataFrame, shape: Shape, *also: Column) -> DataFrame:
+def newest(changes: DataFrame, shape: Shape, *also: str) -> DataFrame:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
         changes: n change rows in the shape of silver; any order, repeats allowed. Every column a change
             carries counts; one that carries fewer must have been filled by :func:`fill` before.
         shape: the table's parts.
-        also: further aggregates of a key's changes, each with an alias.
+        also: further aggregates of a key's changes as SQL, each with an alias.
 
     Returns:
-        One row per key: the keys; ``_newest`` (struct of class, order columns and event time); ``_values``
-        (struct of all columns of the newest upsert, NULL if the key has none); then ``also``. A total order
-        leaves no ties.
+        One row per key: the keys; ``_cdc_newest`` (struct of class, event time and order columns);
+        ``_cdc_values`` (struct of all columns of the newest upsert, NULL if the key has none); then ``also``.
+        A total order leaves no ties.
 
     Cost: one shuffle on the keys, no window.
     """
-    rank = order(shape)
-    values = F.struct(*columns_of(shape.columns))
-    return changes.groupBy(*columns_of(shape.keys)).agg(
-        F.max_by(F.struct(r.CLASS, EVENT_TIME, *columns_of(shape.order_columns)), rank).alias(NEWEST),
-        # max_by skips rows whose order is NULL, so deletes do not take part.
-        F.max_by(values, F.when(F.col(r.CLASS) == r.UPSERT, rank)).alias(VALUES),
+    # max_by skips rows whose order is NULL, so deletes do not take part in the second.
+    order_of_values = f"CASE WHEN {IS_UPSERT} THEN _cdc_order END"
+    aggregates = [
+        f"max_by({_stand(shape)}, _cdc_order) AS {NEWEST}",
+        f"max_by(struct({columns_of(shape.columns)}), {order_of_values}) AS {VALUES}",
         *also,
+    ]
+    return query(
+        f"""
+        SELECT {columns_of(shape.keys)}, {", ".join(aggregates)}
+        FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
+        GROUP BY {columns_of(shape.keys)}""",
+        frazil_changes=changes,
     )
+
+
+def alone(changes: DataFrame, shape: Shape) -> DataFrame:
+    """As :func:`newest`, of changes that are the only ones of their key: nothing to compare, no shuffle."""
+    values = f"CASE WHEN {IS_UPSERT} THEN struct({columns_of(shape.columns)}) END"
+    return changes.selectExpr(*map(quote, shape.keys), f"{_stand(shape)} AS {NEWEST}", f"{values} AS {VALUES}")
+
+
+def _stand(shape: Shape) -> str:
+    return f"struct({r.CLASS}, {EVENT_TIME}, {columns_of(shape.order_columns)})"
 
 
 def fill(changes: DataFrame, shape: Shape) -> DataFrame:
@@ -60,28 +74,30 @@ def fill(changes: DataFrame, shape: Shape) -> DataFrame:
 
     Cost: one shuffle on the keys and a sort; only tables with such changes pay it.
     """
-    keys = [F.col(quote(key)) for key in shape.keys]
-    past = Window.partitionBy(*keys).orderBy(order(shape)).rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    lives = changes.withColumn("_life", F.sum((F.col(r.CLASS) == r.DELETE).cast("int")).over(past))
-    life = (
-        Window.partitionBy(*keys, "_life")
-        .orderBy(order(shape))
-        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    )
     fixed = {*shape.keys, *shape.sequence_by}
-    filled = [
-        (
-            F.col(quote(name))
-            if name in fixed
-            else F.last(F.when(_carries(name, shape), F.struct(quote(name))), ignorenulls=True).over(life)[name]
-        ).alias(name)
-        for name in shape.columns
-    ]
+    filled = [quote(name) if name in fixed else _in_force(name, shape) for name in shape.columns]
     kept = [quote(name) for name in changes.columns if name not in {*shape.columns, r.KNOWN}]
-    return lives.select(*filled, *kept, F.lit(None).cast("array<string>").alias(r.KNOWN))
+    rows = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    return query(
+        f"""
+        SELECT {", ".join([*filled, *kept])}, CAST(NULL AS array<string>) AS {r.KNOWN}
+        FROM (
+            SELECT *, sum(CASE WHEN {IS_UPSERT} THEN 0 ELSE 1 END) OVER past AS _cdc_life
+            FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
+            WINDOW past AS (PARTITION BY {columns_of(shape.keys)} ORDER BY _cdc_order {rows})
+        )
+        WINDOW in_life AS (PARTITION BY {columns_of(shape.keys)}, _cdc_life ORDER BY _cdc_order {rows})""",
+        frazil_changes=changes,
+    )
 
 
-def _carries(name: str, shape: Shape) -> Column:
-    listed = F.array_contains(r.KNOWN, name)
-    everything = F.col(r.KNOWN).isNull() & (F.col(r.BATCH) >= shape.since.get(name, 0))
-    return (F.col(r.CLASS) == r.UPSERT) & (everything | F.coalesce(listed, F.lit(False)))
+def _in_force(name: str, shape: Shape) -> str:
+    column = quote(name)
+    return (
+        f"(last(CASE WHEN {_carries(name, shape)} THEN struct({column}) END, true) OVER in_life).{column} AS {column}"
+    )
+
+
+def _carries(name: str, shape: Shape) -> str:
+    everything = f"{r.KNOWN} IS NULL AND {r.BATCH} >= {shape.since.get(name, 0)}"
+    return f"{IS_UPSERT} AND ({everything} OR coalesce(array_contains({r.KNOWN}, {literal(name)}), false))"

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from pyspark.sql import Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
-from frazil.marts.shape import EVENT_TIME, columns_of, order
+from frazil.marts.query import query
+from frazil.marts.shape import EVENT_TIME, IS_UPSERT, columns_of, order
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.marts.shape import Shape
 
-BASE = "_base"
+BASE: Final = "_cdc_base"
 """True for a row that stands for a version the table already holds, with its values as last known."""
 
 
@@ -23,8 +21,8 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
     """Build the versions of some keys from their changes (HISTORY).
 
     Args:
-        changes: n change rows with ``_event_time``; for each key either all its changes, or its open version
-            as a change (``_base`` true, ``_event_time`` its ``valid_from``) and changes that are all newer,
+        changes: n change rows with event time; for each key either all its changes, or its open version
+            as a change (``_cdc_base`` true, event time its ``valid_from``) and changes that are all newer,
             in order and in event time.
         shape: the table's parts; ``tracked`` decides what a version is.
         deletes: ``close`` ends the last version; ``mark`` also opens a row with the last known values.
@@ -35,56 +33,85 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
 
     Cost: one shuffle on the keys and one sort, whatever the number of windows below.
     """
-    in_order = Window.partitionBy(*columns_of(shape.keys)).orderBy(order(shape))
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    by_key = Window.partitionBy(*columns_of(shape.keys)).orderBy("_order")
-    past = by_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    values = F.struct(*columns_of(shape.columns))
-    is_upsert = F.col(r.CLASS) == r.UPSERT
-
-    timed = changes.select(
-        *columns_of(shape.keys),
-        order(shape).alias("_order"),
-        is_upsert.alias("_upsert"),
-        BASE,
-        values.alias("_row"),
-        F.when(is_upsert, F.struct(*columns_of(shape.tracked))).alias("_state"),
-        F.max(EVENT_TIME).over(so_far).alias("_from"),
-        F.last(F.when(is_upsert | F.col(BASE), values), ignorenulls=True).over(so_far).alias("_last_known"),
-    )
-    # Of several changes at one event time, which may be NULL, the last in order stands.
-    after = F.lead(F.struct("_from")).over(by_key)
-    is_last = F.col("_after").isNull() | ~F.col("_after._from").eqNullSafe(F.col("_from"))
-    standing = timed.withColumn("_after", after).where(is_last)
-
-    # Equal consecutive states are one version: it begins with the first and shows the values of the last.
-    before = F.lag(F.struct("_upsert", "_state")).over(by_key)
-    begins = before.isNull() | ~before.eqNullSafe(F.struct("_upsert", "_state"))
-    marked = standing.select("*", begins.alias("_begins"), (before.isNull() & ~F.col(BASE)).alias("_leading"))
-    first = F.struct("_from", "_order", "_last_known", "_leading")
-    start = F.last(F.when(F.col("_begins"), first), ignorenulls=True).over(past)
-    following = F.lead(F.struct("_begins", "_from", "_upsert")).over(by_key)
-    ended = marked.select("*", start.alias("_start"), following.alias("_next")).where(
-        F.col("_next").isNull() | F.col("_next._begins")
-    )
-
-    closed_by_delete = F.coalesce(~F.col("_next._upsert"), F.lit(False))
     if deletes == "close":
-        kept, row, is_deleted = ended.where("_upsert"), F.col("_row"), closed_by_delete
-        position = F.col("_order")
+        kept, row, at = "_cdc_upsert", "_cdc_values", "_cdc_order"
+        is_deleted = "coalesce(NOT _cdc_next._cdc_upsert, false)"
     else:
-        last_known = F.col("_start._last_known")
         # A key that begins with a delete was never seen alive, not even for an instant.
-        kept = ended.where(F.col("_upsert") | (last_known.isNotNull() & ~F.col("_start._leading")))
-        row = F.when(F.col("_upsert"), F.col("_row")).otherwise(last_known)
-        is_deleted = ~F.col("_upsert")
-        position = F.when(F.col("_upsert"), F.col("_order")).otherwise(F.col("_start._order"))
-    shaped = kept.select(row.alias("_row"), is_deleted.alias("is_deleted"), position.alias("_at"), "_start", "_next")
-    return shaped.select(
-        *columns_of(shape.columns, "_row"),
-        F.col("_start._from").alias("valid_from"),
-        F.col("_next._from").alias("valid_to"),
-        F.col("_next").isNull().alias("is_current"),
-        "is_deleted",
-        *columns_of((r.POSITION, r.ROW), "_at"),
+        kept = "_cdc_upsert OR (_cdc_start._cdc_last_known IS NOT NULL AND NOT _cdc_start._cdc_leading)"
+        row = "CASE WHEN _cdc_upsert THEN _cdc_values ELSE _cdc_start._cdc_last_known END"
+        at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
+        is_deleted = "NOT _cdc_upsert"
+    keys = columns_of(shape.keys)
+    by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
+    so_far = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    values = f"struct({columns_of(shape.columns)})"
+    first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
+    return query(
+        f"""
+        WITH timed AS (
+            SELECT
+                {keys}, {BASE}, _cdc_order,
+                {IS_UPSERT} AS _cdc_upsert,
+                {values} AS _cdc_values,
+                CASE WHEN {IS_UPSERT} THEN struct({columns_of(shape.tracked)}) END AS _cdc_state,
+                max({EVENT_TIME}) OVER so_far AS _cdc_from,
+                last(CASE WHEN {IS_UPSERT} OR {BASE} THEN {values} END, true) OVER so_far AS _cdc_last_known
+            FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
+            WINDOW so_far AS ({so_far})
+        ),
+        -- Of several changes at one event time, which may be NULL, the last in order stands.
+        standing AS (
+            SELECT * FROM (SELECT *, lead(struct(_cdc_from)) OVER ({by_key}) AS _cdc_after FROM timed)
+            WHERE _cdc_after IS NULL OR NOT (_cdc_after._cdc_from <=> _cdc_from)
+        ),
+        -- Equal consecutive states are one version: it begins with the first and shows the values of the last.
+        marked AS (
+            SELECT
+                *,
+                _cdc_before IS NULL OR NOT (_cdc_before <=> struct(_cdc_upsert, _cdc_state)) AS _cdc_begins,
+                _cdc_before IS NULL AND NOT {BASE} AS _cdc_leading
+            FROM (SELECT *, lag(struct(_cdc_upsert, _cdc_state)) OVER ({by_key}) AS _cdc_before FROM standing)
+        ),
+        ended AS (
+            SELECT * FROM (
+                SELECT
+                    *,
+                    last(CASE WHEN _cdc_begins THEN {first} END, true) OVER ({so_far}) AS _cdc_start,
+                    lead(struct(_cdc_begins, _cdc_from, _cdc_upsert)) OVER ({by_key}) AS _cdc_next
+                FROM marked
+            )
+            WHERE _cdc_next IS NULL OR _cdc_next._cdc_begins
+        )
+        SELECT
+            {columns_of(shape.columns, "_cdc_shown")},
+            _cdc_start._cdc_from AS valid_from,
+            _cdc_next._cdc_from AS valid_to,
+            _cdc_next IS NULL AS is_current,
+            is_deleted,
+            {columns_of((r.POSITION, r.ROW), "_cdc_at")}
+        FROM (
+            SELECT {row} AS _cdc_shown, {is_deleted} AS is_deleted, {at} AS _cdc_at, _cdc_start, _cdc_next
+            FROM ended WHERE {kept}
+        )""",
+        frazil_changes=changes,
+    )
+
+
+def opened(changes: DataFrame, shape: Shape) -> DataFrame:
+    """As :func:`versions`, of changes that are the only ones of their key: an upsert is an open version, a delete none.
+
+    Cost: narrow, no shuffle.
+    """
+    return query(
+        f"""
+        SELECT
+            {columns_of(shape.columns)},
+            {EVENT_TIME} AS valid_from,
+            CAST(NULL AS timestamp) AS valid_to,
+            true AS is_current,
+            false AS is_deleted,
+            {columns_of((r.POSITION, r.ROW))}
+        FROM frazil_changes WHERE {IS_UPSERT}""",
+        frazil_changes=changes,
     )

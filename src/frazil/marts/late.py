@@ -2,79 +2,132 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.shape import EVENT_TIME, columns_of
-from frazil.spec.names import quote
+from frazil.marts.query import query
+from frazil.marts.shape import EVENT_TIME, columns_of, same
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from frazil.marts.shape import Shape
 
-HELD = "_held"
-HELD_TIME = "_held_time"
-IN_TARGET = "_in_target"
+HELD: Final = "_cdc_held"
+HELD_TIME: Final = "_cdc_held_time"
+IN_TARGET: Final = "_cdc_in_target"
 
 
-def held(target: DataFrame, deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-    """Find what is already applied for the keys a batch touches.
+def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """Find the rows of a mart for the keys of a batch.
 
     Args:
-        target: rows of the mart that stand for the newest state of a key, at most one a key.
-        deletes: deletes of earlier batches, from silver: the tombstones.
-        touched: the batch's distinct keys.
+        target: rows of the mart that stand for the newest state of a key, at most one a key, with event time.
+        touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
+        also: further columns of the target to give.
 
     Returns:
-        At most one row per touched key: the keys, ``_held`` (greatest order applied, a struct of the order
-        columns), ``_held_time`` (greatest event time among row and tombstones), ``_in_target`` (the mart has a row).
+        At most one row per key: the keys, ``_cdc_held`` (its order, a struct of the order columns),
+        ``_cdc_held_time`` (its event time), then ``also``.
 
-    Cost: one scan of the mart's key and order columns and one of the deletes, each against a broadcast.
+    Cost: one scan of the target's columns named here, against a broadcast.
     """
-    seen = [
-        side.join(F.broadcast(touched), list(shape.keys), "left_semi").select(
-            *columns_of(shape.keys),
-            F.struct(*columns_of(shape.order_columns)).alias(HELD),
-            EVENT_TIME,
-            is_row.alias(IN_TARGET),
-        )
-        for side, is_row in ((target, F.lit(True)), (deletes, F.lit(False)))
-    ]
-    return (
-        seen[0]
-        .unionByName(seen[1])
-        .groupBy(*columns_of(shape.keys))
-        .agg(F.max(HELD).alias(HELD), F.max(EVENT_TIME).alias(HELD_TIME), F.bool_or(IN_TARGET).alias(IN_TARGET))
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(k) */
+            {columns_of(shape.keys)},
+            struct({columns_of(shape.order_columns)}) AS {HELD},
+            {", ".join([f"{EVENT_TIME} AS {HELD_TIME}", *also])}
+        FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}""",
+        frazil_target=target,
+        frazil_touched=touched,
     )
 
 
-def is_late(shape: Shape) -> Column:
-    """Tell of a change row joined with what is held: it is not newer than what its key already has."""
-    return F.coalesce(F.struct(*columns_of(shape.order_columns)) <= F.col(HELD), F.lit(False))
+def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+    """Find the newest delete of earlier batches for the keys of a batch.
+
+    Args:
+        deletes: deletes of earlier batches, from silver, with event time.
+        touched: rows with the batch's keys, repeats allowed.
+        shape: the table's parts.
+
+    Returns:
+        At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each.
+    """
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(k) */
+            {columns_of(shape.keys)},
+            max(struct({columns_of(shape.order_columns)})) AS {HELD},
+            max({EVENT_TIME}) AS {HELD_TIME}
+        FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+        GROUP BY {columns_of(shape.keys)}""",
+        frazil_deletes=deletes,
+        frazil_touched=touched,
+    )
 
 
-def is_not_after(shape: Shape) -> Column:
-    """Tell of a change row joined with what is held: its event time does not lie after all held ones.
+def judged(new: DataFrame, found: DataFrame, dead: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """Put beside every change what its key already has.
+
+    Args:
+        new: n change rows.
+        found: from :func:`applied`.
+        dead: from :func:`tombstones`.
+        shape: the table's parts.
+        also: columns of ``found`` to give too, NULL for keys it does not have.
+
+    Returns:
+        n rows: those of ``new`` with ``_cdc_held`` and ``_cdc_held_time``, the greater of both sides or NULL, and
+        ``_cdc_in_target``, whether the mart has a row.
+    """
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(f, d) */
+            n.*,
+            greatest(f.{HELD}, d.{HELD}) AS {HELD},
+            greatest(f.{HELD_TIME}, d.{HELD_TIME}) AS {HELD_TIME},
+            {", ".join([f"f.{HELD} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)])}
+        FROM frazil_new AS n
+        LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}
+        LEFT JOIN frazil_dead AS d ON {same(shape.keys, "n", "d")}""",
+        frazil_new=new,
+        frazil_found=found,
+        frazil_dead=dead,
+    )
+
+
+def is_late(shape: Shape) -> str:
+    """Tell of a judged change: it is not newer than what its key already has."""
+    return f"coalesce(struct({columns_of(shape.order_columns)}) <= {HELD}, false)"
+
+
+def is_not_after(shape: Shape) -> str:
+    """Tell of a judged change: its event time does not lie after all held ones.
 
     History can append a version only at the end of a key's time; where event times are not the first part of
     the order, no held row can tell where that is, so every change of a known key counts.
     """
-    known = F.col(HELD).isNotNull()
-    return known if not shape.times_follow_order else F.coalesce(F.col(EVENT_TIME) <= F.col(HELD_TIME), known)
+    known = f"{HELD} IS NOT NULL"
+    return f"coalesce({EVENT_TIME} <= {HELD_TIME}, {known})" if shape.times_follow_order else known
 
 
-def is_incomplete(shape: Shape) -> Column:
+def is_incomplete(shape: Shape) -> str:
     """Tell of a change row: it does not carry every column, so older changes fill it."""
     oldest = max(shape.since.values(), default=0)
-    return F.col(r.KNOWN).isNotNull() | (F.col(r.BATCH) < oldest)
+    return f"({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest})"
 
 
-def of_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], how: str = "left_semi") -> DataFrame:
-    """Keep the rows whose key is (``left_semi``) or is not (``left_anti``) among some keys."""
-    return changes.join(F.broadcast(keys.select(*map(quote, names))), list(names), how)
+def of_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, among: bool = True) -> DataFrame:
+    """Keep the rows whose key is among some keys, or is not."""
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(k) */ t.* FROM frazil_all AS t
+        LEFT {"SEMI" if among else "ANTI"} JOIN frazil_some AS k ON {same(names, "t", "k")}""",
+        frazil_all=changes,
+        frazil_some=keys,
+    )

@@ -37,6 +37,13 @@ def partitioning(mart: Current | History) -> tuple[str, ...]:
     return ("is_current", *mart.partition_by) if isinstance(mart, History) else mart.partition_by
 
 
+def mart_properties(mart: Current | History) -> dict[str, str]:
+    """List a mart's table properties: the user's, and what its own partitions ask for."""
+    # Parted by is_current alone every task has rows of both parts, and sending them around would gain nothing.
+    here = {} if mart.partition_by else {"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"}
+    return {"format-version": str(mart.format_version)} | here | mart.properties
+
+
 def shape_of(contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool) -> Shape:
     """Tell the folds of ``mart`` what they need to know; None for a fold that no mart is made of."""
     times = () if contract.event_time is None else (contract.event_time,)
@@ -46,6 +53,7 @@ def shape_of(contract: Contract, mart: Current | History | None, *, since: Mappi
         keys=contract.keys,
         sequence_by=contract.sequence_by,
         columns=contract.names,
+        types=types,
         event_times=tuple(dict.fromkeys((*times, *in_sequence[:1]))),
         tracked=_tracked(contract, mart) if isinstance(mart, History) else (),
         since=since,

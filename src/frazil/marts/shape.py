@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
+
+EVENT_TIME: Final = "_cdc_event_time"
+"""Column of change rows, beside those of silver, while they are folded."""
+
+IS_UPSERT: Final = f"{r.CLASS} = '{r.UPSERT}'"
+"""SQL that tells of a change row that it brings values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +28,7 @@ class Shape:
         keys: columns that name a row.
         sequence_by: columns that order the changes of a key.
         columns: all columns of the contract, in table order.
+        types: column -> type.
         event_times: columns with the event time, the first that is not NULL counts; none where the table has no times.
         tracked: columns whose change opens a version of history.
         since: column -> first batch it was known in, for columns that came later than the table.
@@ -33,6 +38,7 @@ class Shape:
     keys: tuple[str, ...]
     sequence_by: tuple[str, ...]
     columns: tuple[str, ...]
+    types: Mapping[str, str] = field(default_factory=dict)
     event_times: tuple[str, ...] = ()
     tracked: tuple[str, ...] = ()
     since: Mapping[str, int] = field(default_factory=dict)
@@ -54,23 +60,25 @@ class Shape:
         return bool(self.sequence_by) and self.event_times[:1] == self.sequence_by[:1]
 
 
-def columns_of(names: tuple[str, ...], prefix: str = "") -> list[Column]:
-    """Columns by name, each taken literally, optionally out of the struct ``prefix``."""
-    return [F.col(quote(prefix, name) if prefix else quote(name)).alias(name) for name in names]
+def columns_of(names: Iterable[str], prefix: str = "") -> str:
+    """Write columns as a SELECT list, each name taken literally, optionally out of the struct or alias ``prefix``."""
+    if not prefix:
+        return ", ".join(map(quote, names))
+    return ", ".join(f"{quote(prefix, name)} AS {quote(name)}" for name in names)
 
 
-def order(shape: Shape) -> Column:
-    """Order of a change: sequence, position, upsert after delete, content. Greater is newer; total."""
-    content = F.xxhash64(*columns_of(shape.columns))
-    upsert = (F.col(r.CLASS) == r.UPSERT).alias("_upsert")
-    return F.struct(*columns_of(shape.order_columns), upsert, content.alias("_content"))
+def same(names: Iterable[str], one: str, other: str) -> str:
+    """Write the condition that two aliases have equal columns; a NULL equals nothing."""
+    return " AND ".join(f"{quote(one, name)} = {quote(other, name)}" for name in names)
 
 
-EVENT_TIME = "_event_time"
-"""Column of change rows, beside those of silver, while they are folded."""
+def order(shape: Shape) -> str:
+    """Write the order of a change: sequence, position, upsert after delete, content. Greater is newer; total."""
+    content = f"xxhash64({columns_of(shape.columns)}) AS _cdc_content"
+    return f"struct({columns_of(shape.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
 
 
-def with_event_time(changes: DataFrame, shape: Shape) -> DataFrame:
-    """Add the event time to change rows: a timestamp, NULL where the table has no times."""
-    times = [F.col(quote(name)).cast("timestamp") for name in shape.event_times]
-    return changes.withColumn(EVENT_TIME, F.coalesce(*times) if times else F.lit(None).cast("timestamp"))
+def with_event_time(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Add the event time to rows: a timestamp, NULL where the table has no times."""
+    times = ", ".join(f"CAST({quote(name)} AS timestamp)" for name in shape.event_times)
+    return rows.selectExpr("*", f"coalesce({times or 'CAST(NULL AS timestamp)'}) AS {EVENT_TIME}")

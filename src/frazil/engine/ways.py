@@ -1,0 +1,98 @@
+"""The ways a batch gets into a mart that has rows, and the rule that chooses among them.
+
+=========  =======================================================================================================
+small      delete the replaced rows by where they stand, append the new ones
+split      delete the replaced rows by their keys, append the new ones
+rewrite    write the whole table anew, replaced rows left out
+rebuild    make all rows anew from all changes
+=========  =======================================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from frazil.failpoints import failpoint
+from frazil.marts.query import query
+from frazil.marts.shape import columns_of, same
+from frazil.spec import History
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.increment import Increment
+    from frazil.lake.commit import Batch
+
+Way: TypeAlias = Literal["small", "split", "rewrite", "rebuild"]
+
+REWRITE_SHARE: Final = 0.1
+"""From this share of a mart's rows on, writing it anew costs less than finding and marking what goes."""
+
+BROADCAST_CHANGES: Final = 2_000_000
+"""More changes than this are not compared with the mart at all."""
+
+_KEYS_VIEW: Final = "frazil_keys"
+
+
+def way(changes: int, rows: int, *, takes_positions: bool) -> Way:
+    """Choose how a batch gets into a mart.
+
+    Args:
+        changes: changes of the batch.
+        rows: rows of the mart.
+        takes_positions: rows of the mart can be deleted by where they stand.
+    """
+    if changes > BROADCAST_CHANGES:
+        return "rebuild"
+    if changes > REWRITE_SHARE * rows:
+        return "rewrite"
+    return "small" if takes_positions else "split"
+
+
+def apply(mine: Increment, batch: Batch, chosen: Way) -> Way:
+    """Write an increment to the branch of a mart; give the way that was taken.
+
+    Nothing is rewritten where nothing is replaced.
+    """
+    rows = mine.rows()
+    if chosen == "rewrite" and mine.replaces:
+        failpoint("mart.after_delete")
+        batch.replace(_kept(mine, rows.columns).unionByName(rows))
+        return chosen
+    if chosen == "rewrite":
+        chosen = "split"
+    if mine.replaces:
+        if chosen == "small":
+            batch.delete_places(mine.places().toArrow())
+            if mine.is_slow and isinstance(mine.mart, History):
+                batch.delete_places(mine.closed_places().toArrow(), living=False)
+        else:
+            mine.keys().createOrReplaceTempView(_KEYS_VIEW)
+            batch.delete(_condition(mine))
+    failpoint("mart.after_delete")
+    batch.append(rows)
+    return chosen
+
+
+def _kept(mine: Increment, names: Sequence[str]) -> DataFrame:
+    """Rows of the mart that the batch does not replace."""
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(k) */ {columns_of(names, "t")} FROM frazil_target AS t
+        LEFT ANTI JOIN frazil_keys AS k ON {same(mine.shape.keys, "t", "k")} AND {mine.replaced()}""",
+        frazil_target=mine.target,
+        frazil_keys=mine.keys(),
+    )
+
+
+def _condition(mine: Increment) -> str:
+    """SQL that tells of a row ``t`` of the mart whether the batch replaces it."""
+    among = (
+        f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(_KEYS_VIEW)} AS k "
+        f"WHERE {same(mine.shape.keys, 't', 'k')} AND {mine.replaced()})"
+    )
+    # The open versions are a partition of their own, and only that is read.
+    return f"t.is_current AND {among}" if isinstance(mine.mart, History) and not mine.is_slow else among

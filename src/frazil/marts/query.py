@@ -1,0 +1,24 @@
+"""Ask for rows by one SELECT: a whole query is read once, where every operator of a DataFrame would be read alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def query(select: str, **rows: DataFrame) -> DataFrame:
+    """Run a SELECT over rows.
+
+    Args:
+        select: Spark SQL; names in it come from :func:`frazil.spec.names.quote`, or are ours.
+        rows: what stands behind the names in ``FROM``. They become views of their session, and one of a name that
+            was used before takes its place; a frame that was made before is not touched by that.
+
+    Returns:
+        The rows, not yet computed.
+    """
+    for name, frame in rows.items():
+        frame.createOrReplaceTempView(name)
+    return next(iter(rows.values())).sparkSession.sql(select)
