@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World
+from tests.properties.world import WAYS, World, go_by
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
 
@@ -20,15 +20,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.ways import Way
+
 IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain."))
 """In such an order that a run which begins where the one before died still comes to its own."""
 
 RUN = """
 import frazil, sys
+from frazil.engine import marts
 from frazil.lake.session import spark_session
+marts.way = lambda *_, **__: sys.argv[2]
 pipeline = frazil.load(sys.argv[1])
 frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
 """
+
+BY_WAY = (
+    "small",
+    pytest.param("split", marks=pytest.mark.laws),
+    pytest.param("rewrite", marks=pytest.mark.laws),
+)
 
 BOTH_SIDES_OF_PUBLISH = (
     "bronze.before_publish",
@@ -40,11 +50,11 @@ BOTH_SIDES_OF_PUBLISH = (
 )
 
 
-def start(world: World, failpoint: str = "") -> subprocess.Popen[bytes]:
-    """Start a run in a process of its own."""
+def start(world: World, failpoint: str = "", way: Way = "small") -> subprocess.Popen[bytes]:
+    """Start a run in a process of its own, that applies batches in one way."""
     environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint}
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(world.folder)],
+        [sys.executable, "-c", RUN, str(world.folder), way],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -52,17 +62,19 @@ def start(world: World, failpoint: str = "") -> subprocess.Popen[bytes]:
     )
 
 
-def kill_at(world: World, failpoint: str) -> None:
+def kill_at(world: World, failpoint: str, way: Way = "small") -> None:
     """Run until the failpoint, where Python and Java are killed."""
-    process = start(world, failpoint)
+    process = start(world, failpoint, way)
     _, said = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{said.decode()}"
 
 
+@pytest.mark.parametrize("way", BY_WAY)
 def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ONCE: every failpoint is really reached, and each next run takes up what the one before left."""
+    go_by(way, monkeypatch)
     world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=3)
     world.deliver(0)
     world.run(spark)
@@ -101,7 +113,8 @@ def test_a_live_view_is_there_as_soon_as_its_table_has_rows(
 
 
 @pytest.mark.fault
-def test_a_run_killed_again_and_again_ends_right(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", BY_WAY)
+def test_a_run_killed_again_and_again_ends_right(way: Way, spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: SIGKILL of Python and Java, each run dying a step further than the one before."""
     world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=2)
     world.deliver(0)
@@ -109,7 +122,7 @@ def test_a_run_killed_again_and_again_ends_right(spark: SparkSession, tmp_path: 
     world.deliver(1)
 
     for name in BOTH_SIDES_OF_PUBLISH:
-        kill_at(world, name)
+        kill_at(world, name, way)
     world.run(spark)
 
     assert world.differences(spark) == []
@@ -129,9 +142,9 @@ def test_twenty_five_kills_at_failpoints_and_at_random_times(spark: SparkSession
     for number in range(1, kills + 1):
         world.deliver(number)
         if number <= len(IN_A_RUN):
-            kill_at(world, IN_A_RUN[number - 1])
+            kill_at(world, IN_A_RUN[number - 1], clock.choice(WAYS))
         else:
-            process = start(world)
+            process = start(world, way=clock.choice(WAYS))
             time.sleep(clock.uniform(4, 25))
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()

@@ -6,15 +6,20 @@ delivered twice, in any order and any split into runs. Some lack a column.
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World
+from tests.properties.world import WAYS, World, go_by
+
+from frazil.engine import marts
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from frazil.engine.ways import Way
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +59,17 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
     }
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_into_a_mart_leads_to_what_the_oracle_says(
+    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CONVERGE and all laws it stands on, however a batch is applied."""
+    go_by(way, monkeypatch)
+    world = World.at(tmp_path / "world").draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
+
+    assert world.live(spark).differences(spark) == []
+
+
 @pytest.mark.laws
 def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_path: Path) -> None:
     """ORDER, HISTORY: event times run against the order, and some are NULL."""
@@ -65,9 +81,11 @@ def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_
 @pytest.mark.laws
 @pytest.mark.parametrize("first", range(1000, 1500, 50))
 def test_five_hundred_longer_histories_converge(
-    first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+    first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world."""
+    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, every batch in a way by lot."""
+    lot = Random(first)
+    monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
     world = World.at(tmp_path_factory.mktemp("laws") / "world")
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
 

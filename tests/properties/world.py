@@ -6,9 +6,11 @@ import datetime as dt
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import frazil
+from frazil.engine import marts
+from frazil.engine.ways import Way
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.testing import oracle
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    import pytest
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
@@ -54,6 +57,14 @@ tables:
 {gold}
 """
 GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }} group by h'}]"
+
+
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
+def go_by(way: Way, patch: pytest.MonkeyPatch) -> None:
+    """Let every batch be applied in one way, whatever the rule says of tables as small as these."""
+    patch.setattr(marts, "way", lambda *_, **__: way)
 
 
 @dataclass

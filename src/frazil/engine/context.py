@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from frazil.lake.gateway import release
 from frazil.spec import CATALOG, Current
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Context:
         return self.kept[what]
 
     def forget(self) -> None:
-        """Let go of all that was kept."""
+        """Let go of all that was kept, at once: Java's collector may come to it only hours later."""
+        for rows in self.kept.values():
+            release(rows)
         self.kept.clear()
 
     @property

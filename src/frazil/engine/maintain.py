@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from frazil.engine.compact import compact
 from frazil.engine.run import fresh_session
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
@@ -117,14 +118,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     report.files_before, report.size_before_bytes = _size(before)
     call, table = f"CALL {quote(path[0])}.system", literal(".".join(quote(part) for part in path[1:]))
     if before.snapshot_id is not None:
-        options = {
-            "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
-            "delete-ratio-threshold": str(upkeep.delete_ratio),
-            "remove-dangling-deletes": "true",
-            "partial-progress.enabled": "false",
-        }
-        written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
-        spark.sql(f"{call}.rewrite_data_files(table => {table}, options => map({written}))")
+        compact(spark, path, upkeep)
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.compact import compact, is_scattered
 from frazil.engine.increment import FILE, POS, increment, size_of
 from frazil.engine.report import MartReport
 from frazil.engine.ways import BROADCAST_CHANGES, Way, apply, way
@@ -78,6 +79,9 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
         failpoint("mart.before_publish")
         published = batch.publish()
     failpoint("mart.after_publish")
+    if is_scattered(published, context.pipeline.upkeep):
+        compact(spark, path, context.pipeline.upkeep)
+        report.compacted = True
     report.rows = int(published.summary.get("added-records", 0))
     report.strategy = "load" if base.snapshot_id is None else chosen
     if chosen == "rebuild":

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def java_table(spark: SparkSession, name: str) -> Any | None:
@@ -36,3 +36,10 @@ def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
     parser = spark._jvm.org.apache.iceberg.SnapshotParser  # type: ignore[union-attr] # noqa: SLF001
     fields: dict[str, Any] = json.loads(parser.toJson(snapshot))
     return fields
+
+
+def release(checkpointed: DataFrame) -> None:
+    """Free the memory of rows that a local checkpoint holds; without a gateway Spark does it some day."""
+    rows = getattr(checkpointed, "_jdf", None)
+    if rows is not None:
+        rows.logicalPlan().rdd().unpersist(False)

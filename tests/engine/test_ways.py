@@ -1,0 +1,103 @@
+"""The rule that chooses how a batch gets into a mart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import frazil
+from frazil.engine import compact
+from frazil.engine.compact import is_scattered
+from frazil.engine.ways import BROADCAST_CHANGES, way
+from frazil.lake.heads import Head, head
+from frazil.lake.session import spark_session
+from frazil.spec import Upkeep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+DECLARATION = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [id]
+    sequence_by: [ts]
+    columns: [{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}]
+    marts: [{kind: current}, {kind: history}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "takes_positions", "chosen"),
+    [
+        (5_000, 1_000_000, True, "small"),
+        (5_000, 1_000_000, False, "split"),
+        (100_000, 1_000_000, True, "small"),
+        (100_001, 1_000_000, True, "rewrite"),
+        (100_001, 1_000_000, False, "rewrite"),
+        (1, 0, True, "rewrite"),
+        (BROADCAST_CHANGES + 1, 1_000_000_000, True, "rebuild"),
+    ],
+)
+def test_a_way_is_chosen_by_the_size_of_batch_and_mart(
+    changes: int,
+    rows: int,
+    takes_positions: bool,  # noqa: FBT001 - pytest gives it by name
+    chosen: str,
+) -> None:
+    assert way(changes, rows, takes_positions=takes_positions) == chosen
+
+
+@pytest.mark.parametrize(
+    ("data", "deletes", "size_mb", "scattered"),
+    [(31, 31, 10, False), (32, 0, 10, True), (1, 32, 10_000, True), (100, 0, 12_000, False), (100, 0, 100, True)],
+)
+def test_a_table_is_scattered_by_many_small_files_or_many_files_of_deletes(
+    data: int,
+    deletes: int,
+    size_mb: int,
+    scattered: bool,  # noqa: FBT001 - pytest gives it by name
+) -> None:
+    summary = {
+        "total-data-files": f"{data}",
+        "total-delete-files": f"{deletes}",
+        "total-files-size": f"{size_mb * 1024 * 1024}",
+    }
+
+    assert is_scattered(Head(summary=summary), Upkeep()) is scattered
+
+
+def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch is a file of rows and a file of places; after a few of them a run merges what has gathered."""
+    del spark  # only there so that Java runs
+    monkeypatch.setattr(compact, "MANY_FILES", 5)
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    pipeline = frazil.load(tmp_path)
+    session = spark_session(pipeline)
+    rows = "".join(f"I,{number},2026-01-01 00:00:00,new\n" for number in range(100))
+    (landing / "LOAD001.csv").write_text(f"op,id,ts,note\n{rows}", encoding="utf-8")
+    frazil.run(pipeline, spark=session)
+    seen = []
+
+    for number in range(1, 6):
+        text = f"op,id,ts,note\nU,{number},2026-01-02 00:00:0{number},again\nD,{50 + number},2026-01-02 00:00:00,\n"
+        (landing / f"20260102-00000{number}.csv").write_text(text, encoding="utf-8")
+        report = frazil.run(pipeline, spark=session)
+        seen.append([(mart.strategy, mart.updated, mart.deleted, mart.compacted) for mart in report.tables[0].marts])
+
+    plain, merged = ("small", 1, 1, False), ("small", 1, 1, True)
+    assert [current for current, _ in seen] == [plain, plain, plain, merged, plain]
+    assert head(session, "lake.marts.orders").summary["total-delete-files"] == "1"
+    assert session.table("lake.marts.orders").count() == 95
+    assert session.table("lake.marts.orders").where("note = 'again'").count() == 5
+    history = session.table("lake.marts.orders_history")
+    assert (history.count(), history.where("is_current").count()) == (105, 95)
