@@ -17,7 +17,7 @@ from frazil.silver.batches import batches
 from frazil.silver.contract import Contract, declared, settle
 from frazil.silver.dms import PROBLEM, change_rows
 from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,17 +62,16 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     base = head(spark, quote(*context.changes), rebuilt=step.rebuild)
     rows = change_rows(_bronze_records(context, step), contract, context.table.source)
     counts = Observation()
-    is_good = F.col(PROBLEM).isNull()
     observed = rows.observe(
         counts,
-        F.count_if(is_good).alias("good"),
-        F.count_if(~is_good).alias("bad"),
-        F.count_if(F.col(r.KNOWN).isNotNull() & is_good).alias("partial"),
+        F.expr(f"count_if({PROBLEM} IS NULL) AS good"),
+        F.expr(f"count_if({PROBLEM} IS NOT NULL) AS bad"),
+        F.expr(f"count_if({PROBLEM} IS NULL AND {r.KNOWN} IS NOT NULL) AS partial"),
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base)
     with Batch(spark, context.changes, base, bookmark) as batch:
-        (batch.replace if step.rebuild else batch.append)(good(observed, contract))
+        (batch.replace if step.rebuild else batch.append)(good(observed))
         seen = counts.get
         if not step.rebuild:
             _check_limits(context, step.upto, seen)
@@ -92,7 +91,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
 
 def _bronze_records(context: Context, step: Refine) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
-    records = bronze.where(F.col(r.KIND) != r.LEDGER_ROW)
+    records = bronze.where(f"{r.KIND} <> {literal(r.LEDGER_ROW)}")
     if not step.rebuild:
         return batches(records, step.after, step.upto)
     # A file known under several names stands where the first of them stands.

@@ -55,13 +55,9 @@ def take_files(context: Context, step: TakeFiles) -> None:
     )
     rows = _read(context, step, layout)
     counts = Observation()
-    ledger = F.col(r.LEDGER)
     observed = rows.observe(
         counts,
-        F.coalesce(F.sum(ledger["rows"]), F.lit(0)).alias("rows"),
-        F.coalesce(F.sum(ledger["bad"]), F.lit(0)).alias("bad"),
-        F.coalesce(F.sum(ledger["headers"]), F.lit(0)).alias("headers"),
-        F.coalesce(F.sum(ledger["foreign"]), F.lit(0)).alias("foreign"),
+        *(F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in ("rows", "bad", "headers", "foreign")),
     )
     failpoint("bronze.before_write")
     with Batch(spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since)) as batch:
