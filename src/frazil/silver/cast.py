@@ -75,7 +75,8 @@ def _decimal(text: str, type_name: str) -> str:
     dot, size = f"instr({text}, '.')", f"length({text})"
     # Spark takes digits of any script.
     is_ascii = f"octet_length({text}) = {size}"
-    plain = f"({dot} = 0 OR {size} - {dot} <= {scale}) AND instr(upper({text}), 'E') = 0 AND {is_ascii}"
+    has_exponent = f"(instr({text}, 'e') > 0 OR instr({text}, 'E') > 0)"
+    plain = f"({dot} = 0 OR {size} - {dot} <= {scale}) AND NOT {has_exponent} AND {is_ascii}"
     # The rare rest is looked at digit by digit: zeros beyond the scale pass, an exponent moves the point.
     zeros_beyond = literal(rf"^\s*[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\s*\z")
     digits = f"length(regexp_extract({text}, {_BEFORE_POINT}, 1))"

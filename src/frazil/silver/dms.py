@@ -42,8 +42,8 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
         ``_cdc_position``, ``_cdc_row``, ``_cdc_file``, ``_cdc_batch``, ``_cdc_known``, and ``_cdc_problem``
-        (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the record as text).
-        ``_cdc_known`` is NULL when every column is known.
+        (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the record as text, NULL
+        for a good row). ``_cdc_known`` is NULL when every column is known.
 
     Cost: narrow, no shuffle, no UDF. One SELECT as text, whatever the number of columns, so that handing it to
     Spark costs next to nothing.
@@ -56,35 +56,41 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
     ]
     (bronze.select("*", *made) if made else bronze).createOrReplaceTempView(_RECORDS)
     old_keys = _old_keys(contract, source, fields)
-    rows = _checked(_typed(contract, source, fields, old_keys), contract, old_keys)
+    rows = _checked(_typed(contract, source, fields, old_keys), contract, fields, old_keys)
     return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if old_keys else rows)
 
 
 def _typed(contract: Contract, source: DmsFiles, fields: Mapping[str, str], old_keys: Mapping[str, str]) -> str:
     """Write the SELECT of typed values, and of the texts they come from."""
-    op = f"upper(trim({quote(fields[source.op.lower()])}))" if source.op.lower() in fields else _nothing()
+    op = _nothing()
+    if source.op.lower() in fields:
+        said_op = quote(fields[source.op.lower()])
+        op = f"CASE WHEN {said_op} IN ('I', 'U', 'D') THEN {said_op} ELSE upper(trim({said_op})) END"
     kind = f"""CASE WHEN _cdc_op IN ('I', 'U') THEN {literal(r.UPSERT)} WHEN _cdc_op = 'D' THEN {literal(r.DELETE)}
         WHEN _cdc_op IS NULL AND startswith({r.POSITION}, '0/') THEN {literal(r.UPSERT)} END"""
-    texts = {column.name: _text(column, fields) for column in contract.columns}
+    typed = ", ".join(
+        f"{exact(_text(column, fields), column.type)} AS {quote(column.name)}" for column in contract.columns
+    )
+    said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
+    made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
-    typed = _listed((exact(text, types[name]), name) for name, text in texts.items())
-    said = _listed((text, _SAID + name) for name, text in texts.items())
     old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in old_keys.items())
-    record, known = _record_text(fields), _known(contract)
-    return f"""SELECT {typed}, {said}{old}, {kind} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.REASON}, {_WHERE_FROM},
-        {_carried()} AS _cdc_carried, {known} AS {r.KNOWN}, {record} AS {TEXT}
+    known = _known(contract)
+    return f"""SELECT {typed}{said}{made}{old}, {kind} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
+        {_WHERE_FROM}, {_carried()} AS _cdc_carried, {known} AS {r.KNOWN}
         FROM (SELECT *, {op} AS _cdc_op FROM {_RECORDS})"""
 
 
-def _checked(typed: str, contract: Contract, old_keys: Iterable[str]) -> str:
+def _checked(typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str]) -> str:
     """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     known = f"CASE WHEN size({r.KNOWN}) < {len(contract.columns)} THEN {r.KNOWN} END"
-    problem = _problem(contract)
-    return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {problem} AS {PROBLEM}, {TEXT}{old}
-        FROM ({typed})"""
+    record, problem = _record_text(fields), _problem(contract, fields)
+    return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
+        CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
+        FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
 
 
 def _with_old_keys_deleted(rows: str, contract: Contract) -> str:
@@ -100,18 +106,16 @@ def _with_old_keys_deleted(rows: str, contract: Contract) -> str:
         UNION ALL SELECT {gone}, {literal(r.DELETE)}, {rest} FROM changes WHERE {moved}"""
 
 
-def _listed(columns: Iterable[tuple[str, str]]) -> str:
-    return ", ".join(f"{value} AS {quote(name)}" for value, name in columns)
-
-
 def _nothing() -> str:
     return "CAST(NULL AS string)"
 
 
-def _text(column: Column, fields: Mapping[str, str]) -> str:
+def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
+    """Name the text a column is made from; ``prefix`` stands before the fields' names."""
     if column.expr is not None:
         return quote(_MADE + column.name)
-    return quote(fields[column.name.lower()]) if column.name.lower() in fields else _nothing()
+    field = fields.get(column.name.lower())
+    return _nothing() if field is None else quote(prefix + field)
 
 
 def _record_text(fields: Mapping[str, str]) -> str:
@@ -119,7 +123,8 @@ def _record_text(fields: Mapping[str, str]) -> str:
     raw = f"make_valid_utf8(CAST({r.RAW} AS string))"
     if not fields:
         return raw
-    parsed = f"to_json(struct({', '.join(map(quote, fields.values()))}), map('ignoreNullFields', 'false'))"
+    said = ", ".join(f"{literal(name)}, {quote(_SAID + name)}" for name in fields.values())
+    parsed = f"to_json(named_struct({said}), map('ignoreNullFields', 'false'))"
     return f"CASE WHEN {r.KIND} = {literal(r.BAD)} THEN {raw} ELSE {parsed} END"
 
 
@@ -139,7 +144,7 @@ def _known(contract: Contract) -> str:
     return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
 
 
-def _problem(contract: Contract) -> str:
+def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
     """Say why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     rules = [
@@ -148,7 +153,7 @@ def _problem(contract: Contract) -> str:
     ]
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
-        value, text = quote(column.name), quote(_SAID + column.name)
+        value, text = quote(column.name), _text(column, fields, _SAID)
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
         reason = f"concat({literal(f'not exactly a {column.type}: ')}, substring({text}, 1, {_REASON_SIGNS}))"
         rules.append(
