@@ -38,9 +38,10 @@ TRUSTED = {
     "lake/commit.py": {"condition"},
     "lake/heads.py": {"name"},
     "lake/tables.py": {"name", "kind", "partition"},
+    "silver/dms.py": {"condition", "broken", "exact", "rows"},
 }
-"""Arguments that are SQL already: conditions, quoted names, types and transforms that the declaration's check
-has passed. Each says so where it is declared."""
+"""What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
+and what other modules write. Each says so where it is declared."""
 
 PURE = ("bronze", "silver", "marts", "gold", "plan")
 
@@ -53,6 +54,7 @@ SQL_MODULES = {
     "lake/commit.py",
     "lake/heads.py",
     "lake/tables.py",
+    "silver/dms.py",
 }
 """Modules that write SQL for Spark; those of ``serve`` write it for DuckDB, with quoting of their own."""
 
@@ -202,6 +204,8 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - o
             return name in safe
         case ast.Name(id=name):
             return name in safe
+        case ast.Attribute(value=ast.Name(id="r")):
+            return True  # a column of frazil.bronze.record
         case ast.Attribute(attr=name):
             return name in safe or name.endswith(("_id", "_ms"))
         case ast.JoinedStr(values=parts):
@@ -213,7 +217,7 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - o
         case ast.Call(
             func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Call(args=[ast.Name(id=by), _])]
         ):
-            return by in ("quote", "literal")
+            return by in ("quote", "literal") or by in safe
         case ast.Call(
             func=ast.Attribute(value=ast.Constant(), attr="join"),
             args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)],

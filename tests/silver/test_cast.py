@@ -192,7 +192,7 @@ def casts(spark: SparkSession) -> dict[tuple[str, str], str | None]:
     rows = spark.createDataFrame([(kind, text) for kind, text, _ in CASES], "kind string, text string")
     value = F.lit(None).cast("string")
     for kind in dict.fromkeys(kind for kind, *_ in CASES):
-        cast = exact(F.col("text"), kind)
+        cast = F.expr(exact("text", kind))
         shown = F.hex(cast) if kind == "binary" else cast.cast("string")
         value = F.when(F.col("kind") == kind, shown).otherwise(value)
     table = rows.select("kind", "text", value.alias("value")).toArrow().to_pylist()
@@ -210,7 +210,7 @@ def test_a_text_is_exactly_its_value_or_none(
 def test_null_stays_null(kind: str, spark: SparkSession) -> None:
     nothing = spark.sql("SELECT CAST(NULL AS string) AS text")
 
-    cast = nothing.select(exact(F.col("text"), kind).alias("value"))
+    cast = nothing.select(F.expr(exact("text", kind)).alias("value"))
 
     assert cast.toArrow().column("value").to_pylist() == [None]
     assert cast.schema["value"].dataType.simpleString() == kind

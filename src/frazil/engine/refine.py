@@ -17,7 +17,7 @@ from frazil.silver.batches import batches
 from frazil.silver.contract import Contract, declared, settle
 from frazil.silver.dms import PROBLEM, change_rows
 from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from frazil.engine.context import Context
     from frazil.lake.heads import Head
     from frazil.steps import Refine
+
+
+_IS_RECORD = f"{r.KIND} <> {literal(r.LEDGER_ROW)}"
 
 
 class TooManyBadRowsError(ContractError):
@@ -60,19 +63,28 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
     base = head(spark, quote(*context.changes), rebuilt=step.rebuild)
-    rows = change_rows(_bronze_records(context, step), contract, context.table.source)
+    bronze = head(spark, quote(*context.bronze)).bookmark
+    span = (step.after, step.upto)
+    at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
+
+    def checked() -> DataFrame:
+        records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
+        return change_rows(records, contract, context.table.source)
+
+    rows = checked() if at_hand is None else context.keep(("checked", *span), checked)
+    if at_hand is not None:
+        context.kept["changes", *span] = good(rows)
     counts = Observation()
-    is_good = F.col(PROBLEM).isNull()
     observed = rows.observe(
         counts,
-        F.count_if(is_good).alias("good"),
-        F.count_if(~is_good).alias("bad"),
-        F.count_if(F.col(r.KNOWN).isNotNull() & is_good).alias("partial"),
+        F.expr(f"count_if({PROBLEM} IS NULL) AS good"),
+        F.expr(f"count_if({PROBLEM} IS NOT NULL) AS bad"),
+        F.expr(f"count_if({PROBLEM} IS NULL AND {r.KNOWN} IS NOT NULL) AS partial"),
     )
     failpoint("silver.before_write")
-    bookmark = _bookmark(context, step, contract, base)
+    bookmark = _bookmark(context, step, contract, base, bronze)
     with Batch(spark, context.changes, base, bookmark) as batch:
-        (batch.replace if step.rebuild else batch.append)(good(observed, contract))
+        (batch.replace if step.rebuild else batch.append)(good(observed))
         seen = counts.get
         if not step.rebuild:
             _check_limits(context, step.upto, seen)
@@ -90,9 +102,12 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 
-def _bronze_records(context: Context, step: Refine) -> DataFrame:
+def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
-    records = bronze.where(F.col(r.KIND) != r.LEDGER_ROW)
+    if not bookmark.get("lists", True):
+        # Without a column that is a list, files are read by the column and not by the row.
+        bronze = bronze.withColumn(r.KNOWN, F.expr("CAST(NULL AS array<string>)"))
+    records = bronze.where(_IS_RECORD)
     if not step.rebuild:
         return batches(records, step.after, step.upto)
     # A file known under several names stands where the first of them stands.
@@ -110,9 +125,10 @@ def _bronze_records(context: Context, step: Refine) -> DataFrame:
     return placed.withColumn(r.POSITION, position).drop("_first", "_own")
 
 
-def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) -> dict[str, Any]:
+def _bookmark(
+    context: Context, step: Refine, contract: Contract, base: Head, bronze: Mapping[str, Any]
+) -> dict[str, Any]:
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
-    bronze = head(context.spark, quote(*context.bronze)).bookmark
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     since = {
         column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)

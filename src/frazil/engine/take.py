@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 DRIVER_BYTES = 8_000_000
 """Batches up to this size are read here, without starting Python workers; larger ones in the executors."""
 
+_ONE_TASK = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(DRIVER_BYTES),
+    # Handed to the task as they are; a local relation would be taken apart and typed row by row in the planner.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
+}
 _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
@@ -43,6 +48,8 @@ def take_files(context: Context, step: TakeFiles) -> None:
     types = {column: kind for file in step.files for column, kind in file.columns}
     arrived = [column for column in layout.columns if column not in fields]
     since = dict(base.bookmark.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
+    # Whether some record lists the columns it carries; what older lakes hold is not told.
+    lists = base.bookmark.get("lists", bool(fields)) or any(layout.known_of(file) is not None for file in step.files)
     fields |= {column: types.get(column, "string") for column in arrived}
     ensure(
         spark,
@@ -55,20 +62,20 @@ def take_files(context: Context, step: TakeFiles) -> None:
     )
     rows = _read(context, step, layout)
     counts = Observation()
-    ledger = F.col(r.LEDGER)
     observed = rows.observe(
         counts,
-        F.coalesce(F.sum(ledger["rows"]), F.lit(0)).alias("rows"),
-        F.coalesce(F.sum(ledger["bad"]), F.lit(0)).alias("bad"),
-        F.coalesce(F.sum(ledger["headers"]), F.lit(0)).alias("headers"),
-        F.coalesce(F.sum(ledger["foreign"]), F.lit(0)).alias("foreign"),
+        *(F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in ("rows", "bad", "headers", "foreign")),
     )
     failpoint("bronze.before_write")
-    with Batch(spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since)) as batch:
+    with Batch(
+        spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since, lists=lists)
+    ) as batch:
         batch.append(observed)
         failpoint("bronze.before_publish")
         batch.publish()
     failpoint("bronze.after_publish")
+    if step.size_bytes <= DRIVER_BYTES:
+        context.kept["records", step.batch] = rows
     report, seen = context.report, counts.get
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -83,7 +90,10 @@ def _read(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
     again = [duplicate(file, layout) for file in step.duplicates]
     if step.size_bytes <= DRIVER_BYTES:
         batches = [batch for file in step.files for batch in records(file, layout)]
-        return context.spark.createDataFrame(pa.Table.from_batches([*batches, *again], schema(layout)))
+        table = pa.Table.from_batches([*batches, *again], schema(layout)).combine_chunks()
+        for name, value in _ONE_TASK.items():
+            context.spark.conf.set(name, value)
+        return context.spark.createDataFrame(table)
     bins = _bins(step.files)
     columns = spark_ddl(layout.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 _NO_BATCH = 0
 
@@ -25,8 +23,8 @@ def batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
 
 def other_batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
     """Keep the rows that :func:`batches` leaves out."""
-    return rows.where(~_among(after, upto))
+    return rows.where(f"NOT {_among(after, upto)}")
 
 
-def _among(after: int, upto: int) -> Column:
-    return F.col(r.BATCH).isin(_NO_BATCH, *range(after + 1, upto + 1))
+def _among(after: int, upto: int) -> str:
+    return f"{r.BATCH} IN ({', '.join(map(str, (_NO_BATCH, *range(after + 1, upto + 1))))})"

@@ -21,30 +21,29 @@ string         anything
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+from frazil.spec.names import literal
 
 # Java's "$" also stands before a last line end, so patterns end with "\z".
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\z"
-_INFINITY = r"^\s*[+-]?(NaN|Infinity|inf)\s*\z"
-_DATE = r"^\d{4}-\d{2}-\d{2}\z"
+_NUMBER = literal(r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\z")
+_INFINITY = literal(r"(?i)^\s*[+-]?(NaN|Infinity|inf)\s*\z")
+_DATE = literal(r"^\d{4}-\d{2}-\d{2}\z")
 _TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?"
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
+_BEFORE_POINT = literal(r"^\s*[+-]?\d*(?:\.(\d*?)0*)?[eE]")
+_EXPONENT = literal(r"[eE]([+-]?\d+)\s*\z")
+_BYTES = literal(r"^([0-9A-Fa-f]{2})*\z")
 
 
-def exact(text: Column, type_name: str) -> Column:
-    """Cast a text column to a type, NULL where the text is not exactly such a value.
+def exact(text: str, type_name: str) -> str:
+    """Write the cast of a text column to a type, NULL where the text is not exactly such a value.
 
     Args:
-        text: a string column; NULL stays NULL.
+        text: SQL that names a string column, repeated in the result; NULL stays NULL.
         type_name: a type of the contract in normal form, such as ``decimal(12,2)``.
 
     Returns:
-        A column of that type. ``text IS NOT NULL AND result IS NULL`` tells a failed cast.
+        SQL of a value of that type. Where it is NULL and the text is not, the cast has failed.
 
     Cost: no UDF; regular expressions only for types that Spark reads too freely.
     """
@@ -52,61 +51,67 @@ def exact(text: Column, type_name: str) -> Column:
     return _CASTS[kind](text, type_name)
 
 
-def _string(text: Column, _: str) -> Column:
+def _string(text: str, _: str) -> str:
     return text
 
 
-def _boolean(text: Column, _: str) -> Column:
-    lower = F.lower(text)
-    return F.when(lower.isin("true", "t", "1"), F.lit(True)).when(lower.isin("false", "f", "0"), F.lit(False))
+def _boolean(text: str, _: str) -> str:
+    lower = f"lower({text})"
+    return f"CASE WHEN {lower} IN ('true', 't', '1') THEN true WHEN {lower} IN ('false', 'f', '0') THEN false END"
 
 
-def _integer(text: Column, type_name: str) -> Column:
-    return text.try_cast(type_name)
+def _try(text: str, type_name: str) -> str:
+    return f"try_cast({text} AS {type_name})"
 
 
-def _float(text: Column, type_name: str) -> Column:
-    value = text.try_cast(type_name)
-    finite = text.rlike(_NUMBER) & (F.abs(value) < F.lit(float("inf")).cast(type_name))
-    return F.when(finite | text.rlike(f"(?i){_INFINITY}"), value)
+def _float(text: str, type_name: str) -> str:
+    value = _try(text, type_name)
+    finite = f"{text} RLIKE {_NUMBER} AND abs({value}) < CAST('Infinity' AS {type_name})"
+    return _when(f"({finite}) OR {text} RLIKE {_INFINITY}", value)
 
 
-def _decimal(text: Column, type_name: str) -> Column:
+def _decimal(text: str, type_name: str) -> str:
     scale = int(re.findall(r"\d+", type_name)[1])
-    dot, size = F.instr(text, "."), F.length(text)
+    dot, size = f"instr({text}, '.')", f"length({text})"
     # Spark takes digits of any script.
-    is_ascii = F.octet_length(text) == size
-    plain = ((dot == 0) | (size - dot <= scale)) & (F.instr(F.upper(text), "E") == 0) & is_ascii
+    is_ascii = f"octet_length({text}) = {size}"
+    has_exponent = f"(instr({text}, 'e') > 0 OR instr({text}, 'E') > 0)"
+    plain = f"({dot} = 0 OR {size} - {dot} <= {scale}) AND NOT {has_exponent} AND {is_ascii}"
     # The rare rest is looked at digit by digit: zeros beyond the scale pass, an exponent moves the point.
-    zeros_beyond = text.rlike(rf"^\s*[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\s*\z")
-    digits = F.length(F.regexp_extract(text, r"^\s*[+-]?\d*(?:\.(\d*?)0*)?[eE]", 1))
-    exponent = F.regexp_extract(text, r"[eE]([+-]?\d+)\s*\z", 1).try_cast("int")
-    with_exponent = text.rlike(_NUMBER) & (digits - exponent <= scale)
-    return F.when(plain | zeros_beyond | with_exponent, text.try_cast(type_name))
+    zeros_beyond = literal(rf"^\s*[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\s*\z")
+    digits = f"length(regexp_extract({text}, {_BEFORE_POINT}, 1))"
+    exponent = f"try_cast(regexp_extract({text}, {_EXPONENT}, 1) AS int)"
+    with_exponent = f"({text} RLIKE {_NUMBER} AND {digits} - {exponent} <= {scale})"
+    return _when(f"({plain}) OR {text} RLIKE {zeros_beyond} OR {with_exponent}", _try(text, type_name))
 
 
-def _date(text: Column, type_name: str) -> Column:
-    return F.when(_is_dated(text) & (F.length(text) == len("yyyy-MM-dd")) & text.rlike(_DATE), text.try_cast(type_name))
+def _date(text: str, type_name: str) -> str:
+    is_date = f"length({text}) = {len('yyyy-MM-dd')} AND {text} RLIKE {_DATE}"
+    return _when(f"{_is_dated(text)} AND {is_date}", _try(text, type_name))
 
 
-def _timestamp(text: Column, type_name: str) -> Column:
-    zone = _ZONE if type_name == "timestamp" else r"\z"
-    return F.when(_is_dated(text) & text.rlike(_TIME + zone), text.try_cast(type_name))
+def _timestamp(text: str, type_name: str) -> str:
+    form = literal(_TIME + (_ZONE if type_name == "timestamp" else r"\z"))
+    return _when(f"{_is_dated(text)} AND {text} RLIKE {form}", _try(text, type_name))
 
 
-def _binary(text: Column, _: str) -> Column:
-    return F.when(text.rlike(r"^([0-9A-Fa-f]{2})*\z"), F.unhex(text))
+def _binary(text: str, _: str) -> str:
+    return _when(f"{text} RLIKE {_BYTES}", f"unhex({text})")
 
 
-def _is_dated(text: Column) -> Column:
-    return text >= F.lit("0001-01-01")
+def _is_dated(text: str) -> str:
+    return f"{text} >= '0001-01-01'"
+
+
+def _when(condition: str, value: str) -> str:
+    return f"CASE WHEN {condition} THEN {value} END"
 
 
 _CASTS = {
     "string": _string,
     "boolean": _boolean,
-    "int": _integer,
-    "bigint": _integer,
+    "int": _try,
+    "bigint": _try,
     "float": _float,
     "double": _float,
     "decimal": _decimal,

@@ -12,19 +12,23 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
-from frazil.spec.names import backslashes, quote
+from frazil.spec.names import backslashes, literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from frazil.silver.contract import Contract
-    from frazil.spec import Column as Declared
-    from frazil.spec import DmsFiles
+    from frazil.spec import Column, DmsFiles
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
+
+_RECORDS = "frazil_records"
+_MADE, _SAID, _OLD = "_cdc_made_", "_cdc_said_", "_cdc_old_"
+_REASON_SIGNS = 80
+_WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 
 def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> DataFrame:
@@ -41,138 +45,144 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
         (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the record as text, NULL
         for a good row). ``_cdc_known`` is NULL when every column is known.
 
-    Cost: narrow, no shuffle, no UDF.
+    Cost: narrow, no shuffle, no UDF. One SELECT as text, whatever the number of columns, so that handing it to
+    Spark costs next to nothing.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
-    op = (
-        F.upper(F.trim(F.col(quote(fields[source.op.lower()]))))
-        if source.op.lower() in fields
-        else F.lit(None).cast("string")
-    )
-    kind = (
-        F.when(op.isin("I", "U"), r.UPSERT)
-        .when(op == "D", r.DELETE)
-        .when(op.isNull() & F.col(r.POSITION).startswith("0/"), r.UPSERT)
-    )
-    texts = {column.name: _text(column, fields) for column in contract.columns}
-    typed = {column.name: exact(texts[column.name], column.type) for column in contract.columns}
-    base = bronze.select(
-        *(typed[name].alias(name) for name in contract.names),
-        kind.alias(r.CLASS),
-        r.POSITION,
-        r.ROW,
-        r.FILE,
-        r.BATCH,
-        _known(contract).alias(r.KNOWN),
-        _problem(contract, texts, typed, kind, op).alias(PROBLEM),
-        _record_text(fields).alias(TEXT),
-        *_old_keys(contract, source, fields),
-    )
-    return _split_key_changes(base, contract) if _old_keys(contract, source, fields) else base
+    made = [
+        F.expr(backslashes(column.expr)).cast("string").alias(_MADE + column.name)
+        for column in contract.columns
+        if column.expr is not None
+    ]
+    (bronze.select("*", *made) if made else bronze).createOrReplaceTempView(_RECORDS)
+    old_keys = _old_keys(contract, source, fields)
+    rows = _checked(_typed(contract, source, fields, old_keys), contract, fields, old_keys)
+    return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if old_keys else rows)
 
 
-def _text(column: Declared, fields: Mapping[str, str]) -> Column:
+def _typed(contract: Contract, source: DmsFiles, fields: Mapping[str, str], old_keys: Mapping[str, str]) -> str:
+    """Write the SELECT of typed values, and of the texts they come from."""
+    op = _nothing()
+    if source.op.lower() in fields:
+        said_op = quote(fields[source.op.lower()])
+        op = f"CASE WHEN {said_op} IN ('I', 'U', 'D') THEN {said_op} ELSE upper(trim({said_op})) END"
+    kind = f"""CASE WHEN _cdc_op IN ('I', 'U') THEN {literal(r.UPSERT)} WHEN _cdc_op = 'D' THEN {literal(r.DELETE)}
+        WHEN _cdc_op IS NULL AND startswith({r.POSITION}, '0/') THEN {literal(r.UPSERT)} END"""
+    typed = ", ".join(
+        f"{exact(_text(column, fields), column.type)} AS {quote(column.name)}" for column in contract.columns
+    )
+    said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
+    made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
+    types = {column.name: column.type for column in contract.columns}
+    old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in old_keys.items())
+    known = _known(contract)
+    return f"""SELECT {typed}{said}{made}{old}, {kind} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
+        {_WHERE_FROM}, {_carried()} AS _cdc_carried, {known} AS {r.KNOWN}
+        FROM (SELECT *, {op} AS _cdc_op FROM {_RECORDS})"""
+
+
+def _checked(typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str]) -> str:
+    """Write the SELECT of change rows with their problems."""
+    columns = ", ".join(map(quote, contract.names))
+    old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
+    # A record that carries every column lists none.
+    known = f"CASE WHEN size({r.KNOWN}) < {len(contract.columns)} THEN {r.KNOWN} END"
+    record, problem = _record_text(fields), _problem(contract, fields)
+    return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
+        CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
+        FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
+
+
+def _with_old_keys_deleted(rows: str, contract: Contract) -> str:
+    """Write the SELECT that adds a delete of the old key to every change of key."""
+    whole = " AND ".join(f"{quote(_OLD + key)} IS NOT NULL" for key in contract.keys)
+    same = " AND ".join(f"{quote(_OLD + key)} <=> {quote(key)}" for key in contract.keys)
+    moved = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.UPSERT)} AND {PROBLEM} IS NULL"
+    kept = ", ".join(map(quote, contract.names))
+    gone = ", ".join(quote(_OLD + name if name in contract.keys else name) for name in contract.names)
+    rest = f"{_WHERE_FROM}, {r.KNOWN}, {PROBLEM}, {TEXT}"
+    return f"""WITH changes AS ({rows})
+        SELECT {kept}, {r.CLASS}, {rest} FROM changes
+        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {rest} FROM changes WHERE {moved}"""
+
+
+def _nothing() -> str:
+    return "CAST(NULL AS string)"
+
+
+def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
+    """Name the text a column is made from; ``prefix`` stands before the fields' names."""
     if column.expr is not None:
-        return F.expr(backslashes(column.expr)).cast("string")
-    return F.col(quote(fields[column.name.lower()])) if column.name.lower() in fields else F.lit(None).cast("string")
+        return quote(_MADE + column.name)
+    field = fields.get(column.name.lower())
+    return _nothing() if field is None else quote(prefix + field)
 
 
-def _record_text(fields: Mapping[str, str]) -> Column:
+def _record_text(fields: Mapping[str, str]) -> str:
     """Show a record to people: bad ones as they came (the exact bytes stay in bronze), others as JSON."""
-    raw = F.make_valid_utf8(F.col(r.RAW).cast("string"))
+    raw = f"make_valid_utf8(CAST({r.RAW} AS string))"
     if not fields:
         return raw
-    parsed = F.to_json(F.struct(*(quote(name) for name in fields.values())), {"ignoreNullFields": "false"})
-    return F.when(F.col(r.KIND) == r.BAD, raw).otherwise(parsed)
+    said = ", ".join(f"{literal(name)}, {quote(_SAID + name)}" for name in fields.values())
+    parsed = f"to_json(named_struct({said}), map('ignoreNullFields', 'false'))"
+    return f"CASE WHEN {r.KIND} = {literal(r.BAD)} THEN {raw} ELSE {parsed} END"
 
 
-def _known(contract: Contract) -> Column:
-    """List the contract's columns a record carries, NULL for all of them."""
-    needs = {column.name: contract.needs(column) for column in contract.columns}
-    carried = F.transform(F.col(r.KNOWN), F.lower)
-    names = F.filter(
-        F.array(
-            *(
-                F.when(
-                    F.forall(F.array(*map(F.lit, sorted(fields))), lambda field: F.array_contains(carried, field)),
-                    F.lit(name),
-                )
-                for name, fields in needs.items()
-            )
-        ),
-        lambda name: name.isNotNull(),
-    )
-    return F.when(F.col(r.KNOWN).isNotNull() & (F.size(names) < len(needs)), names)
+def _carried() -> str:
+    return f"transform({r.KNOWN}, field -> lower(field))"
 
 
-def _problem(
-    contract: Contract, texts: Mapping[str, Column], typed: Mapping[str, Column], kind: Column, op: Column
-) -> Column:
+def _known(contract: Contract) -> str:
+    """List the contract's columns a record carries, NULL for all fields of its table."""
+
+    def if_carried(column: Column) -> str:
+        needs = ", ".join(map(literal, sorted(contract.needs(column))))
+        has_all = f"forall(array({needs}), field -> array_contains({_carried()}, field))"
+        return f"CASE WHEN {has_all} THEN {literal(column.name)} END"
+
+    names = ", ".join(map(if_carried, contract.columns))
+    return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
+
+
+def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
     """Say why a record cannot be a change; the first rule that fails speaks."""
-    is_delete = F.coalesce(kind == r.DELETE, F.lit(False))
-    nothing = F.lit(None).cast("string")
-    rules: list[tuple[Column, Column]] = [
-        (F.col(r.KIND) == r.BAD, _struct("record", F.col(r.REASON), nothing)),
-        (
-            kind.isNull(),
-            _struct("op", F.concat(F.lit("unknown op "), F.coalesce(op, F.lit("NULL"))), nothing),
-        ),
+    is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
+    rules = [
+        (f"{r.KIND} = {literal(r.BAD)}", _broken("record", r.REASON)),
+        (f"{r.CLASS} IS NULL", _broken("op", "concat('unknown op ', coalesce(_cdc_op, 'NULL'))")),
     ]
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
-        failed = texts[column.name].isNotNull() & typed[column.name].isNull()
-        excused = F.lit(False) if column.name in must else is_delete
-        reason = F.concat(F.lit("not exactly a " + column.type + ": "), F.substring(texts[column.name], 1, 80))
-        rules.append((failed & ~excused, _struct("cast", reason, F.lit(column.name))))
+        value, text = quote(column.name), _text(column, fields, _SAID)
+        failed = f"{value} IS NULL AND {text} IS NOT NULL"
+        reason = f"concat({literal(f'not exactly a {column.type}: ')}, substring({text}, 1, {_REASON_SIGNS}))"
+        rules.append(
+            (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
+        )
     for rule, names in (("null_key", contract.keys), ("null_sequence", contract.sequence_by)):
-        rules += [(typed[name].isNull(), _struct(rule, F.lit(f"{name} is NULL"), F.lit(name))) for name in names]
-    carried = F.transform(F.col(r.KNOWN), F.lower)
+        rules += [(f"{quote(name)} IS NULL", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
     for column in contract.columns:
         if not column.nullable and column.name not in must:
-            known = F.col(r.KNOWN).isNull() | F.array_contains(carried, column.name.lower())
+            known = f"(_cdc_carried IS NULL OR array_contains(_cdc_carried, {literal(column.name.lower())}))"
             rules.append(
                 (
-                    typed[column.name].isNull() & known & ~is_delete,
-                    _struct("not_null", F.lit(f"{column.name} is NULL"), F.lit(column.name)),
+                    f"{quote(column.name)} IS NULL AND {known} AND {is_kept}",
+                    _broken("not_null", literal(f"{column.name} is NULL"), column.name),
                 )
             )
-    return F.coalesce(*(F.when(condition, problem) for condition, problem in rules))
+    return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
 
 
-def _struct(rule: str, reason: Column, column: Column) -> Column:
-    return F.struct(F.lit(rule).alias("rule"), reason.alias("reason"), column.alias("column"))
+def _broken(rule: str, reason: str, column: str | None = None) -> str:
+    at = _nothing() if column is None else literal(column)
+    return f"named_struct('rule', {literal(rule)}, 'reason', {reason}, 'column', {at})"
 
 
-_OLD = "_cdc_old_"
-
-
-def _old_keys(contract: Contract, source: DmsFiles, fields: Mapping[str, str]) -> list[Column]:
+def _old_keys(contract: Contract, source: DmsFiles, fields: Mapping[str, str]) -> dict[str, str]:
     """Columns with the keys before the change, where the files carry before-images of all of them."""
     if source.before_image_prefix is None:
-        return []
-    types = {column.name: column.type for column in contract.columns}
-    names = [(key, f"{source.before_image_prefix}{key}".lower()) for key in contract.keys]
-    if not all(name in fields for _, name in names):
-        return []
-    return [exact(F.col(quote(fields[name])), types[key]).alias(_OLD + key) for key, name in names]
-
-
-def _split_key_changes(rows: DataFrame, contract: Contract) -> DataFrame:
-    olds = [F.col(quote(_OLD + key)) for key in contract.keys]
-    moved = F.lit(False)
-    whole = F.lit(True)
-    for key, old in zip(contract.keys, olds, strict=True):
-        whole = whole & old.isNotNull()
-        moved = moved | ~old.eqNullSafe(F.col(quote(key)))
-    moved = whole & moved & (F.col(r.CLASS) == r.UPSERT) & F.col(PROBLEM).isNull()
-    kept = [name for name in rows.columns if not name.startswith(_OLD)]
-    old_key = dict(zip(contract.keys, olds, strict=True))
-    gone = rows.where(moved).select(
-        *(
-            (old_key[name] if name in old_key else F.lit(r.DELETE) if name == r.CLASS else F.col(quote(name))).alias(
-                name
-            )
-            for name in kept
-        )
-    )
-    return rows.select(*map(quote, kept)).unionByName(gone)
+        return {}
+    names = {key: f"{source.before_image_prefix}{key}".lower() for key in contract.keys}
+    if not all(name in fields for name in names.values()):
+        return {}
+    return {key: quote(fields[name]) for key, name in names.items()}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.silver.dms import PROBLEM, TEXT
 from frazil.spec.names import quote
@@ -40,20 +38,13 @@ def change_columns(contract: Contract) -> dict[str, str]:
     }
 
 
-def good(rows: DataFrame, contract: Contract) -> DataFrame:
+def good(rows: DataFrame) -> DataFrame:
     """Keep the change rows without a problem, in the shape of ``silver.<t>_changes``."""
-    return rows.where(F.col(PROBLEM).isNull()).select(*map(quote, change_columns(contract)))
+    return rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, TEXT)
 
 
 def quarantined(rows: DataFrame) -> DataFrame:
     """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``."""
-    return rows.where(F.col(PROBLEM).isNotNull()).select(
-        r.FILE,
-        r.ROW,
-        r.POSITION,
-        r.BATCH,
-        F.col(f"{PROBLEM}.rule").alias("rule"),
-        F.col(f"{PROBLEM}.reason").alias("reason"),
-        F.col(f"{PROBLEM}.column").alias("column"),
-        F.col(TEXT).alias("raw"),
-    )
+    reasons = [f"{PROBLEM}.{part} AS {quote(part)}" for part in ("rule", "reason", "column")]
+    at = (r.FILE, r.ROW, r.POSITION, r.BATCH)
+    return rows.where(f"{PROBLEM} IS NOT NULL").selectExpr(*at, *reasons, f"{TEXT} AS raw")
