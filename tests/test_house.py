@@ -33,11 +33,20 @@ MAY_IMPORT = {room: set().union(*FLOORS[: number + 1]) for number, floor in enum
 MAY_IMPORT["testing"] = {"errors", "spec", "steps", "bronze", "testing"}
 MAY_IMPORT["cli"].add("testing")  # frazil generate
 
+SHAPE = {"columns_of", "same", "order"}
+"""What ``marts/shape.py`` writes; it is held to the same rules itself."""
+
 TRUSTED = {
-    "engine/split.py": {"which"},
+    "engine/increment.py": {*SHAPE, "is_late", "is_not_after", "is_incomplete", "least", "most", "kind"},
+    "engine/ways.py": {*SHAPE, "replaced", "names"},
     "lake/commit.py": {"condition"},
     "lake/heads.py": {"name"},
     "lake/tables.py": {"name", "kind", "partition"},
+    "marts/all_rows.py": {*SHAPE, "is_incomplete"},
+    "marts/current.py": SHAPE,
+    "marts/fold.py": {*SHAPE, "aggregates", "filled", "kept"},
+    "marts/history.py": SHAPE,
+    "marts/late.py": {*SHAPE, "also", "name"},
     "silver/dms.py": {"condition", "broken", "exact", "rows"},
 }
 """What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
@@ -50,10 +59,18 @@ SQL_MODULES = {
     "engine/gold.py",
     "engine/maintain.py",
     "engine/marts.py",
-    "engine/split.py",
+    "engine/compact.py",
+    "engine/increment.py",
+    "engine/ways.py",
     "lake/commit.py",
     "lake/heads.py",
     "lake/tables.py",
+    "marts/all_rows.py",
+    "marts/current.py",
+    "marts/fold.py",
+    "marts/history.py",
+    "marts/late.py",
+    "marts/shape.py",
     "silver/dms.py",
 }
 """Modules that write SQL for Spark; those of ``serve`` write it for DuckDB, with quoting of their own."""
@@ -200,10 +217,12 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - o
             return True
         case ast.Call(func=ast.Name(id="quote" | "literal" | "int")):
             return True
-        case ast.Call(func=ast.Name(id=name)):
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name != "join":
             return name in safe
         case ast.Name(id=name):
-            return name in safe
+            return name in safe or name.isupper()
+        case ast.Attribute(value=ast.Name(id="late"), attr=name):
+            return name.isupper()
         case ast.Attribute(value=ast.Name(id="r")):
             return True  # a column of frazil.bronze.record
         case ast.Attribute(attr=name):
@@ -222,6 +241,14 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911 - o
             func=ast.Attribute(value=ast.Constant(), attr="join"),
             args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)],
         ):
+            return is_safe(each, safe)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.List(elts=parts)]):
+            return all(is_safe(part, safe) for part in parts)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Name(id=name)]):
+            return name in safe
+        case ast.Starred(value=ast.Name(id=name)):
+            return name in safe
+        case ast.Starred(value=ast.GeneratorExp(elt=each)):
             return is_safe(each, safe)
         case _:
             return False

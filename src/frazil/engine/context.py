@@ -37,18 +37,22 @@ class Context:
     report: TableReport
     tell: Callable[[str], None] = field(default=lambda _: None)
     kept: dict[object, DataFrame] = field(default_factory=dict)
-    """Rows that several steps read, computed once; :meth:`forget` lets them go."""
+    """Rows that several steps read; :meth:`forget` lets them go."""
+    checkpoints: list[DataFrame] = field(default_factory=list)
+    """Those of them that are computed once and held in memory."""
 
     def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them."""
         if what not in self.kept:
             self.kept[what] = rows().localCheckpoint(eager=False)
+            self.checkpoints.append(self.kept[what])
         return self.kept[what]
 
     def forget(self) -> None:
         """Let go of all that was kept, at once: Java's collector may come to it only hours later."""
-        for rows in self.kept.values():
+        for rows in self.checkpoints:
             release(rows)
+        self.checkpoints.clear()
         self.kept.clear()
 
     @property

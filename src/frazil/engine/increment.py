@@ -198,12 +198,10 @@ def increment(
 def _new(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> DataFrame:
     """Rows of the batch; silver leaves those it has just written."""
     span = (step.after, step.upto)
-
-    def read() -> DataFrame:
-        fresh = context.kept.get(("changes", *span))
-        return batches(changes, *span) if fresh is None else with_event_time(fresh, shape)
-
-    return context.keep(("new", *span), read)
+    fresh = context.kept.get(("changes", *span))
+    if fresh is not None:
+        return with_event_time(fresh, shape)
+    return context.keep(("new", *span), lambda: batches(changes, *span))
 
 
 def _least(column: str, shape: Shape) -> str:
