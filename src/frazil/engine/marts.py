@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from frazil.engine.report import MartReport
 from frazil.engine.split import Increment, split
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
 from frazil.marts.all_rows import all_rows
 from frazil.marts.layout import mart_columns, partitioning, shape_of
@@ -47,14 +45,14 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     )
     if isinstance(mart, Current) and mart.live_view:
         _live_view(context, mart, path)
-    base = head(spark, quote(*path), rebuilt=step.rebuild)
-    silver = head(spark, quote(*context.changes)).bookmark
+    base = context.head(path, rebuilt=step.rebuild)
+    silver = context.head(context.changes).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     report = MartReport(mart=step.mart, batch=step.upto)
     bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart))
     failpoint("mart.before_write")
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
-    with Batch(spark, path, base, bookmark) as batch:
+    with context.batch(path, bookmark) as batch:
         if step.rebuild or step.after == 0:
             report.strategy = "load" if base.snapshot_id is None else "rebuild"
             rows = all_rows(mart, changes, shape)

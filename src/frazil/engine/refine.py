@@ -10,8 +10,6 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
 from frazil.silver.batches import batches
 from frazil.silver.contract import Contract, declared, settle
@@ -37,7 +35,7 @@ class TooManyBadRowsError(ContractError):
 
 def contract_of(context: Context) -> Contract:
     """Settle the table's contract against the fields that bronze has."""
-    return settle(context.table, head(context.spark, quote(*context.bronze)).bookmark.get("fields", {}))
+    return settle(context.table, context.head(context.bronze).bookmark.get("fields", {}))
 
 
 def refine(context: Context, step: Refine, contract: Contract) -> None:
@@ -59,7 +57,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         ),
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
-    base = head(spark, quote(*context.changes), rebuilt=step.rebuild)
+    base = context.head(context.changes, rebuilt=step.rebuild)
     rows = change_rows(_bronze_records(context, step), contract, context.table.source)
     counts = Observation()
     is_good = F.col(PROBLEM).isNull()
@@ -71,7 +69,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base)
-    with Batch(spark, context.changes, base, bookmark) as batch:
+    with context.batch(context.changes, bookmark) as batch:
         (batch.replace if step.rebuild else batch.append)(good(observed, contract))
         seen = counts.get
         if not step.rebuild:
@@ -112,7 +110,7 @@ def _bronze_records(context: Context, step: Refine) -> DataFrame:
 
 def _bookmark(context: Context, step: Refine, contract: Contract, base: Head) -> dict[str, Any]:
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
-    bronze = head(context.spark, quote(*context.bronze)).bookmark
+    bronze = context.head(context.bronze).bookmark
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     since = {
         column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
@@ -148,10 +146,10 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
 
 
 def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
-    base = head(context.spark, quote(*context.quarantine), rebuilt=step.rebuild)
+    base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
-    with Batch(context.spark, context.quarantine, base, context.bookmark(step.upto)) as batch:
+    with context.batch(context.quarantine, context.bookmark(step.upto)) as batch:
         if step.rebuild:
             batch.replace(quarantined(rows))
         else:

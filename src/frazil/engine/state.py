@@ -26,10 +26,10 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
     """Read where the tables of one source table stand, and list what is new at the source."""
     spark, table = context.spark, context.table
     bookmarks = {
-        BRONZE: head(spark, quote(*context.bronze)).bookmark,
-        SILVER: head(spark, quote(*context.changes), rebuilt=rebuild).bookmark,
+        BRONZE: context.head(context.bronze).bookmark,
+        SILVER: context.head(context.changes, rebuilt=rebuild).bookmark,
         **{
-            table.mart_name(mart): head(spark, quote(*context.mart_path(mart)), rebuilt=rebuild).bookmark
+            table.mart_name(mart): context.head(context.mart_path(mart), rebuilt=rebuild).bookmark
             for mart in table.marts
         },
     }

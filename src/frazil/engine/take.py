@@ -12,10 +12,7 @@ from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
-from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,8 +33,7 @@ _TASK_FILES = 256
 def take_files(context: Context, step: TakeFiles) -> None:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {len(step.files)} files")
-    spark, name = context.spark, quote(*context.bronze)
-    base = head(spark, name)
+    spark, base = context.spark, context.head(context.bronze)
     fields = dict(base.bookmark.get("fields", {}))
     layout = layout_of(context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now)
     types = {column: kind for file in step.files for column, kind in file.columns}
@@ -64,7 +60,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
         F.coalesce(F.sum(ledger["foreign"]), F.lit(0)).alias("foreign"),
     )
     failpoint("bronze.before_write")
-    with Batch(spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since)) as batch:
+    with context.batch(context.bronze, context.bookmark(step.batch, fields=fields, since=since)) as batch:
         batch.append(observed)
         failpoint("bronze.before_publish")
         batch.publish()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog
+from frazil.lake.gateway import java_class
 from frazil.lake.jars import jars_for, ready_jars
 from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable_cores
@@ -39,6 +42,8 @@ _LATE_C2: Final = [
     "-XX:Tier4BackEdgeThreshold=600000",
     "-XX:ReservedCodeCacheSize=512m",
 ]
+_idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
+"""Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
 _LOG_LIMIT_BYTES: Final = 10_000_000
 _LOG4J: Final = """\
 rootLogger.level = warn
@@ -115,7 +120,7 @@ def spark_session(
 def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     """Use a session that the user made: it must have Iceberg, and gets the catalog when it has none.
 
-    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`sibling`.
+    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`siblings`.
 
     Raises:
         SessionError: Iceberg's extensions are missing, or the session's ``lake`` is not the pipeline's.
@@ -135,9 +140,23 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     return spark
 
 
-def sibling(spark: SparkSession) -> SparkSession:
-    """Make a new session, with settings and views of its own, that sees the same lake."""
-    return _set(spark.newSession(), _lake_settings(spark))
+@contextlib.contextmanager
+def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
+    """Lend sessions, with settings and views of their own, that see the same lake.
+
+    They are lent again afterwards: Spark never closes a session's catalog, so that new ones for every run
+    would leave ever more of its connections open.
+    """
+    lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
+    lent: list[SparkSession] = []
+    while len(lent) < count:
+        settings, session = idle.pop() if idle else (lake, _set(spark.newSession(), lake))
+        if settings == lake:
+            lent.append(session)
+    try:
+        yield lent
+    finally:
+        idle.extend((lake, session) for session in lent)
 
 
 def _opened(pipeline: Pipeline) -> dict[str, str]:
@@ -240,7 +259,13 @@ def _pointed_at(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
 
 
 def _lake_settings(spark: SparkSession) -> dict[str, str]:
-    return {key: text for key, text in spark.conf.getAll.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
+    if getattr(spark, "_jvm", None) is None:
+        present: Mapping[str, str] = spark.conf.getAll
+    else:
+        # As one text: a Java collection read item by item costs a round trip an item.
+        mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
+        present = json.loads(mapper.writeValueAsString(spark._jsparkSession.conf().getAllAsJava()))  # noqa: SLF001
+    return {key: text for key, text in present.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
