@@ -163,3 +163,13 @@ def test_casts_give_null_and_time_is_utc(spark: SparkSession) -> None:
     (row,) = spark.sql("SELECT cast('x' AS INT) AS number, current_timezone() AS zone").collect()
 
     assert (row.number, row.zone) == (None, "UTC")
+
+
+@pytest.mark.spark
+def test_a_file_of_the_lake_has_no_other_with_checksums(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    session = spark_session(pipeline(tmp_path))
+    session.sql("CREATE NAMESPACE lake.n")
+    session.range(1).writeTo("lake.n.t").create()
+
+    assert list(tmp_path.rglob("*.crc")) == []

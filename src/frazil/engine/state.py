@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.lake.heads import head
 from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 from frazil.spec import CATALOG
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,11 +43,8 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
 
 
 def _ledger(spark: SparkSession, bronze: str) -> Ledger:
-    ledger = F.col(r.LEDGER)
-    rows = (
-        spark.table(bronze)
-        .where(F.col(r.KIND) == r.LEDGER_ROW)
-        .select(r.FILE, r.POSITION, r.BATCH, *(ledger[name] for name in LEDGER_FIELDS))
-        .toArrow()
-    )
+    fields = ", ".join(f"{r.LEDGER}.{name} AS {name}" for name in LEDGER_FIELDS)
+    rows = spark.sql(
+        f"SELECT {r.FILE}, {r.POSITION}, {r.BATCH}, {fields} FROM {bronze} WHERE {r.KIND} = {literal(r.LEDGER_ROW)}"
+    ).toArrow()
     return Ledger.of(zip(*(column.to_pylist() for column in rows.columns), strict=True))

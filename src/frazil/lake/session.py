@@ -100,6 +100,9 @@ def spark_session(
     jars = ready_jars(jars_for(pipeline), tell=tell)
     heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
     options = [f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}", "-Duser.timezone=UTC"]
+    if sys.platform == "linux":
+        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
+        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
     options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else _LATE_C2)]
     launch = {
         "spark.driver.memory": heap,
@@ -114,7 +117,11 @@ def spark_session(
         if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
             SparkContext._ensure_initialized(gateway=_launched(launch, heap, verbose=verbose))  # noqa: SLF001
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
-    return SparkSession(context)
+    spark = SparkSession(context)
+    # For every file on a local disk Hadoop writes another with checksums, and starts the program chmod for both.
+    files = java_class(spark, "org.apache.hadoop.fs.FileSystem")
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: SLF001
+    return spark
 
 
 def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
