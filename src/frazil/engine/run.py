@@ -23,6 +23,7 @@ from frazil.lake.lock import lock
 from frazil.lake.session import adopt, siblings, spark_session
 from frazil.lake.trouble import told
 from frazil.plan.build import build
+from frazil.plan.size import size_bytes
 from frazil.plan.state import State
 from frazil.spec import CATALOG
 from frazil.spec.check import check
@@ -80,6 +81,7 @@ def run(
     select: Sequence[str] = (),
     rebuild: bool = False,
     listener: Listener | None = None,
+    short: bool = False,
     verbose: bool = False,
 ) -> RunReport:
     """Bring every table of a pipeline level with its source.
@@ -90,6 +92,7 @@ def run(
         select: names or patterns of tables, marts or aggregates; empty for all.
         rebuild: make silver and marts anew from bronze.
         listener: is told what happens.
+        short: where a session is started, start it for a short run: see :func:`spark_session`.
         verbose: let Spark write its own messages to the terminal, where a session is started.
 
     Returns:
@@ -102,7 +105,7 @@ def run(
     check(pipeline)
     began = time.monotonic()
     with lock(pipeline):
-        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline, verbose=verbose)
+        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline, short=short, verbose=verbose)
         with working_sessions(session, _TABLES_AT_ONCE) as sessions:
             report = _run(pipeline, sessions, selected(pipeline, select), listener, rebuild=rebuild)
     report.seconds = time.monotonic() - began
@@ -166,7 +169,8 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
     began = time.monotonic()
     group = f"frazil {context.table.name} {id(context)}"
     tracker = _job_tracker(context.spark, group)
-    is_small = sum(_size_bytes(step) for step in steps) <= SMALL_BYTES
+    size = size_bytes(steps)
+    is_small = size is not None and size <= SMALL_BYTES
     for name, value in _SMALL.items():
         context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
     try:
@@ -182,19 +186,6 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
         if listener:
             listener.ended(context.report)
     return None
-
-
-def _size_bytes(step: Step) -> int:
-    """Bytes a step reads of its source; a rebuild reads all there is, which counts as large."""
-    match step:
-        case TakeFiles():
-            return step.size_bytes
-        case Refine() | UpdateMart():
-            return SMALL_BYTES + 1 if step.rebuild else 0
-        case RefreshGold():
-            return 0
-        case _:
-            assert_never(step)
 
 
 def _do(context: Context, steps: Iterable[Step]) -> None:

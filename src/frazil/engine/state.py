@@ -43,8 +43,10 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
 
 
 def _ledger(spark: SparkSession, bronze: str) -> Ledger:
-    fields = ", ".join(f"{r.LEDGER}.{name} AS {name}" for name in LEDGER_FIELDS)
-    rows = spark.sql(
-        f"SELECT {r.FILE}, {r.POSITION}, {r.BATCH}, {fields} FROM {bronze} WHERE {r.KIND} = {literal(r.LEDGER_ROW)}"
-    ).toArrow()
+    rows = (
+        spark.table(bronze)
+        .where(f"{r.KIND} = {literal(r.LEDGER_ROW)}")
+        .selectExpr(r.FILE, r.POSITION, r.BATCH, *(f"{r.LEDGER}.{name}" for name in LEDGER_FIELDS))
+        .toArrow()
+    )
     return Ledger.of(zip(*(column.to_pylist() for column in rows.columns), strict=True))

@@ -64,7 +64,7 @@ class Batch:
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")
         table = java_table(self._spark, self.table)
         if table is None:
-            at = "" if self._at is None else f" AS OF VERSION {self._at}"
+            at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
             self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
         else:
             begin = (self._name,) if self._at is None else (self._name, self._at)

@@ -7,6 +7,8 @@ import json
 import os
 import sys
 import tempfile
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
+_SHORT: Final = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 _LATE_C2: Final = [
     # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
     # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
@@ -76,7 +79,8 @@ def spark_session(
         memory: heap of the driver, such as ``2g``. Left out: ``$FRAZIL_DRIVER_MEMORY``, else a quarter of the
             memory, 1 to 4 GiB. It counts, like ``short`` and ``verbose``, where this call starts Java.
         app_name: Spark's name of the application; ``frazil <pipeline>`` by default.
-        short: compile fast rather than well: right for runs of less than about a minute.
+        short: compile fast rather than well, and collect garbage in one thread: right for runs of less than about
+            a minute.
         verbose: Spark's warnings go to the terminal, not to ``logs/spark.log`` in the cache folder.
         tell: is given a line of text before something slow that happens once, such as a download.
 
@@ -103,7 +107,7 @@ def spark_session(
     if sys.platform == "linux":
         # Hadoop starts chmod for every file on a local disk; this way without another program in between.
         options.append("-Djdk.lang.Process.launchMechanism=VFORK")
-    options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else _LATE_C2)]
+    options += [*start_up_options(java, jars), *(_SHORT if short else _LATE_C2)]
     launch = {
         "spark.driver.memory": heap,
         # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
@@ -212,6 +216,8 @@ def _launched(launch: Mapping[str, str], heap: str, *, verbose: bool) -> object:
         log.unlink()
     with log.open("ab") as sink:
         before = sink.tell()
+        # PySpark loads pandas at its first call of Java; here it does so while Java starts.
+        Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
         try:
             return launch_gateway(  # type: ignore[no-untyped-call]
                 SparkConf(loadDefaults=False).setAll(list(launch.items())),
