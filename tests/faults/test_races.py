@@ -15,8 +15,10 @@ from tests.properties.world import World
 import frazil
 from frazil.engine import run as engine_run
 from frazil.errors import BusyError
+from frazil.lake import commit, heads, tables
 from frazil.lake.commit import Batch
 from frazil.lake.heads import head
+from frazil.lake.tables import TableLayout, ensure
 from frazil.lake.trouble import told
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.lake.heads import Head
+
+PATH = ("lake", "marts", "race")
+NAME = "`lake`.`marts`.`race`"
 RUN = """
 import frazil, sys
 try:
@@ -33,6 +39,15 @@ except frazil.FrazilError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
+
+
+@pytest.fixture(params=["java", "sql"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With a JVM gateway, and as where there is none."""
+    if request.param == "sql":
+        for room in (commit, heads, tables):
+            monkeypatch.setattr(room, "java_table", lambda *_: None)
+    return str(request.param)
 
 
 @pytest.mark.fault
@@ -50,47 +65,117 @@ def test_of_two_processes_one_is_told_that_the_other_runs(spark: SparkSession, t
     assert world.differences(spark) == []
 
 
+def race(world: World, spark: SparkSession) -> SparkSession:
+    """Open a session on a lake with an empty table to race for."""
+    session = world.session(spark)
+    ensure(session, TableLayout(path=PATH, columns={"n": "int", "said": "string"}))
+    return session
+
+
+def rows(session: SparkSession) -> list[int]:
+    """Read what the table to race for holds."""
+    found: list[int] = session.table("lake.marts.race").toArrow().column("n").to_pylist()
+    return sorted(found)
+
+
+@pytest.mark.usefixtures("way")
 def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: the compare-and-swap refuses the second; nothing of it is visible."""
-    world = World.at(tmp_path / "world", "hard")
-    session = world.session(spark)
-    path = ("lake", "marts", "race")
-    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.marts")
-    session.sql("CREATE TABLE lake.marts.race (n int) USING iceberg")
+    session = race(World.at(tmp_path / "world", "hard"), spark)
     for round_ in range(2):  # a table without a snapshot, and one with
-        base = head(session, "lake.marts.race")
+        base = head(session, NAME)
         with (
-            Batch(session, path, base, {"batch": 2 * round_ + 1}) as first,
-            Batch(session, path, base, {"batch": 2 * round_ + 2}) as second,
+            Batch(session, PATH, base, {"batch": 2 * round_ + 1}) as first,
+            Batch(session, PATH, base, {"batch": 2 * round_ + 2}) as second,
         ):
-            first.append(session.sql(f"SELECT {2 * round_ + 1} AS n"))
+            first.append(session.sql(f"SELECT {2 * round_ + 1} AS N"))
             second.append(session.sql(f"SELECT {2 * round_ + 2} AS n"))
             first.publish()
             with pytest.raises(BusyError, match="nothing of this batch is visible"):
                 second.publish()
 
-    rows = session.table("lake.marts.race").toArrow().column("n").to_pylist()
-    assert sorted(rows) == [1, 3]
-    assert head(session, "lake.marts.race").batch == 3
-    assert head(session, "lake.marts.race").branches == ()
+    assert rows(session) == [1, 3]
+    assert head(session, NAME).batch == 3
+    assert head(session, NAME).branches == ()
 
 
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_batch_that_begins_after_another_was_published_is_refused(
+    spark: SparkSession, tmp_path: Path, *, is_empty: bool
+) -> None:
+    """ONCE: what counts is where the table stood when it was looked at, not where the branch began."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    if not is_empty:
+        write(session, head(session, NAME), 1)
+    base = head(session, NAME)
+    write(session, base, 2)
+
+    with pytest.raises(BusyError, match="nothing of this batch is visible"):
+        write(session, base, 3)
+
+    assert rows(session) == ([2] if is_empty else [1, 2])
+
+
+def write(session: SparkSession, base: Head, number: int) -> None:
+    """Publish a batch of one row."""
+    with Batch(session, PATH, base, {"batch": number}) as batch:
+        batch.append(session.sql(f"SELECT {number} AS n"))
+        batch.publish()
+
+
+@pytest.mark.usefixtures("way")
+def test_a_batch_is_published_whole_with_the_bookmark_of_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: deletes, rows, and a bookmark that changed on the way."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    write(session, head(session, NAME), 1)
+
+    with Batch(session, PATH, head(session, NAME), {"batch": 2}) as batch:
+        batch.delete("t.n = 1")
+        batch.append(session.sql("SELECT 2 AS n, 'two' AS said"))
+        before = rows(session)
+        batch.restamp({"batch": 2, "more": True})
+        published = batch.publish()
+
+    assert before == [1]
+    assert rows(session) == [2]
+    assert published.bookmark == {"batch": 2, "more": True}
+    assert head(session, NAME) == published
+
+
+@pytest.mark.usefixtures("way")
 def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: its branch is dropped under its feet, and it stops with a clear error; the other one goes on."""
-    world = World.at(tmp_path / "world", "hard")
-    session, path = world.session(spark), ("lake", "marts", "race")
-    session.sql("CREATE NAMESPACE IF NOT EXISTS lake.marts")
-    session.sql("CREATE TABLE lake.marts.race (n int) USING iceberg")
+    session = race(World.at(tmp_path / "world", "hard"), spark)
 
-    with Batch(session, path, head(session, "lake.marts.race"), {"batch": 1}) as slow:
-        with Batch(session, path, head(session, "lake.marts.race"), {"batch": 1}) as other:
+    with Batch(session, PATH, head(session, NAME), {"batch": 1}) as slow:
+        with Batch(session, PATH, head(session, NAME), {"batch": 1}) as other:
             other.append(session.sql("SELECT 2 AS n"))
             other.publish()
         with pytest.raises(Exception, match="does not exist") as caught:
             slow.append(session.sql("SELECT 1 AS n"))
 
     assert isinstance(told(caught.value), BusyError)
-    assert session.table("lake.marts.race").toArrow().column("n").to_pylist() == [2]
+    assert rows(session) == [2]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_branch_that_was_made_anew_under_a_batch_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: Iceberg does so where a branch is dropped during a write; its deletes would be lost."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    write(session, head(session, NAME), 1)
+    base = head(session, NAME)
+
+    with Batch(session, PATH, base, {"batch": 2}) as batch:
+        batch.delete("t.n = 1")
+        batch.append(session.sql("SELECT 2 AS n"))
+        branch = head(session, NAME).branches[0]
+        session.sql(f"ALTER TABLE {NAME} CREATE OR REPLACE BRANCH {branch} AS OF VERSION {base.snapshot_id}")
+        session.sql("SELECT 2 AS n, 'two' AS said").writeTo(batch.branch).append()
+        with pytest.raises(BusyError, match="took this one for dead"):
+            batch.publish()
+
+    assert rows(session) == [1]
 
 
 @contextlib.contextmanager

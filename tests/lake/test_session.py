@@ -7,7 +7,7 @@ import pytest
 
 from frazil.errors import DeclarationError, SessionError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, warehouse_uri
-from frazil.lake.session import adopt, sibling, spark_session
+from frazil.lake.session import adopt, siblings, spark_session
 from frazil.spec import DmsFiles, EmbeddedCatalog, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:
@@ -131,9 +131,21 @@ def test_two_pipelines_in_one_process_keep_their_lakes_apart(spark: SparkSession
         session.range(rows).writeTo("lake.n.t").create()
 
     assert first.table("lake.n.t").count() == 1
-    assert sibling(second).table("lake.n.t").count() == 2
+    with siblings(second, 2) as lent:
+        assert [session.table("lake.n.t").count() for session in lent] == [2, 2]
     assert not spark.catalog.tableExists("lake.n.t")
     assert (tmp_path / "warehouse with a space & é%20" / "n" / "t" / "metadata").is_dir()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+def test_a_session_is_lent_again_but_never_twice_at_once(tmp_path: Path) -> None:
+    ours = spark_session(pipeline(tmp_path))
+
+    with siblings(ours, 1) as first, siblings(ours, 1) as second:
+        assert first[0] is not second[0]
+    with siblings(ours, 2) as again:
+        assert {*again} == {*first, *second}
 
 
 @pytest.mark.spark
@@ -151,3 +163,13 @@ def test_casts_give_null_and_time_is_utc(spark: SparkSession) -> None:
     (row,) = spark.sql("SELECT cast('x' AS INT) AS number, current_timezone() AS zone").collect()
 
     assert (row.number, row.zone) == (None, "UTC")
+
+
+@pytest.mark.spark
+def test_a_file_of_the_lake_has_no_other_with_checksums(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    session = spark_session(pipeline(tmp_path))
+    session.sql("CREATE NAMESPACE lake.n")
+    session.range(1).writeTo("lake.n.t").create()
+
+    assert list(tmp_path.rglob("*.crc")) == []

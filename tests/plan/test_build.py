@@ -11,6 +11,7 @@ from frazil.bronze.layout import NewFile
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
+from frazil.plan.size import size_bytes
 from frazil.plan.state import BRONZE, SILVER, State, TableState, Taken, gold_state, table_state
 from frazil.silver.contract import declared, declared_mart
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
@@ -195,3 +196,17 @@ def test_a_plan_is_json() -> None:
     kinds = [value["step"] for value in values]
     assert kinds == ["TakeFiles", "Refine", "UpdateMart", "UpdateMart", "RefreshGold"]
     assert values[0]["files"][0]["path"] == "landing/a.csv"
+
+
+@pytest.mark.parametrize(
+    ("state", "size"),
+    [
+        (standing(2, 2, 2, 2, Taken(files=(new_file("3.csv"), new_file("4.csv")))), 3_000_000),
+        (standing(2, 2, 2, 2), 0),
+        (standing(2, 1, 1, 1), None),  # an earlier run was killed after bronze
+        (standing(2, 2, 2, 1, Taken(files=(new_file("3.csv"),))), None),  # or before one of the marts
+        (standing(2, 2, 2, 2, Taken(files=(new_file("3.csv"),)), "hosts"), None),  # made anew
+    ],
+)
+def test_a_plan_tells_how_much_it_reads_only_where_it_takes_all_of_it(state: State, size: int | None) -> None:
+    assert size_bytes(build(PIPELINE, state)) == size

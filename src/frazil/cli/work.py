@@ -18,6 +18,10 @@ from frazil.engine.report import RunReport
 
 if TYPE_CHECKING:
     from frazil.spec import Pipeline
+    from frazil.steps import Step
+
+_SHORT_BYTES = 16_000_000
+"""Runs that take no more are done before Java's optimising compiler pays."""
 
 
 def run(
@@ -117,29 +121,33 @@ def watch(
 
 
 def _run(path: Path, select: list[str], *, rebuild: bool, quiet: bool, verbose: bool) -> RunReport:
+    from frazil.plan.size import size_bytes  # noqa: PLC0415
     from frazil.spec.parse import load  # noqa: PLC0415
 
     pipeline = load(path)
-    if not rebuild and _is_level(pipeline, select):
+    steps = None if rebuild else _planned(pipeline, select)
+    if steps is not None and not steps:
         return RunReport(pipeline=pipeline.pipeline)
+    size = None if steps is None else size_bytes(steps)
+    short = size is not None and size <= _SHORT_BYTES
     with Progress(quiet=quiet) as progress:
         # Only now, so that a mistake in the declaration shows before Spark is even loaded.
         from frazil.engine.run import run as work  # noqa: PLC0415
 
-        return work(pipeline, select=select, rebuild=rebuild, listener=progress, verbose=verbose)
+        return work(pipeline, select=select, rebuild=rebuild, listener=progress, short=short, verbose=verbose)
 
 
-def _is_level(pipeline: Pipeline, select: list[str]) -> bool:
-    """Tell without a JVM that there is nothing to do; in doubt the run finds out."""
+def _planned(pipeline: Pipeline, select: list[str]) -> tuple[Step, ...] | None:
+    """Tell without a JVM what there is to do; None in doubt, then the run finds out."""
     from frazil.errors import StorageError  # noqa: PLC0415
     from frazil.plan.build import build  # noqa: PLC0415
     from frazil.serve.state import state  # noqa: PLC0415
     from frazil.spec.select import selected  # noqa: PLC0415
 
     try:
-        return not build(pipeline, state(pipeline), tables=selected(pipeline, select))
+        return build(pipeline, state(pipeline), tables=selected(pipeline, select))
     except StorageError:
-        return False
+        return None
 
 
 def _report(report: RunReport, *, as_json: bool) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from frazil.lake.commit import Batch
 from frazil.lake.gateway import release
+from frazil.lake.heads import head
 from frazil.spec import CATALOG, Current
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.engine.report import TableReport
+    from frazil.lake.heads import Head
     from frazil.spec import History, Pipeline, Table
 
 
@@ -36,10 +41,29 @@ class Context:
     now: dt.datetime
     report: TableReport
     tell: Callable[[str], None] = field(default=lambda _: None)
+    heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
+    """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
     """Rows that several steps read; :meth:`forget` lets them go."""
     checkpoints: list[DataFrame] = field(default_factory=list)
     """Those of them that are computed once and held in memory."""
+
+    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> Head:
+        """Tell where a table stands for this run: as it was when the run was planned, or as the run left it.
+
+        Never read again: a batch that begins where the plan did is refused if another run published since.
+        """
+        if path not in self.heads:
+            self.heads[path] = head(self.spark, quote(*path), rebuilt=rebuilt)
+        return self.heads[path]
+
+    @contextmanager
+    def batch(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[Batch]:
+        """Open a batch of writes to a table from where it stands, and keep where it stands afterwards."""
+        with Batch(self.spark, path, self.head(path), bookmark) as batch:
+            yield batch
+            if batch.published is not None:
+                self.heads[path] = batch.published
 
     def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them."""

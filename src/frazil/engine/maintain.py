@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.engine.compact import compact
-from frazil.engine.run import fresh_session
+from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.heads import BOOKMARK, head
@@ -88,8 +88,7 @@ def maintain(
     """
     moment = now or dt.datetime.now(dt.UTC)
     reports = []
-    with lock(pipeline):
-        session = fresh_session(spark)
+    with lock(pipeline), working_sessions(spark, 1) as (session,):
         for path in _paths(pipeline, selected(pipeline, select), everything=not select):
             if session.catalog.tableExists(quote(*path)):
                 tell(".".join(path[1:]))

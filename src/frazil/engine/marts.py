@@ -10,8 +10,6 @@ from frazil.engine.increment import FILE, POS, increment, size_of
 from frazil.engine.report import MartReport
 from frazil.engine.ways import BROADCAST_CHANGES, Way, apply, way
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.positions import takes_positions
 from frazil.lake.tables import TableLayout, ensure
 from frazil.marts.all_rows import all_rows, crowded, sole_rows
@@ -54,14 +52,14 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     )
     if isinstance(mart, Current) and mart.live_view:
         _live_view(context, mart, path)
-    base = head(spark, quote(*path), rebuilt=step.rebuild)
-    silver = head(spark, quote(*context.changes)).bookmark
+    base = context.head(path, rebuilt=step.rebuild)
+    silver = context.head(context.changes).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     report = MartReport(mart=step.mart, batch=step.upto)
     bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart))
     failpoint("mart.before_write")
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
-    with Batch(spark, path, base, bookmark) as batch:
+    with context.batch(path, bookmark) as batch:
         chosen: Way = "rebuild"
         if not step.rebuild and step.after > 0:
             size = size_of(context, step, changes, shape)
@@ -81,6 +79,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     failpoint("mart.after_publish")
     if is_scattered(published, context.pipeline.upkeep):
         compact(spark, path, context.pipeline.upkeep)
+        context.heads.pop(path)
         report.compacted = True
     report.rows = int(published.summary.get("added-records", 0))
     report.strategy = "load" if base.snapshot_id is None else chosen

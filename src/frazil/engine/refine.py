@@ -10,8 +10,6 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
 from frazil.silver.batches import batches
 from frazil.silver.contract import Contract, declared, settle
@@ -40,7 +38,7 @@ class TooManyBadRowsError(ContractError):
 
 def contract_of(context: Context) -> Contract:
     """Settle the table's contract against the fields that bronze has."""
-    return settle(context.table, head(context.spark, quote(*context.bronze)).bookmark.get("fields", {}))
+    return settle(context.table, context.head(context.bronze).bookmark.get("fields", {}))
 
 
 def refine(context: Context, step: Refine, contract: Contract) -> None:
@@ -62,8 +60,8 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         ),
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
-    base = head(spark, quote(*context.changes), rebuilt=step.rebuild)
-    bronze = head(spark, quote(*context.bronze)).bookmark
+    base = context.head(context.changes, rebuilt=step.rebuild)
+    bronze = context.head(context.bronze).bookmark
     span = (step.after, step.upto)
     at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
 
@@ -83,7 +81,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
-    with Batch(spark, context.changes, base, bookmark) as batch:
+    with context.batch(context.changes, bookmark) as batch:
         (batch.replace if step.rebuild else batch.append)(good(observed))
         seen = counts.get
         if not step.rebuild:
@@ -164,10 +162,10 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
 
 
 def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
-    base = head(context.spark, quote(*context.quarantine), rebuilt=step.rebuild)
+    base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
-    with Batch(context.spark, context.quarantine, base, context.bookmark(step.upto)) as batch:
+    with context.batch(context.quarantine, context.bookmark(step.upto)) as batch:
         if step.rebuild:
             batch.replace(quarantined(rows))
         else:

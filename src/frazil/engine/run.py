@@ -5,6 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
 from frazil.engine.context import Context
@@ -16,9 +20,10 @@ from frazil.engine.state import read_gold, read_state
 from frazil.engine.take import take_files
 from frazil.errors import DeclarationError
 from frazil.lake.lock import lock
-from frazil.lake.session import adopt, sibling, spark_session
+from frazil.lake.session import adopt, siblings, spark_session
 from frazil.lake.trouble import told
 from frazil.plan.build import build
+from frazil.plan.size import size_bytes
 from frazil.plan.state import State
 from frazil.spec import CATALOG
 from frazil.spec.check import check
@@ -27,7 +32,7 @@ from frazil.spec.select import selected
 from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -53,7 +58,6 @@ _SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions":
 
 _TABLES_AT_ONCE = 2
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -77,6 +81,7 @@ def run(
     select: Sequence[str] = (),
     rebuild: bool = False,
     listener: Listener | None = None,
+    short: bool = False,
     verbose: bool = False,
 ) -> RunReport:
     """Bring every table of a pipeline level with its source.
@@ -87,6 +92,7 @@ def run(
         select: names or patterns of tables, marts or aggregates; empty for all.
         rebuild: make silver and marts anew from bronze.
         listener: is told what happens.
+        short: where a session is started, start it for a short run: see :func:`spark_session`.
         verbose: let Spark write its own messages to the terminal, where a session is started.
 
     Returns:
@@ -99,19 +105,25 @@ def run(
     check(pipeline)
     began = time.monotonic()
     with lock(pipeline):
-        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline, verbose=verbose)
-        report = _run(pipeline, session, selected(pipeline, select), listener, rebuild=rebuild)
+        session = adopt(spark, pipeline) if spark is not None else spark_session(pipeline, short=short, verbose=verbose)
+        with working_sessions(session, _TABLES_AT_ONCE) as sessions:
+            report = _run(pipeline, sessions, selected(pipeline, select), listener, rebuild=rebuild)
     report.seconds = time.monotonic() - began
     return report
 
 
 def _run(
-    pipeline: Pipeline, spark: SparkSession, names: Sequence[str], listener: Listener | None, *, rebuild: bool
+    pipeline: Pipeline,
+    sessions: Sequence[SparkSession],
+    names: Sequence[str],
+    listener: Listener | None,
+    *,
+    rebuild: bool,
 ) -> RunReport:
     now = dt.datetime.now(dt.UTC)
     contexts = {
         table.name: Context(
-            spark=fresh_session(spark),
+            spark=sessions[0],
             pipeline=pipeline,
             table=table,
             now=now,
@@ -121,17 +133,12 @@ def _run(
         for table in pipeline.tables
         if table.name in names
     }
-    gold_session = fresh_session(spark)
     # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
-    gold_session.catalog.databaseExists(quote(CATALOG, pipeline.lake.namespaces.bronze))
-    states = dict(
-        zip(
-            contexts,
-            _side_by_side(lambda context: read_state(context, rebuild=rebuild), contexts.values()),
-            strict=True,
-        )
-    )
-    state = State(tables=states, gold=read_gold(gold_session, pipeline))
+    for session in sessions:
+        session.catalog.databaseExists(quote(CATALOG, pipeline.lake.namespaces.bronze))
+    read = partial(read_state, rebuild=rebuild)
+    states = dict(zip(contexts, _side_by_side(read, contexts.values(), sessions), strict=True))
+    state = State(tables=states, gold=read_gold(sessions[0], pipeline))
     steps = build(pipeline, state, tables=names, rebuild=names if rebuild else ())
     if listener:
         listener.planned(steps)
@@ -146,12 +153,12 @@ def _run(
         for context in contexts.values()
         if any(getattr(step, "table", None) == context.table.name for step in steps)
     ]
-    failures = [failure for failure in _side_by_side(work, busy) if failure is not None]
+    failures = [failure for failure in _side_by_side(work, busy, sessions) if failure is not None]
     report.tables = [context.report for context in busy]
     if not failures:
         for step in steps:
             if isinstance(step, RefreshGold):
-                refresh_gold(gold_session, pipeline, step)
+                refresh_gold(sessions[0], pipeline, step)
                 report.gold.append(step.name)
     if failures:
         raise told(failures[0]) or failures[0]
@@ -162,9 +169,10 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
     began = time.monotonic()
     group = f"frazil {context.table.name} {id(context)}"
     tracker = _job_tracker(context.spark, group)
-    if sum(_size_bytes(step) for step in steps) <= SMALL_BYTES:
-        for name, value in _SMALL.items():
-            context.spark.conf.set(name, value)
+    size = size_bytes(steps)
+    is_small = size is not None and size <= SMALL_BYTES
+    for name, value in _SMALL.items():
+        context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
     try:
         _do(context, steps)
     except Exception as error:  # noqa: BLE001 - every table's failure is kept, so that others can go on
@@ -178,19 +186,6 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
         if listener:
             listener.ended(context.report)
     return None
-
-
-def _size_bytes(step: Step) -> int:
-    """Bytes a step reads of its source; a rebuild reads all there is, which counts as large."""
-    match step:
-        case TakeFiles():
-            return step.size_bytes
-        case Refine() | UpdateMart():
-            return SMALL_BYTES + 1 if step.rebuild else 0
-        case RefreshGold():
-            return 0
-        case _:
-            assert_never(step)
 
 
 def _do(context: Context, steps: Iterable[Step]) -> None:
@@ -215,17 +210,33 @@ def _do(context: Context, steps: Iterable[Step]) -> None:
                 assert_never(step)
 
 
-def fresh_session(spark: SparkSession) -> SparkSession:
-    """Open a session beside another one, on the same lake, with the settings that Frazil works with."""
-    session = sibling(spark)
-    for name, value in SETTINGS.items():
-        session.conf.set(name, value)
-    return session
+@contextmanager
+def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
+    """Lend sessions beside another one, on the same lake, with the settings that Frazil works with."""
+    with siblings(spark, count) as sessions:
+        for session in sessions:
+            for name, value in SETTINGS.items():
+                session.conf.set(name, value)
+        yield sessions
 
 
-def _side_by_side(work: Callable[[T], R], parts: Iterable[T]) -> list[R]:
-    with ThreadPoolExecutor(max_workers=_TABLES_AT_ONCE) as pool:
-        return list(pool.map(work, parts))
+def _side_by_side(
+    work: Callable[[Context], R], contexts: Iterable[Context], sessions: Sequence[SparkSession]
+) -> list[R]:
+    """Work on as many tables at once as there are sessions, each session on one table at a time."""
+    free: SimpleQueue[SparkSession] = SimpleQueue()
+    for session in sessions:
+        free.put(session)
+
+    def one(context: Context) -> R:
+        session = free.get()
+        try:
+            return work(replace(context, spark=session))
+        finally:
+            free.put(session)
+
+    with ThreadPoolExecutor(max_workers=len(sessions)) as pool:
+        return list(pool.map(one, contexts))
 
 
 def _teller(listener: Listener | None, table: str) -> Callable[[str], None]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.lake.heads import head
 from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 from frazil.spec import CATALOG
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +24,10 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
     """Read where the tables of one source table stand, and list what is new at the source."""
     spark, table = context.spark, context.table
     bookmarks = {
-        BRONZE: head(spark, quote(*context.bronze)).bookmark,
-        SILVER: head(spark, quote(*context.changes), rebuilt=rebuild).bookmark,
+        BRONZE: context.head(context.bronze).bookmark,
+        SILVER: context.head(context.changes, rebuilt=rebuild).bookmark,
         **{
-            table.mart_name(mart): head(spark, quote(*context.mart_path(mart)), rebuilt=rebuild).bookmark
+            table.mart_name(mart): context.head(context.mart_path(mart), rebuilt=rebuild).bookmark
             for mart in table.marts
         },
     }
@@ -45,11 +43,10 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
 
 
 def _ledger(spark: SparkSession, bronze: str) -> Ledger:
-    ledger = F.col(r.LEDGER)
     rows = (
         spark.table(bronze)
-        .where(F.col(r.KIND) == r.LEDGER_ROW)
-        .select(r.FILE, r.POSITION, r.BATCH, *(ledger[name] for name in LEDGER_FIELDS))
+        .where(f"{r.KIND} = {literal(r.LEDGER_ROW)}")
+        .selectExpr(r.FILE, r.POSITION, r.BATCH, *(f"{r.LEDGER}.{name}" for name in LEDGER_FIELDS))
         .toArrow()
     )
     return Ledger.of(zip(*(column.to_pylist() for column in rows.columns), strict=True))

@@ -12,10 +12,7 @@ from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
-from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
-from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,8 +38,7 @@ _TASK_FILES = 256
 def take_files(context: Context, step: TakeFiles) -> None:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {len(step.files)} files")
-    spark, name = context.spark, quote(*context.bronze)
-    base = head(spark, name)
+    spark, base = context.spark, context.head(context.bronze)
     fields = dict(base.bookmark.get("fields", {}))
     layout = layout_of(context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now)
     types = {column: kind for file in step.files for column, kind in file.columns}
@@ -67,9 +63,8 @@ def take_files(context: Context, step: TakeFiles) -> None:
         *(F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in ("rows", "bad", "headers", "foreign")),
     )
     failpoint("bronze.before_write")
-    with Batch(
-        spark, context.bronze, base, context.bookmark(step.batch, fields=fields, since=since, lists=lists)
-    ) as batch:
+    bookmark = context.bookmark(step.batch, fields=fields, since=since, lists=lists)
+    with context.batch(context.bronze, bookmark) as batch:
         batch.append(observed)
         failpoint("bronze.before_publish")
         batch.publish()

@@ -1,31 +1,30 @@
 """One commit protocol for every table: write on a branch of one's own, then move ``main`` there at once.
 
-Readers of ``main`` see all of a batch or nothing of it. ``fast_forward`` is a compare-and-swap: if ``main``
-moved since the bookmark was read, it refuses, and the run that came second stops with exit code 7.
+Readers of ``main`` see all of a batch or nothing of it. Publishing is a compare-and-swap: if ``main`` moved
+since the bookmark was read, it is refused, and the run that came second stops with exit code 7.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError
+from frazil.lake.gateway import java_table, snapshot_fields
 from frazil.lake.heads import BOOKMARK, Head, head
 from frazil.lake.positions import delete_places
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 PREFIX = "frazil_run_"
-_SETTING = f"spark.sql.iceberg.snapshot-property.{BOOKMARK}"
 
 
 class Batch:
@@ -37,12 +36,18 @@ class Batch:
 
     The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
     cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows.
+
+    Attributes:
+        published: where the table stands since this batch was published; None before.
     """
 
     def __init__(self, spark: SparkSession, path: tuple[str, ...], base: Head, bookmark: Mapping[str, Any]) -> None:
         self._spark, self._path, self._base = spark, path, base
         self._name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
-        self._bookmark = _text(bookmark)
+        self._bookmark = dict(bookmark)
+        self._at = base.snapshot_id
+        self._has_writes = False
+        self.published: Head | None = None
 
     @property
     def table(self) -> str:
@@ -58,77 +63,126 @@ class Batch:
         for stale in self._base.branches:
             if stale.startswith(PREFIX):
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")
-        at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
-        self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
+        table = java_table(self._spark, self.table)
+        if table is None:
+            at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
+            self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
+        else:
+            begin = (self._name,) if self._at is None else (self._name, self._at)
+            table.manageSnapshots().createBranch(*begin).commit()
+        if self._at is None:
+            # The branch of a table without a snapshot begins with one of no rows.
+            self._at, _ = self._tip(table)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
+        if self.published is None:
+            self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
 
     def delete(self, condition: str) -> None:
         """Delete the rows of the branch for which a SQL condition over the alias ``t`` holds."""
-        with self._stamped():
-            self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
+        self._begin_write()
+        self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
 
     def delete_places(self, places: Any, *, living: bool = True) -> None:
         """Delete the rows of the branch that stand at some places; see :mod:`frazil.lake.positions`."""
-        delete_places(self._spark, self.table, self._name, places, living=living)
+        if places.num_rows:
+            self._begin_write()
+            delete_places(self._spark, self.table, self._name, places, living=living)
 
     def append(self, rows: DataFrame) -> None:
         """Append rows, columns by name; a column of the table that they lack is NULL."""
-        with self._stamped():
-            self._aligned(rows).writeTo(self.branch).append()
+        self._writer(rows).append()
 
     def replace(self, rows: DataFrame) -> None:
         """Replace all rows of the branch; otherwise as :meth:`append`."""
-        with self._stamped():
-            self._aligned(rows).writeTo(self.branch).overwrite(F.lit(True))
+        self._writer(rows).overwrite(F.lit(True))
 
     def restamp(self, bookmark: Mapping[str, Any]) -> None:
         """Let the batch end with another bookmark than it began with."""
-        self._bookmark = _text(bookmark)
+        self._bookmark = dict(bookmark)
         self.append(self._spark.table(self.branch).limit(0))
-
-    @contextmanager
-    def _stamped(self) -> Iterator[None]:
-        self._spark.conf.set(_SETTING, self._bookmark)
-        try:
-            yield
-        finally:
-            self._spark.conf.unset(_SETTING)
-
-    def _aligned(self, rows: DataFrame) -> DataFrame:
-        given = {name.lower() for name in rows.columns}
-        return rows.select(
-            *(
-                F.col(quote(field.name))
-                if field.name.lower() in given
-                else F.lit(None).cast(field.dataType).alias(field.name)
-                for field in self._spark.table(self.branch).schema
-            )
-        )
 
     def publish(self) -> Head:
         """Make the batch visible, all at once.
 
+        Returns:
+            Where the table stands now.
+
         Raises:
             BusyError: another run published first; nothing of this batch is visible.
         """
-        table = ".".join(self._path[1:])
+        table = java_table(self._spark, self.table)
+        self._follow(table)
         try:
-            self._spark.sql(
-                f"CALL {quote(self._path[0])}.system.fast_forward({literal(table)}, 'main', {literal(self._name)})"
-            )
+            self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
         except Exception as error:
             if "ancestor" in str(error) or "CommitFailedException" in str(error):
-                raise BusyError(
-                    f"{table}: another run published first; nothing of this batch is visible",
-                    hint="run again: it takes up where the other run ended",
-                ) from error
+                raise self._came_second() from error
             raise
+        return self.published
+
+    def _publish_by_java(self, table: Any) -> Head:
+        newest = table.snapshot(self._name)
+        # Refers to the table as it is now: it is refused if the table has changed again by the commit.
+        refs = table.manageSnapshots()
+        main = table.currentSnapshot()
+        if (main and main.snapshotId()) != self._base.snapshot_id:
+            raise self._came_second()
+        refs.fastForwardBranch("main", self._name).removeBranch(self._name).commit()
+        fields = snapshot_fields(self._spark, newest)
+        return Head(snapshot_id=fields["snapshot-id"], bookmark=self._bookmark, summary=fields["summary"])
+
+    def _publish_by_sql(self) -> Head:
+        if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
+            raise self._came_second()
+        catalog, *names = self._path
+        self._spark.sql(
+            f"CALL {quote(catalog)}.system.fast_forward({literal('.'.join(names))}, 'main', {literal(self._name)})"
+        )
+        self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
         return head(self._spark, self.table)
+
+    def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
+        self._begin_write()
+        return rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
+
+    def _begin_write(self) -> None:
+        if self._has_writes:
+            self._follow(java_table(self._spark, self.table))
+        self._has_writes = True
+
+    def _follow(self, table: Any | None) -> None:
+        """See that the branch is one write further than it was.
+
+        Iceberg makes a branch anew that was dropped during a write; what was written before would be lost.
+        """
+        tip = self._tip(table)
+        if self._at not in tip:
+            raise BusyError(
+                f"{'.'.join(self._path[1:])}: another run took this one for dead and dropped its branch",
+                hint="run again: it takes up where the other run ended",
+            )
+        self._at = tip[0]
+
+    def _tip(self, table: Any | None) -> tuple[int | None, int | None]:
+        """Find the newest snapshot of the branch, and its parent."""
+        if table is not None:
+            snapshot = table.snapshot(self._name)
+            return (snapshot.snapshotId(), snapshot.parentId()) if snapshot else (None, None)
+        found = self._spark.sql(
+            f"SELECT snapshot_id, parent_id FROM {self.table}.refs JOIN {self.table}.snapshots USING (snapshot_id) "
+            f"WHERE name = {literal(self._name)}"
+        ).collect()
+        return (found[0][0], found[0][1]) if found else (None, None)
+
+    def _came_second(self) -> BusyError:
+        return BusyError(
+            f"{'.'.join(self._path[1:])}: another run published first; nothing of this batch is visible",
+            hint="run again: it takes up where the other run ended",
+        )
 
 
 def _text(bookmark: Mapping[str, Any]) -> str:

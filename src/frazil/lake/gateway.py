@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+def java_class(spark: SparkSession, name: str) -> Any:
+    """Give a Java class by its full name; a dotted name under ``_jvm`` would cost a round trip a dot."""
+    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - only where Java runs
+
+    return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr] # noqa: SLF001
+
+
 def java_table(spark: SparkSession, name: str) -> Any | None:
     """Load an Iceberg table as a Java object, fresh from the catalog.
 
@@ -22,18 +29,17 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
     Returns:
         ``org.apache.iceberg.Table``, or None where the session has no JVM gateway.
     """
-    jvm = getattr(spark, "_jvm", None)
-    if jvm is None:
+    if getattr(spark, "_jvm", None) is None:
         return None
     session = spark._jsparkSession  # noqa: SLF001
     # A catalog is opened with the settings of the thread's active session, which need not be this one.
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session)
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
+    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+    return java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session, name)
 
 
 def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
     """Read a Java snapshot, as Iceberg writes it to JSON: ``snapshot-id``, ``summary`` and so on."""
-    parser = spark._jvm.org.apache.iceberg.SnapshotParser  # type: ignore[union-attr] # noqa: SLF001
+    parser = java_class(spark, "org.apache.iceberg.SnapshotParser")
     fields: dict[str, Any] = json.loads(parser.toJson(snapshot))
     return fields
 

@@ -62,8 +62,7 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
         table = java_table(spark, name)
         found = _head_by_java(spark, table) if table is not None else _head_by_sql(spark, name)
     except Exception as error:
-        # Known by their words: naming Spark's classes would load Spark for commands that start no Java.
-        if "NoSuchTable" in str(error) or "NoSuchNamespace" in str(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+        if is_missing(error):
             return Head()
         raise
     if rebuilt or found.bookmark:
@@ -74,6 +73,14 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
             hint="run: frazil rebuild --select TABLE, which makes silver and marts anew from bronze",
         )
     return found
+
+
+def is_missing(error: Exception) -> bool:
+    """Whether an error says that there is no such table.
+
+    Known by its words: naming Spark's classes would load Spark for commands that start no Java.
+    """
+    return any(sign in str(error) for sign in ("NoSuchTable", "NoSuchNamespace", "TABLE_OR_VIEW_NOT_FOUND"))
 
 
 def _head_by_java(spark: SparkSession, table: Any) -> Head:

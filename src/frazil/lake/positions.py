@@ -47,13 +47,11 @@ def delete_places(spark: SparkSession, name: str, branch: str, places: Any, *, l
         spark: a session with a JVM gateway.
         name: quoted name of the table.
         branch: name of the branch.
-        places: Arrow table of ``file_path`` and ``pos``; without rows nothing is done.
+        places: Arrow table of ``file_path`` and ``pos``, at least one row.
         living: in a table parted by ``is_current``, which part they are in.
 
     Cost: one small file and one commit; some dozen bytes of memory a row.
     """
-    if not places.num_rows:
-        return
     table, jvm = java_table(spark, name), spark._jvm  # noqa: SLF001
     if table is None or jvm is None:
         raise TypeError(f"{name} cannot be reached through a JVM gateway")

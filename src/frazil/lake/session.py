@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import tempfile
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -15,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog
+from frazil.lake.gateway import java_class
 from frazil.lake.jars import jars_for, ready_jars
 from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable_cores
@@ -30,7 +35,8 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
-_LATE_C2: Final = [
+_SHORT: Final = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+_STEADY: Final = [
     # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
     # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
     "-XX:Tier4InvocationThreshold=60000",
@@ -38,7 +44,11 @@ _LATE_C2: Final = [
     "-XX:Tier4CompileThreshold=200000",
     "-XX:Tier4BackEdgeThreshold=600000",
     "-XX:ReservedCodeCacheSize=512m",
+    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it.
+    "-XX:+UseParallelGC",
 ]
+_idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
+"""Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
 _LOG_LIMIT_BYTES: Final = 10_000_000
 _LOG4J: Final = """\
 rootLogger.level = warn
@@ -71,7 +81,8 @@ def spark_session(
         memory: heap of the driver, such as ``2g``. Left out: ``$FRAZIL_DRIVER_MEMORY``, else a quarter of the
             memory, 1 to 4 GiB. It counts, like ``short`` and ``verbose``, where this call starts Java.
         app_name: Spark's name of the application; ``frazil <pipeline>`` by default.
-        short: compile fast rather than well: right for runs of less than about a minute.
+        short: compile fast rather than well, and collect garbage in one thread: right for runs of less than about
+            a minute.
         verbose: Spark's warnings go to the terminal, not to ``logs/spark.log`` in the cache folder.
         tell: is given a line of text before something slow that happens once, such as a download.
 
@@ -95,7 +106,10 @@ def spark_session(
     jars = ready_jars(jars_for(pipeline), tell=tell)
     heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
     options = [f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}", "-Duser.timezone=UTC"]
-    options += [*start_up_options(java, jars), *(["-XX:TieredStopAtLevel=1"] if short else _LATE_C2)]
+    if sys.platform == "linux":
+        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
+        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
+    options += [*start_up_options(java, jars), *(_SHORT if short else _STEADY)]
     launch = {
         "spark.driver.memory": heap,
         # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
@@ -109,13 +123,17 @@ def spark_session(
         if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
             SparkContext._ensure_initialized(gateway=_launched(launch, heap, verbose=verbose))  # noqa: SLF001
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
-    return SparkSession(context)
+    spark = SparkSession(context)
+    # For every file on a local disk Hadoop writes another with checksums, and starts the program chmod for both.
+    files = java_class(spark, "org.apache.hadoop.fs.FileSystem")
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: SLF001
+    return spark
 
 
 def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     """Use a session that the user made: it must have Iceberg, and gets the catalog when it has none.
 
-    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`sibling`.
+    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`siblings`.
 
     Raises:
         SessionError: Iceberg's extensions are missing, or the session's ``lake`` is not the pipeline's.
@@ -135,9 +153,23 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     return spark
 
 
-def sibling(spark: SparkSession) -> SparkSession:
-    """Make a new session, with settings and views of its own, that sees the same lake."""
-    return _set(spark.newSession(), _lake_settings(spark))
+@contextlib.contextmanager
+def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
+    """Lend sessions, with settings and views of their own, that see the same lake.
+
+    They are lent again afterwards: Spark never closes a session's catalog, so that new ones for every run
+    would leave ever more of its connections open.
+    """
+    lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
+    lent: list[SparkSession] = []
+    while len(lent) < count:
+        settings, session = idle.pop() if idle else (lake, _set(spark.newSession(), lake))
+        if settings == lake:
+            lent.append(session)
+    try:
+        yield lent
+    finally:
+        idle.extend((lake, session) for session in lent)
 
 
 def _opened(pipeline: Pipeline) -> dict[str, str]:
@@ -186,6 +218,8 @@ def _launched(launch: Mapping[str, str], heap: str, *, verbose: bool) -> object:
         log.unlink()
     with log.open("ab") as sink:
         before = sink.tell()
+        # PySpark loads pandas at its first call of Java; here it does so while Java starts.
+        Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
         try:
             return launch_gateway(  # type: ignore[no-untyped-call]
                 SparkConf(loadDefaults=False).setAll(list(launch.items())),
@@ -240,7 +274,13 @@ def _pointed_at(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
 
 
 def _lake_settings(spark: SparkSession) -> dict[str, str]:
-    return {key: text for key, text in spark.conf.getAll.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
+    if getattr(spark, "_jvm", None) is None:
+        present: Mapping[str, str] = spark.conf.getAll
+    else:
+        # As one text: a Java collection read item by item costs a round trip an item.
+        mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
+        present = json.loads(mapper.writeValueAsString(spark._jsparkSession.conf().getAllAsJava()))  # noqa: SLF001
+    return {key: text for key, text in present.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

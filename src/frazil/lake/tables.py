@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
 from frazil.errors import SchemaError
+from frazil.lake.gateway import java_class, java_table
+from frazil.lake.heads import is_missing
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -59,11 +63,11 @@ def ensure(spark: SparkSession, layout: TableLayout) -> bool:
         TypeChangedError: a column has another type that no widening reaches.
     """
     name = quote(*layout.path)
-    if not spark.catalog.tableExists(name):
+    present = _columns(spark, name)
+    if present is None:
         _create(spark, layout)
         return True
     changed = False
-    present = {field.name.lower(): field.dataType.simpleString() for field in spark.table(name).schema}
     for column, kind in layout.columns.items():
         have = present.get(column.lower())
         if have is None:
@@ -79,6 +83,24 @@ def ensure(spark: SparkSession, layout: TableLayout) -> bool:
             spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
             changed = True
     return changed
+
+
+def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
+    """Read a table's columns, in lower case, with their types; None if it does not exist."""
+    try:
+        table = java_table(spark, name)
+    except Exception as error:
+        if is_missing(error):
+            return None
+        raise
+    if table is not None:
+        java = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil").convert(table.schema())
+        schema = StructType.fromJson(json.loads(java.json()))
+    elif spark.catalog.tableExists(name):
+        schema = spark.table(name).schema
+    else:
+        return None
+    return {column.name.lower(): column.dataType.simpleString() for column in schema}
 
 
 def _create(spark: SparkSession, layout: TableLayout) -> None:
@@ -103,6 +125,7 @@ def _namespace(spark: SparkSession, name: str) -> None:
             raise
 
 
+@cache
 def _simple(kind: str) -> str:
     """Write a type the way a schema prints it."""
     fields = StructType.fromDDL(f"c {kind}")
