@@ -16,6 +16,7 @@ CORE: Final = ("frazil-current", "recipe", "merge", "limit-scan")
 EVERYONE: Final = (
     "frazil",
     "frazil-current",
+    "frazil-unguarded",
     "recipe",
     "recipe-all",
     "recipe-both",

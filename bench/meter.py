@@ -26,15 +26,17 @@ class Reading:
             those of them that ended.
         other_share: share of all cores' time that processes outside the tree took meanwhile, 0 to 1; the
             parent that only watches is not counted. 0 where the system does not tell.
+        written_bytes: of files of tables; None where nobody counted.
     """
 
     wall_s: float
     cpu_s: float
     other_share: float
+    written_bytes: int | None = None
 
     def as_values(self) -> dict[str, Any]:
         """Give the reading as plain values, rounded to what the clock can tell."""
-        return {name: round(number, 3) for name, number in asdict(self).items()}
+        return {name: round(number, 3) for name, number in asdict(self).items() if number is not None}
 
 
 class Meter:

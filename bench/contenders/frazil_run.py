@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Final, Self
 import frazil
 import frazil.engine.run as engine
 from bench.contenders.spark import OnIceberg
+from bench.footprint import footprint
 from bench.meter import Meter, Reading
 from bench.truth import mart_columns
 from frazil.lake.session import spark_session
+from frazil.marts import late
+from frazil.marts.query import query
+from frazil.marts.shape import columns_of, same
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from bench.contenders.contender import Task
+    from frazil.marts.shape import Shape
 
 _STEP: Final = "update_mart"
 """Name of the engine's function that brings one mart level."""
@@ -27,11 +33,14 @@ _MARTS: Final = {
     "frazil-current": ("current",),
     "frazil-current-v3": ("current",),
     "frazil-history": ("history",),
+    "frazil-unguarded": ("current",),
 }
 
 
 def make(name: str, task: Task) -> Frazil:
     """Make the contender with the marts that its name says."""
+    if name == "frazil-unguarded":
+        _take_guards_away()
     return Frazil(task, marts=_MARTS[name], format_version=3 if name.endswith("-v3") else 2)
 
 
@@ -58,12 +67,13 @@ class Frazil(OnIceberg):
     def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
         """Run over one batch; ``apply`` in the answer is the marts' part of it, where one table ran alone."""
         self._arrive(files)
-        with _MartMeter() as marts:
+        with _MartMeter(self.tables_folder) as marts:
             report = frazil.run(self._pipeline, spark=self.spark)
         if len(report.tables) > 1:
             return {}
         seconds = sum(mart.seconds for table in report.tables for mart in table.marts)
-        return {"apply": Reading(wall_s=seconds, cpu_s=marts.cpu_s, other_share=0.0)} if marts.cpu_s else {}
+        reading = Reading(wall_s=seconds, cpu_s=marts.cpu_s, other_share=0.0, written_bytes=marts.written_bytes)
+        return {"apply": reading} if marts.cpu_s else {}
 
     def mart(self, mart: str) -> DataFrame:
         """Give the rows of the first table's mart, bookkeeping columns left out."""
@@ -89,11 +99,34 @@ class Frazil(OnIceberg):
             (folder / path.name).hardlink_to(path)
 
 
-class _MartMeter:
-    """Measures the CPU of the marts' step inside a run; nothing where the engine has no such step any more."""
+def _take_guards_away() -> None:
+    """Let nothing be late: no order of what a key has is read, and no tombstone, in this process.
 
-    def __init__(self) -> None:
-        self.cpu_s = 0.0
+    Right only where no change is late and none revives a key, which the check of the tables sees.
+    """
+
+    def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
+        return query(
+            f"SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, struct(1) AS {late.HELD}, "
+            f"CAST(NULL AS timestamp) AS {late.HELD_TIME}, {', '.join(also)} "
+            f"FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, 't', 'k')}",
+            frazil_target=target,
+            frazil_touched=touched,
+        )
+
+    def tombstones(_: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+        nothing = f"struct(1) AS {late.HELD}", f"CAST(NULL AS timestamp) AS {late.HELD_TIME}"
+        return touched.where("false").selectExpr(*map(quote, shape.keys), *nothing)
+
+    late.applied, late.tombstones, late.is_late = applied, tombstones, lambda _: "false"
+
+
+class _MartMeter:
+    """Measures CPU and bytes of the marts' step inside a run; nothing where the engine has no such step any more."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cpu_s, self.written_bytes = 0.0, 0
+        self._folder = folder
         self._step: Callable[..., object] | None = getattr(engine, _STEP, None)
 
     def __enter__(self) -> Self:
@@ -108,9 +141,11 @@ class _MartMeter:
     def _measured(self, *given: object, **named: object) -> object:
         if self._step is None:
             raise RuntimeError(f"the engine has no {_STEP}")
+        before = footprint(self._folder)
         with Meter() as meter:
             answer = self._step(*given, **named)
         self.cpu_s += meter.reading.cpu_s
+        self.written_bytes += footprint(self._folder).written_since(before)
         return answer
 
 

@@ -40,13 +40,14 @@ class Refine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMart:
-    """Bring one mart from batch ``after`` to batch ``upto``; with ``rebuild`` from all changes."""
+    """Bring one mart from batch ``after`` to batch ``upto``; with ``rebuild`` from all changes. ``rows`` is what it has."""
 
     table: str
     mart: str
     after: int
     upto: int
     rebuild: bool = False
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ import pytest
 import frazil
 from frazil.engine import compact
 from frazil.engine.compact import is_scattered
-from frazil.engine.ways import BROADCAST_CHANGES, way
 from frazil.lake.heads import Head, head
 from frazil.lake.session import spark_session
+from frazil.plan.way import BROADCAST_CHANGES, way
 from frazil.spec import Upkeep
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.ways import Way
+    from frazil.plan.way import Way
 
 IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain."))
 """In such an order that a run which begins where the one before died still comes to its own."""

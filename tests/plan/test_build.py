@@ -172,6 +172,7 @@ def test_a_plan_reads_as_text() -> None:
         Refine(table="hosts", after=1, upto=2),
         Refine(table="hosts", after=0, upto=2, rebuild=True),
         UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
+        UpdateMart(table="hosts", mart="hosts", after=1, upto=2, rows=50_000),
         UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True),
         RefreshGold(name="living", inputs=(("hosts", 2),)),
     ]
@@ -185,6 +186,7 @@ def test_a_plan_reads_as_text() -> None:
         "hosts: type and check batch 2",
         "hosts: make typed changes anew from all of bronze, batches 1 to 2",
         "hosts: apply batches 1 to 2 to hosts",
+        "hosts: apply batch 2 to hosts, written anew if more than 5,000 changes",
         "hosts: make hosts_history anew from all changes",
         "gold: compute living from hosts",
     ]

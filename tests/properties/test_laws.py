@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.ways import Way
+    from frazil.plan.way import Way
 
 
 @pytest.fixture(scope="module")

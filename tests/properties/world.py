@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import frazil
 from frazil.engine import marts
-from frazil.engine.ways import Way
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
+from frazil.plan.way import Way
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, deliveries, oracle_changes, random_history, write_csv
 

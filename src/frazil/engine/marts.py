@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.engine.compact import compact, is_scattered
 from frazil.engine.increment import FILE, POS, increment, size_of
 from frazil.engine.report import MartReport
-from frazil.engine.ways import BROADCAST_CHANGES, Way, apply, way
+from frazil.engine.ways import apply
 from frazil.failpoints import failpoint
 from frazil.lake.positions import takes_positions
 from frazil.lake.tables import TableLayout, ensure
@@ -16,6 +16,7 @@ from frazil.marts.all_rows import all_rows, crowded, sole_rows
 from frazil.marts.late import of_keys
 from frazil.marts.layout import mart_columns, mart_properties, partitioning, shape_of
 from frazil.marts.shape import with_event_time
+from frazil.plan.way import BROADCAST_CHANGES, Way, way
 from frazil.silver.contract import declared_mart
 from frazil.spec import Current, History
 from frazil.spec.names import quote
@@ -33,7 +34,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     """Apply the changes after the mart's bookmark.
 
     A mart without rows, and one that is rebuilt, is made from all changes at once; otherwise what is new is applied,
-    in one of the ways of :mod:`frazil.engine.ways`.
+    in one of the ways of :mod:`frazil.plan.way`.
     """
     began = time.monotonic()
     spark, table = context.spark, context.table

@@ -17,7 +17,7 @@ class MartReport:
         inserted, updated, deleted: keys that came, changed and went (history: keys with new versions count as
             updated, new keys as inserted, keys whose life ended as deleted). On a rebuild all rows count as inserted.
         late: changes older than what their key already had.
-        strategy: how the batch was applied: ``load``, or one of the ways of :mod:`frazil.engine.ways`.
+        strategy: how the batch was applied: ``load``, or one of the ways of :mod:`frazil.plan.way`.
         compacted: whether small files and deletes were merged after it.
         seconds: wall time.
     """

@@ -32,7 +32,11 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
         },
     }
     ledger = _ledger(spark, quote(*context.bronze)) if bookmarks[BRONZE] else Ledger()
-    return table_state(table, bookmarks, offer(table, context.pipeline.folder, ledger))
+    rows = {
+        table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
+        for mart in table.marts
+    }
+    return table_state(table, bookmarks, offer(table, context.pipeline.folder, ledger), rows)
 
 
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:

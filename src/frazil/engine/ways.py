@@ -1,16 +1,8 @@
-"""The ways a batch gets into a mart that has rows, and the rule that chooses among them.
-
-=========  =======================================================================================================
-small      delete the replaced rows by where they stand, append the new ones
-split      delete the replaced rows by their keys, append the new ones
-rewrite    write the whole table anew, replaced rows left out
-rebuild    make all rows anew from all changes
-=========  =======================================================================================================
-"""
+"""Get a batch into a mart that has rows, in one of the ways of :mod:`frazil.plan.way`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from frazil.failpoints import failpoint
 from frazil.marts.query import query
@@ -25,31 +17,9 @@ if TYPE_CHECKING:
 
     from frazil.engine.increment import Increment
     from frazil.lake.commit import Batch
-
-Way: TypeAlias = Literal["small", "split", "rewrite", "rebuild"]
-
-REWRITE_SHARE: Final = 0.1
-"""From this share of a mart's rows on, writing it anew costs less than finding and marking what goes."""
-
-BROADCAST_CHANGES: Final = 2_000_000
-"""More changes than this are not compared with the mart at all."""
+    from frazil.plan.way import Way
 
 _KEYS_VIEW: Final = "frazil_keys"
-
-
-def way(changes: int, rows: int, *, takes_positions: bool) -> Way:
-    """Choose how a batch gets into a mart.
-
-    Args:
-        changes: changes of the batch.
-        rows: rows of the mart.
-        takes_positions: rows of the mart can be deleted by where they stand.
-    """
-    if changes > BROADCAST_CHANGES:
-        return "rebuild"
-    if changes > REWRITE_SHARE * rows:
-        return "rewrite"
-    return "small" if takes_positions else "split"
 
 
 def apply(mine: Increment, batch: Batch, chosen: Way) -> Way:

@@ -75,4 +75,11 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         after = stand.marts.get(name, 0)
         anew = again or after < taken.reordered_in or (name in stand.redeclared and bronze > 0)
         if anew or after < bronze:
-            yield UpdateMart(table=table.name, mart=name, after=0 if anew else after, upto=bronze, rebuild=anew)
+            yield UpdateMart(
+                table=table.name,
+                mart=name,
+                after=0 if anew else after,
+                upto=bronze,
+                rebuild=anew,
+                rows=stand.rows.get(name, 0),
+            )

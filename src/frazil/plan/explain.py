@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, assert_never
 
+from frazil.plan.way import most_marked
 from frazil.steps import Refine, RefreshGold, Step, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ def explain(step: Step) -> str:
             return f"{step.table}: make typed changes anew from all of bronze, batches 1 to {step.upto}"
         case Refine():
             return f"{step.table}: type and check {_batches(step.after, step.upto)}"
-        case UpdateMart(rebuild=True):
-            return f"{step.table}: make {step.mart} anew from all changes"
         case UpdateMart():
-            return f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
+            return _explain_mart(step)
         case RefreshGold():
             return f"gold: compute {step.name} from {', '.join(name for name, _ in step.inputs)}"
         case _:
@@ -48,6 +47,13 @@ def _explain_files(step: TakeFiles) -> str:
     ]
     lines += [f"    {path} waits: {reason}" for path, reason in step.deferred[:_SHOWN_FILES]]
     return "\n".join(lines)
+
+
+def _explain_mart(step: UpdateMart) -> str:
+    if step.rebuild:
+        return f"{step.table}: make {step.mart} anew from all changes"
+    text = f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
+    return f"{text}, written anew if more than {most_marked(step.rows):,} changes" if step.after else text
 
 
 def _batches(after: int, upto: int) -> str:

@@ -38,6 +38,8 @@ class TableState:
     bronze: int = 0
     silver: int = 0
     marts: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each mart."""
     taken: Taken = Taken()
     redeclared: frozenset[str] = frozenset()
     """Marts whose declaration changed since they were written, and ``SILVER`` if the changes' did."""
@@ -52,13 +54,16 @@ class State:
     """Aggregate -> mart -> batch of the mart it was computed from."""
 
 
-def table_state(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: Taken) -> TableState:
+def table_state(
+    table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: Taken, rows: Mapping[str, int] | None = None
+) -> TableState:
     """Read a table's state off its bookmarks.
 
     Args:
         table: the declaration.
         bookmarks: of ``BRONZE``, ``SILVER`` and each mart by name; empty for a table never written.
         taken: what the source offers.
+        rows: of each mart by name.
     """
     wanted = {SILVER: declared(table)} | {table.mart_name(mart): declared_mart(table, mart) for mart in table.marts}
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
@@ -66,6 +71,7 @@ def table_state(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken:
         bronze=batches[BRONZE],
         silver=batches[SILVER],
         marts={name: batches[name] for name in wanted if name != SILVER},
+        rows=rows or {},
         taken=taken,
         redeclared=frozenset(
             name for name, print_ in wanted.items() if bookmarks[name] and bookmarks[name].get("declared") != print_

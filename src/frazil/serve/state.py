@@ -29,15 +29,16 @@ def state(pipeline: Pipeline) -> State:
     found = {}
     for table in pipeline.tables:
         bronze = located.get((spaces.bronze, table.name))
+        marts = {
+            name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)
+        }
         bookmarks = {
             BRONZE: stand(bronze).bookmark,
             SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))).bookmark,
-        } | {
-            name: stand(located.get((spaces.marts, name))).bookmark
-            for name in (table.mart_name(mart) for mart in table.marts)
-        }
+        } | {name: mart.bookmark for name, mart in marts.items()}
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
-        found[table.name] = table_state(table, bookmarks, offer(table, pipeline.folder, ledger))
+        rows = {name: mart.records for name, mart in marts.items()}
+        found[table.name] = table_state(table, bookmarks, offer(table, pipeline.folder, ledger), rows)
     gold = {gold.name: stand(located.get((spaces.gold, gold.name))).bookmark for gold in pipeline.gold}
     return State(tables=found, gold=gold_state(pipeline, gold))
 
