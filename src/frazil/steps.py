@@ -40,7 +40,7 @@ class Refine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMart:
-    """Bring one mart from batch ``after`` to batch ``upto``; with ``rebuild`` from all changes. It has some ``rows``."""
+    """Bring one mart, of so many rows, from batch ``after`` to batch ``upto``; with ``rebuild`` from all changes."""
 
     table: str
     mart: str
