@@ -36,7 +36,11 @@ class Context:
     report: TableReport
     tell: Callable[[str], None] = field(default=lambda _: None)
     kept: dict[object, DataFrame] = field(default_factory=dict)
-    """Rows that several steps read, computed once; :meth:`forget` lets them go."""
+    """Rows that several steps read, computed once; :meth:`forget` lets them go.
+
+    After a small batch was taken, ``("records", batch)`` are its rows of bronze, and after that batch alone was
+    refined, ``("changes", after, upto)`` are its rows of silver, columns in the order of ``change_columns``.
+    """
 
     def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them."""
