@@ -44,7 +44,11 @@ class Context:
     heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
     """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
-    """Rows that several steps read; :meth:`forget` lets them go."""
+    """Rows that several steps read; :meth:`forget` lets them go.
+
+    After a small batch was taken, ``("records", batch)`` are its rows of bronze, and after that batch alone was
+    refined, ``("changes", after, upto)`` are its rows of silver, columns in the order of ``change_columns``.
+    """
     checkpoints: list[DataFrame] = field(default_factory=list)
     """Those of them that are computed once and held in memory."""
 

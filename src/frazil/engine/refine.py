@@ -8,6 +8,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.take import APPENDED
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
@@ -56,7 +57,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
             path=context.changes,
             columns=change_columns(contract),
             partition_by=(r.CLASS,),
-            properties={"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"},
+            properties=APPENDED,
         ),
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
