@@ -83,8 +83,8 @@ def watch(
     path: Where = Path(),
     *,
     select: Select = None,
-    every: Annotated[float, typer.Option(help="Seconds between looks while files arrive.", min=0.05)] = 1.0,
-    idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 2.0,
+    every: Annotated[float, typer.Option(help="Seconds between looks while files arrive.", min=0.05)] = 0.25,
+    idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 1.0,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

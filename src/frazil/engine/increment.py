@@ -179,7 +179,9 @@ def increment(
     if shape.sequence_by and not every:
         # Only tombstones as new as the batch's oldest change matter; others are pruned by their files' statistics.
         deletes = deletes.where(f"{quote(shape.sequence_by[0])} >= {size.oldest}")
-    dead = context.keep(("tombstones", every, step.upto), lambda: late.tombstones(deletes, touched, shape))
+    dead = late.tombstones(deletes, touched, shape)
+    if len(context.table.marts) > 1:
+        dead = context.keep(("tombstones", every, step.upto), lambda: dead)
     judged = late.judged(new, found, dead, shape, FILE, POS)
     folded = context.keep((step.mart, "folded", step.upto), lambda: newest(judged, shape, *_verdicts(mart, shape)))
     return Increment(

@@ -28,8 +28,8 @@ def watch(
     stop: Event,
     *,
     select: Sequence[str] = (),
-    every_seconds: float = 1.0,
-    idle_seconds: float = 2.0,
+    every_seconds: float = 0.25,
+    idle_seconds: float = 1.0,
     listener: Listener | None = None,
     ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None,
 ) -> None:
