@@ -70,7 +70,7 @@ class Increment:
     @property
     def replaces(self) -> bool:
         """Whether rows of the mart have to go."""
-        return bool(self.counts["in_target"] or self.counts["slow"])
+        return self.counts["replaced"] > 0
 
     @property
     def is_slow(self) -> bool:
@@ -265,7 +265,7 @@ def _counts(folded: DataFrame) -> dict[str, int]:
     row = folded.selectExpr(
         f"coalesce(sum({_LATE}), 0) AS late",
         f"count_if({_SLOW}) AS slow",
-        f"count_if({known}) AS in_target",
+        f"count_if({_SLOW} OR ({known} AND NOT {_STALE})) AS replaced",
         f"count_if(NOT {_STALE} AND {upsert} AND NOT {known}) AS inserted",
         f"count_if(NOT {_STALE} AND {upsert} AND {known}) AS updated",
         f"count_if(NOT {_STALE} AND NOT {upsert} AND {known}) AS deleted",
