@@ -65,9 +65,9 @@ class Frazil(OnIceberg):
         frazil.run(self._pipeline, spark=self.spark)
 
     def apply(self, files: Sequence[Path]) -> Mapping[str, Reading]:
-        """Run over one batch; ``apply`` in the answer is the marts' part of it, where one table ran alone."""
+        """Run over one batch; ``apply`` in the answer is the mart's part of it, where one mart ran alone."""
         self._arrive(files)
-        if len(self.task.tables) > 1:
+        if len(self.task.tables) > 1 or len(self.marts) > 1:
             frazil.run(self._pipeline, spark=self.spark)
             return {}
         with _MartMeter(self.tables_folder) as marts:

@@ -84,7 +84,7 @@ def watch(
     *,
     select: Select = None,
     every: Annotated[float, typer.Option(help="Seconds between looks while files arrive.", min=0.05)] = 0.25,
-    idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 1.0,
+    idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 0.5,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

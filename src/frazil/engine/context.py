@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from frazil.lake.commit import Batch
@@ -49,8 +50,12 @@ class Context:
     After a small batch was taken, ``("records", batch)`` are its rows of bronze, and after that batch alone was
     refined, ``("changes", after, upto)`` are its rows of silver, columns in the order of ``change_columns``.
     """
+    measured: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
+    """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.size`."""
     checkpoints: list[DataFrame] = field(default_factory=list)
     """Those of them that are computed once and held in memory."""
+    locks: dict[object, Lock] = field(default_factory=dict)
+    """One for each of them: marts ask for the same rows at the same time."""
 
     def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> Head:
         """Tell where a table stands for this run: as it was when the run was planned, or as the run left it.
@@ -71,10 +76,11 @@ class Context:
 
     def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them."""
-        if what not in self.kept:
-            self.kept[what] = rows().localCheckpoint(eager=False)
-            self.checkpoints.append(self.kept[what])
-        return self.kept[what]
+        with self.locks.setdefault(what, Lock()):
+            if what not in self.kept:
+                self.kept[what] = rows().localCheckpoint(eager=False)
+                self.checkpoints.append(self.kept[what])
+            return self.kept[what]
 
     def forget(self) -> None:
         """Let go of all that was kept, at once: Java's collector may come to it only hours later."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.engine.size import new_changes
 from frazil.errors import FrazilError
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
@@ -17,15 +18,16 @@ from frazil.marts.current import hard, soft
 from frazil.marts.fold import NEWEST, VALUES, fill, newest
 from frazil.marts.history import BASE, versions
 from frazil.marts.query import query
-from frazil.marts.shape import EVENT_TIME, columns_of, same, with_event_time
-from frazil.silver.batches import batches, other_batches
+from frazil.marts.shape import EVENT_TIME, columns_of, same
+from frazil.silver.batches import other_batches
 from frazil.spec import Current, History
-from frazil.spec.names import literal, quote
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.engine.context import Context
+    from frazil.engine.size import Size
     from frazil.marts.shape import Shape
     from frazil.steps import UpdateMart
 
@@ -35,9 +37,6 @@ FEW_CHANGES = 500_000
 FILE, POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
-_RANGED = frozenset({"int", "bigint", "date", "string"})
-_STEP, _FAR = 1 << 16, 1 << 62
-
 _SLOW, _STALE, _LATE = "_cdc_slow", "_cdc_stale", "_cdc_late"
 
 
@@ -46,6 +45,7 @@ class Increment:
     """What one mart has to take on.
 
     Attributes:
+        name: name of the mart's table.
         mart, shape: the mart and the table's parts.
         changes: all changes of silver, with event time.
         target: rows of the mart as they are, with event time and place. Read at ``main``: the branch will have lost
@@ -57,6 +57,7 @@ class Increment:
         is_few: so few changes that one task folds them.
     """
 
+    name: str
     mart: Current | History
     shape: Shape
     changes: DataFrame
@@ -103,41 +104,6 @@ class Increment:
         return closed.selectExpr(f"{FILE} AS file_path", f"{POS} AS pos")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much a batch is.
-
-    Attributes:
-        changes: their number.
-        oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
-        near: SQL condition on the first key that holds for all keys of the batch, by which files are pruned.
-    """
-
-    changes: int
-    oldest: str
-    near: str
-
-
-def size_of(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> Size:
-    """Count the changes of a batch, and find where its order and its keys begin and end."""
-    key, sequence = shape.keys[0], shape.sequence_by[0] if shape.sequence_by else shape.keys[0]
-    row = (
-        _new(context, step, changes, shape)
-        .selectExpr(
-            "count(*) AS n",
-            f"{_least(sequence, shape)} AS oldest",
-            f"{_least(key, shape)} AS first",
-            f"{_greatest(key, shape)} AS last",
-        )
-        .first()
-    )
-    if row is None:
-        raise FrazilError(f"no count of batch {step.upto}")
-    low, high = (_literal(row[name], key, shape) for name in ("first", "last"))
-    near = f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if shape.types.get(key) in _RANGED else "true"
-    return Size(changes=int(row["n"]), oldest=_literal(row["oldest"], sequence, shape), near=near)
-
-
 def increment(
     context: Context,
     step: UpdateMart,
@@ -161,7 +127,7 @@ def increment(
 
     Cost: one scan of the mart for the batch's keys, one of newer tombstones, a fold of the batch.
     """
-    new, is_few = _new(context, step, changes, shape), size.changes <= FEW_CHANGES
+    new, is_few = new_changes(context, step, changes, shape), size.changes <= FEW_CHANGES
     if is_few:
         new = new.coalesce(1)
     touched = new.select(*map(quote, shape.keys))
@@ -185,6 +151,7 @@ def increment(
     judged = late.judged(new, found, dead, shape, FILE, POS)
     folded = context.keep((step.mart, "folded", step.upto), lambda: newest(judged, shape, *_verdicts(mart, shape)))
     return Increment(
+        name=step.mart,
         mart=mart,
         shape=shape,
         changes=changes,
@@ -195,47 +162,6 @@ def increment(
         counts=_counts(folded),
         is_few=is_few,
     )
-
-
-def _new(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> DataFrame:
-    """Rows of the batch; silver leaves those it has just written."""
-    span = (step.after, step.upto)
-    fresh = context.kept.get(("changes", *span))
-    if fresh is not None:
-        return with_event_time(fresh, shape)
-    return context.keep(("new", *span), lambda: batches(changes, *span))
-
-
-def _least(column: str, shape: Shape) -> str:
-    """SQL of a column's least value, rounded down, as text.
-
-    Rounded, so that it is the same for many batches: a literal that changes makes Spark compile its code again.
-    """
-    least = f"min({quote(column)})"
-    match shape.types.get(column):
-        case "timestamp" | "timestamp_ntz":
-            least = f"date_trunc('DAY', {least})"
-        case "int" | "bigint":
-            least = (
-                f"CASE WHEN {least} > -{_FAR} THEN {least} - pmod(CAST({least} AS bigint), {_STEP}) ELSE {least} END"
-            )
-        case _:
-            pass
-    return f"CAST({least} AS string)"
-
-
-def _greatest(column: str, shape: Shape) -> str:
-    """SQL of a column's greatest value, rounded up, as text; only of columns that files are pruned by."""
-    most = f"max({quote(column)})"
-    if shape.types.get(column) in {"int", "bigint"}:
-        up = f"{most} + ({_STEP} - 1 - pmod(CAST({most} AS bigint), {_STEP}))"
-        most = f"CASE WHEN {most} < {_FAR} THEN {up} ELSE {most} END"
-    return f"CAST({most} AS string)"
-
-
-def _literal(text: str | None, column: str, shape: Shape) -> str:
-    kind = shape.types.get(column, "string")
-    return "NULL" if text is None else f"CAST({literal(text)} AS {'bigint' if kind == 'int' else kind})"
 
 
 def _verdicts(mart: Current | History, shape: Shape) -> list[str]:

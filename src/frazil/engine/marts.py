@@ -6,8 +6,9 @@ import time
 from typing import TYPE_CHECKING
 
 from frazil.engine.compact import compact, is_scattered
-from frazil.engine.increment import FILE, POS, increment, size_of
+from frazil.engine.increment import FILE, POS, increment
 from frazil.engine.report import MartReport
+from frazil.engine.size import size_of
 from frazil.engine.ways import apply
 from frazil.failpoints import failpoint
 from frazil.lake.positions import takes_positions
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from frazil.steps import UpdateMart
 
 
-def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
-    """Apply the changes after the mart's bookmark.
+def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
+    """Apply the changes after the mart's bookmark; give what that did.
 
     A mart without rows, and one that is rebuilt, is made from all changes at once; otherwise what is new is applied,
     in one of the ways of :mod:`frazil.plan.way`.
@@ -63,7 +64,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     with context.batch(path, bookmark) as batch:
         chosen: Way = "rebuild"
         if not step.rebuild and step.after > 0:
-            size = size_of(context, step, changes, shape)
+            size = size_of(context, step, changes, shape, contract)
             rows = int(base.summary.get("total-records", 0))
             chosen = way(size.changes, rows, takes_positions=takes_positions(spark, quote(*path)))
         if chosen == "rebuild":
@@ -87,7 +88,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> None:
     if chosen == "rebuild":
         report.inserted = report.rows
     report.seconds = time.monotonic() - began
-    context.report.marts.append(report)
+    return report
 
 
 def _target(context: Context, path: tuple[str, ...], shape: Shape) -> DataFrame:

@@ -8,6 +8,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.size import measures
 from frazil.engine.take import APPENDED
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
@@ -74,8 +75,10 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     if at_hand is not None:
         context.kept["changes", *span] = good(rows)
     counts = Observation()
+    is_new = step.after > 0 and not step.rebuild
     observed = rows.observe(
         counts,
+        *(map(F.expr, measures(contract, f"{PROBLEM} IS NULL")) if is_new else ()),
         F.expr(f"count_if({PROBLEM} IS NULL) AS good"),
         F.expr(f"count_if({PROBLEM} IS NOT NULL) AS bad"),
         F.expr(f"count_if({PROBLEM} IS NULL AND {r.KNOWN} IS NOT NULL) AS partial"),
@@ -98,6 +101,8 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
+    if is_new:
+        context.measured[span] = seen
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 

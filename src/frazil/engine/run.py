@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from frazil.engine.context import Context
 from frazil.engine.gold import refresh_gold
 from frazil.engine.marts import update_mart
 from frazil.engine.refine import contract_of, refine
-from frazil.engine.report import RunReport, TableReport
+from frazil.engine.report import MartReport, RunReport, TableReport
 from frazil.engine.state import read_gold, read_state
 from frazil.engine.take import take_files
 from frazil.errors import DeclarationError
@@ -167,14 +168,14 @@ def _run(
 
 def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None) -> BaseException | None:
     began = time.monotonic()
-    group = f"frazil {context.table.name} {id(context)}"
-    tracker = _job_tracker(context.spark, group)
+    group = f"frazil {context.table.name} {uuid.uuid4().hex}"
+    _count_jobs_as(group, context.spark)
     size = size_bytes(steps)
     is_small = size is not None and size <= SMALL_BYTES
     for name, value in _SMALL.items():
         context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
     try:
-        _do(context, steps)
+        _do(context, steps, group, at_once=is_small)
     except Exception as error:  # noqa: BLE001 - every table's failure is kept, so that others can go on
         failure = told(error) or error
         context.report.error = str(failure)
@@ -182,14 +183,16 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
     finally:
         context.forget()
         context.report.seconds = time.monotonic() - began
-        context.report.jobs = tracker()
+        context.report.jobs = _jobs_of(group, context.spark)
         if listener:
             listener.ended(context.report)
     return None
 
 
-def _do(context: Context, steps: Iterable[Step]) -> None:
+def _do(context: Context, steps: Iterable[Step], group: str, *, at_once: bool) -> None:
+    """Do the steps of a table in order; small batches go into all its marts at once, as they leave cores idle."""
     contract = None
+    marts: list[UpdateMart] = []
     for step in steps:
         match step:
             case TakeFiles():
@@ -201,13 +204,21 @@ def _do(context: Context, steps: Iterable[Step]) -> None:
                 refine(context, step, contract)
                 context.report.batch = step.upto
             case UpdateMart():
-                contract = contract or contract_of(context)
-                update_mart(context, step, contract)
-                context.report.batch = step.upto
+                marts.append(step)
             case RefreshGold():
                 raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
             case _:
                 assert_never(step)
+    if marts:
+        settled = contract or contract_of(context)
+
+        def update(step: UpdateMart) -> MartReport:
+            _count_jobs_as(group, context.spark)
+            return update_mart(context, step, settled)
+
+        with ThreadPoolExecutor(max_workers=len(marts) if at_once else 1) as pool:
+            context.report.marts = list(pool.map(update, marts))
+        context.report.batch = marts[-1].upto
 
 
 @contextmanager
@@ -243,10 +254,12 @@ def _teller(listener: Listener | None, table: str) -> Callable[[str], None]:
     return (lambda what: listener.began(table, what)) if listener else (lambda _: None)
 
 
-def _job_tracker(spark: SparkSession, group: str) -> Callable[[], int]:
-    """Count the Spark jobs that this thread starts from now on; 0 where the session cannot tell."""
+def _count_jobs_as(group: str, spark: SparkSession) -> None:
+    """Count the Spark jobs that this thread starts from now on, where the session can tell."""
+    if (context := getattr(spark, "_sc", None)) is not None:
+        context.setJobGroup(group, group)
+
+
+def _jobs_of(group: str, spark: SparkSession) -> int:
     context = getattr(spark, "_sc", None)
-    if context is None:
-        return lambda: 0
-    context.setJobGroup(group, group)
-    return lambda: len(context.statusTracker().getJobIdsForGroup(group))
+    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(group))

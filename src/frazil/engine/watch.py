@@ -29,7 +29,7 @@ def watch(
     *,
     select: Sequence[str] = (),
     every_seconds: float = 0.25,
-    idle_seconds: float = 1.0,
+    idle_seconds: float = 0.5,
     listener: Listener | None = None,
     ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None,
 ) -> None:

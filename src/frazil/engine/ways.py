@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frazil.failpoints import failpoint
 from frazil.marts.query import query
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from frazil.engine.increment import Increment
     from frazil.lake.commit import Batch
     from frazil.plan.way import Way
-
-_KEYS_VIEW: Final = "frazil_keys"
 
 
 def apply(mine: Increment, batch: Batch, chosen: Way) -> Way:
@@ -40,8 +38,10 @@ def apply(mine: Increment, batch: Batch, chosen: Way) -> Way:
             if mine.is_slow and isinstance(mine.mart, History):
                 batch.delete_places(mine.closed_places().toArrow(), living=False)
         else:
-            mine.keys().createOrReplaceTempView(_KEYS_VIEW)
-            batch.delete(_condition(mine))
+            # Another mart of the same session may be at the same place.
+            view = f"frazil_keys_{mine.name}"
+            mine.keys().createOrReplaceTempView(quote(view))
+            batch.delete(_condition(mine, view))
     failpoint("mart.after_delete")
     batch.append(rows)
     return chosen
@@ -58,10 +58,10 @@ def _kept(mine: Increment, names: Sequence[str]) -> DataFrame:
     )
 
 
-def _condition(mine: Increment) -> str:
-    """SQL that tells of a row ``t`` of the mart whether the batch replaces it."""
+def _condition(mine: Increment, view: str) -> str:
+    """SQL that tells of a row ``t`` of the mart whether the batch replaces it, its keys in a view."""
     among = (
-        f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(_KEYS_VIEW)} AS k "
+        f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(view)} AS k "
         f"WHERE {same(mine.shape.keys, 't', 'k')} AND {mine.replaced()})"
     )
     # The open versions are a partition of their own, and only that is read.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_VIEWS: Final = Lock()
+"""Held from the naming of the rows to the reading of the text: marts that share a session share its names too."""
 
 
 def query(select: str, **rows: DataFrame) -> DataFrame:
@@ -19,6 +24,7 @@ def query(select: str, **rows: DataFrame) -> DataFrame:
     Returns:
         The rows, not yet computed.
     """
-    for name, frame in rows.items():
-        frame.createOrReplaceTempView(name)
-    return next(iter(rows.values())).sparkSession.sql(select)
+    with _VIEWS:
+        for name, frame in rows.items():
+            frame.createOrReplaceTempView(name)
+        return next(iter(rows.values())).sparkSession.sql(select)
