@@ -8,7 +8,7 @@ import pytest
 
 import frazil
 from frazil.engine import compact
-from frazil.engine.compact import is_scattered
+from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
 from frazil.lake.session import spark_session
 from frazil.plan.way import BROADCAST_CHANGES, way
@@ -54,14 +54,23 @@ def test_a_way_is_chosen_by_the_size_of_batch_and_mart(
 
 
 @pytest.mark.parametrize(
-    ("data", "deletes", "size_mb", "scattered"),
-    [(31, 31, 10, False), (32, 0, 10, True), (1, 32, 10_000, True), (100, 0, 12_000, False), (100, 0, 100, True)],
+    ("data", "deletes", "size_mb", "upto", "due"),
+    [
+        (7, 7, 10, 24, False),
+        (8, 0, 10, 24, True),
+        (1, 8, 10_000, 24, True),
+        (100, 0, 12_000, 24, False),
+        (100, 0, 100, 24, True),
+        (100, 100, 100, 23, False),
+        (100, 100, 100, 30, True),
+    ],
 )
-def test_a_table_is_scattered_by_many_small_files_or_many_files_of_deletes(
+def test_every_dozen_batches_many_small_files_or_many_files_of_deletes_are_merged(
     data: int,
     deletes: int,
     size_mb: int,
-    scattered: bool,  # noqa: FBT001 - pytest gives it by name
+    upto: int,
+    due: bool,  # noqa: FBT001 - pytest gives it by name
 ) -> None:
     summary = {
         "total-data-files": f"{data}",
@@ -69,7 +78,7 @@ def test_a_table_is_scattered_by_many_small_files_or_many_files_of_deletes(
         "total-files-size": f"{size_mb * 1024 * 1024}",
     }
 
-    assert is_scattered(Head(summary=summary), Upkeep()) is scattered
+    assert is_due(Head(summary=summary), Upkeep(), after=22, upto=upto) is due
 
 
 def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
@@ -77,7 +86,8 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
 ) -> None:
     """A batch is a file of rows and a file of places; after a few of them a run merges what has gathered."""
     del spark  # only there so that Java runs
-    monkeypatch.setattr(compact, "MANY_FILES", 5)
+    monkeypatch.setattr(compact, "EVERY", 5)
+    monkeypatch.setattr(compact, "_MANY", 4)
     landing = tmp_path / "landing"
     landing.mkdir()
     (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from frazil.engine.compact import compact, is_scattered
+from frazil.engine.compact import compact, is_due
 from frazil.engine.increment import FILE, POS, increment
 from frazil.engine.report import MartReport
 from frazil.engine.size import size_of
@@ -79,7 +79,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
         failpoint("mart.before_publish")
         published = batch.publish()
     failpoint("mart.after_publish")
-    if is_scattered(published, context.pipeline.upkeep):
+    if is_due(published, context.pipeline.upkeep, after=step.after, upto=step.upto):
         compact(spark, path, context.pipeline.upkeep)
         context.heads.pop(path)
         report.compacted = True

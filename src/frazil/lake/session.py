@@ -44,8 +44,12 @@ _STEADY: Final = [
     "-XX:Tier4CompileThreshold=200000",
     "-XX:Tier4BackEdgeThreshold=600000",
     "-XX:ReservedCodeCacheSize=512m",
-    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it.
+    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it. The parts of
+    # the heap have one size from the start, or memory would grow for a dozen batches before it stays.
     "-XX:+UseParallelGC",
+    "-XX:-UseAdaptiveSizePolicy",
+    "-XX:NewRatio=3",
+    "-XX:SurvivorRatio=6",
 ]
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
@@ -109,7 +113,7 @@ def spark_session(
     if sys.platform == "linux":
         # Hadoop starts chmod for every file on a local disk; this way without another program in between.
         options.append("-Djdk.lang.Process.launchMechanism=VFORK")
-    options += [*start_up_options(java, jars), *(_SHORT if short else _STEADY)]
+    options += [*start_up_options(java, jars), *(_SHORT if short else [*_STEADY, f"-Xms{heap}"])]
     launch = {
         "spark.driver.memory": heap,
         # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
@@ -192,6 +196,10 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
+        # Kept for the page that is not there: plans as text of a thousand queries, in full.
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.broadcastExchange.maxThreadThreshold": "8",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": tempfile.gettempdir(),
         "spark.redaction.regex": _SECRET,
