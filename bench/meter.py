@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import psutil
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_THREADS: Final = {"C1 CompilerThre": "compile_s", "C2 CompilerThre": "compile_s", "Executor task l": "tasks_s"}
+"""What threads of a JVM do, by the name that the system has of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +30,16 @@ class Reading:
         other_share: share of all cores' time that processes outside the tree took meanwhile, 0 to 1; the
             parent that only watches is not counted. 0 where the system does not tell.
         written_bytes: of files of tables; None where nobody counted.
+        compile_s: seconds of ``cpu_s`` in which Java compiled what it had only interpreted so far; None without Java.
+        tasks_s: seconds of ``cpu_s`` in Spark's tasks; None without Java.
     """
 
     wall_s: float
     cpu_s: float
     other_share: float
     written_bytes: int | None = None
+    compile_s: float | None = None
+    tasks_s: float | None = None
 
     def as_values(self) -> dict[str, Any]:
         """Give the reading as plain values, rounded to what the clock can tell."""
@@ -45,6 +52,7 @@ class Meter:
     reading: Reading
 
     def __enter__(self) -> Self:
+        self._threads = _threads_s()
         self._wall, self._cpu, self._busy, self._watcher = _now()
         return self
 
@@ -55,19 +63,21 @@ class Meter:
         wall_s, cpu_s = wall - self._wall, cpu - self._cpu
         other_s = max(busy - self._busy - cpu_s - (watcher - self._watcher), 0.0)
         share = other_s / (wall_s * (os.cpu_count() or 1)) if wall_s > 0 else 0.0
-        self.reading = Reading(wall_s=wall_s, cpu_s=cpu_s, other_share=min(share, 1.0))
+        parts = {part: max(seconds - self._threads[part], 0.0) for part, seconds in _threads_s().items()}
+        self.reading = Reading(wall_s=wall_s, cpu_s=cpu_s, other_share=min(share, 1.0), **parts)
 
 
 def tree_rss_bytes(pid: int | None = None) -> int:
     """Resident memory of a process and its descendants; pages they share count once for each.
 
-    A JVM that is about to start a command (Hadoop calls ``chmod``) forks first, and for an instant all of its
-    memory would count twice: a JVM below a JVM is left out.
+    A JVM that is about to start a command (a Python worker, or Hadoop's ``chmod``) forks first, and for an instant all
+    of its memory would count twice: a JVM below a JVM is left out. Such a child has the name of the thread that made
+    it, so it is known by its program.
     """
     total, machines = 0, set[int]()
     for process in _tree(pid):
         try:
-            if process.name() == "java":
+            if Path(process.exe()).name == "java":
                 if process.ppid() in machines:
                     continue
                 machines.add(process.pid)
@@ -100,6 +110,21 @@ def _now() -> tuple[float, float, float, float]:
         # Children that ended and were waited for are only in their parent's account.
         cpu += times.user + times.system + times.children_user + times.children_system
     return time.perf_counter(), cpu, _busy_s(), _watcher_s()
+
+
+def _threads_s() -> Counter[str]:
+    """Sum up what the threads of all JVMs took so far, by what they do; empty without one, and where it is not told."""
+    seconds = Counter[str]()
+    for process in _tree():
+        for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"):
+            try:
+                name, _, fields = stat.read_text(encoding="utf-8", errors="replace").partition("(")[2].rpartition(") ")
+            except OSError:  # it ended meanwhile
+                continue
+            if part := _THREADS.get(name):
+                user, system = fields.split()[11:13]
+                seconds[part] += (int(user) + int(system)) / _TICKS
+    return seconds
 
 
 def _watcher_s() -> float:

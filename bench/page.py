@@ -23,7 +23,19 @@ if TYPE_CHECKING:
 
 _MARKDOWN: Final = ROOT / "docs" / "benchmarks.md"
 _HTML: Final = ROOT / "docs" / "benchmarks.html"
-_HEADER: Final = ["", "wall s", "CPU s", "jobs", "MB written", "MB replaced", "peak MB", "reading, CPU s", "table"]
+_HEADER: Final = [
+    "",
+    "wall s",
+    "CPU s",
+    "in tasks",
+    "compiling",
+    "jobs",
+    "MB written",
+    "MB replaced",
+    "peak MB",
+    "reading, CPU s",
+    "table",
+]
 _STYLE: Final = """\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 table { border-collapse: collapse; margin: 1rem 0 2rem; font-variant-numeric: tabular-nums; }
@@ -75,6 +87,8 @@ def _line(one: Standing) -> list[str]:
         f"{one.contender}{' (noisy)' if one.noisy else ''}",
         _number(one.wall_s),
         _number(one.cpu_s),
+        _number(one.tasks_s),
+        _number(one.compile_s),
         _number(one.jobs, digits=0),
         _number(one.written_bytes, scale=1e6),
         _number(one.replaced_bytes, scale=1e6),

@@ -27,6 +27,7 @@ class Standing:
         contender: its name; a part that was measured by itself is written ``name · part``.
         right: whether the table was the right one at the end; None where there is none to check.
         wall_s, cpu_s: of one batch, or of the load.
+        tasks_s, compile_s: CPU seconds in Spark's tasks and in Java's compilers, as far as they were told apart.
         jobs: Spark jobs of one batch; None without Spark.
         written_bytes, replaced_bytes: of one batch.
         peak_bytes: highest memory in any turn.
@@ -39,6 +40,8 @@ class Standing:
     right: bool | None
     wall_s: float | None = None
     cpu_s: float | None = None
+    tasks_s: float | None = None
+    compile_s: float | None = None
     jobs: float | None = None
     written_bytes: float | None = None
     replaced_bytes: float | None = None
@@ -118,12 +121,14 @@ def _standing(name: str, rows: Sequence[Row], everybody: Sequence[Row], phase: s
         return Standing(contender=name, right=False, error=errors[0])
     clock = [row for row in rows if row["phase"] == phase]
     reads = [row for row in everybody if row["phase"] == "read" and name_of(row) == name]
-    number: Callable[[str], float | None] = lambda field: middle(clock, field)  # noqa: E731 - one line, used six times
+    number: Callable[[str], float | None] = lambda field: middle(clock, field)  # noqa: E731 - one line, used eight times
     return Standing(
         contender=name,
         right=clock[0]["right"],
         wall_s=number("wall_s"),
         cpu_s=number("cpu_s"),
+        tasks_s=number("tasks_s"),
+        compile_s=number("compile_s"),
         jobs=number("jobs"),
         written_bytes=number("written_bytes"),
         replaced_bytes=number("replaced_bytes"),

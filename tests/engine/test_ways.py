@@ -6,30 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import frazil
 from frazil.engine import compact
 from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
-from frazil.lake.session import spark_session
 from frazil.plan.way import BROADCAST_CHANGES, way
 from frazil.spec import Upkeep
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-DECLARATION = """
-pipeline: shop
-lake: {warehouse: ./lake}
-tables:
-  - name: orders
-    source: {kind: dms, path: ./landing, header: true}
-    keys: [id]
-    sequence_by: [ts]
-    columns: [{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}]
-    marts: [{kind: current}, {kind: history}]
-"""
+    from tests.engine.conftest import Shop
 
 
 @pytest.mark.parametrize(
@@ -82,29 +66,22 @@ def test_every_dozen_batches_many_small_files_or_many_files_of_deletes_are_merge
 
 
 def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch is a file of rows and a file of places; after a few of them a run merges what has gathered."""
-    del spark  # only there so that Java runs
     monkeypatch.setattr(compact, "EVERY", 5)
     monkeypatch.setattr(compact, "_MANY", 4)
-    landing = tmp_path / "landing"
-    landing.mkdir()
-    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
-    pipeline = frazil.load(tmp_path)
-    session = spark_session(pipeline)
-    rows = "".join(f"I,{number},2026-01-01 00:00:00,new\n" for number in range(100))
-    (landing / "LOAD001.csv").write_text(f"op,id,ts,note\n{rows}", encoding="utf-8")
-    frazil.run(pipeline, spark=session)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,new" for number in range(100)))
+    shop.run()
     seen = []
 
     for number in range(1, 6):
-        text = f"op,id,ts,note\nU,{number},2026-01-02 00:00:0{number},again\nD,{50 + number},2026-01-02 00:00:00,\n"
-        (landing / f"20260102-00000{number}.csv").write_text(text, encoding="utf-8")
-        report = frazil.run(pipeline, spark=session)
-        seen.append([(mart.strategy, mart.updated, mart.deleted, mart.compacted) for mart in report.tables[0].marts])
+        changes = f"U,{number},2026-01-02 00:00:0{number},again", f"D,{50 + number},2026-01-02 00:00:00,"
+        shop.land(f"20260102-00000{number}.csv", *changes)
+        seen.append([(mart.strategy, mart.updated, mart.deleted, mart.compacted) for mart in shop.run().marts])
 
     plain, merged = ("small", 1, 1, False), ("small", 1, 1, True)
+    session = shop.session
     assert [current for current, _ in seen] == [plain, plain, plain, merged, plain]
     assert head(session, "lake.marts.orders").summary["total-delete-files"] == "1"
     assert session.table("lake.marts.orders").count() == 95

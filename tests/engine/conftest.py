@@ -1,0 +1,59 @@
+"""A pipeline of one table with two marts, in a folder of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import frazil
+from frazil.lake.session import spark_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.report import TableReport
+    from frazil.spec import Pipeline
+
+_DECLARATION = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [id]
+    sequence_by: [ts]
+    columns: [{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}]
+    marts: [{kind: current}, {kind: history}]
+"""
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Orders with a current and a history table."""
+
+    pipeline: Pipeline
+    session: SparkSession
+
+    def land(self, name: str, *records: str) -> None:
+        """Put a file of ``op,id,ts,note`` records into the landing folder."""
+        text = "".join(f"{record}\n" for record in ("op,id,ts,note", *records))
+        (self.pipeline.folder / "landing" / name).write_text(text, encoding="utf-8")
+
+    def run(self) -> TableReport:
+        """Run; the report of the one table."""
+        [table] = frazil.run(self.pipeline, spark=self.session).tables
+        return table
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    """A shop without orders."""
+    del spark  # only there so that Java runs
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(_DECLARATION, encoding="utf-8")
+    pipeline = frazil.load(tmp_path)
+    return Shop(pipeline, spark_session(pipeline))

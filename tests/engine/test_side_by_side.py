@@ -1,0 +1,56 @@
+"""A small batch goes into all marts of a table at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from frazil.engine import run as engine
+from frazil.failpoints import FailpointReached
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Shop
+
+    from frazil.engine.context import Context
+    from frazil.engine.report import MartReport
+    from frazil.silver.contract import Contract
+    from frazil.steps import UpdateMart
+
+
+def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,new", "I,2,2026-01-01 00:00:00,new")
+    shop.run()
+    shop.land("20260102-000000.csv", "U,1,2026-01-02 00:00:00,again")
+    update = engine.update_mart
+
+    def fail_in_current(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
+        if step.mart == "orders":
+            raise FailpointReached(step.mart)
+        return update(context, step, contract)
+
+    monkeypatch.setattr(engine, "update_mart", fail_in_current)
+    with pytest.raises(FailpointReached, match="orders"):
+        shop.run()
+
+    assert shop.session.table("lake.marts.orders").where("note = 'again'").count() == 0
+    assert shop.session.table("lake.marts.orders_history").where("note = 'again'").count() == 1
+
+    monkeypatch.undo()
+    again = shop.run()
+
+    assert [mart.mart for mart in again.marts] == ["orders"]
+    assert shop.session.table("lake.marts.orders").where("note = 'again'").count() == 1
+
+
+def test_the_report_names_marts_in_their_order_and_counts_the_jobs_of_all(shop: Shop) -> None:
+    jobs = []
+
+    for number in range(1, 4):
+        shop.land(f"2026010{number}-000000.csv", f"U,1,2026-01-0{number} 00:00:00,new")
+        report = shop.run()
+        jobs.append(report.jobs)
+        assert [mart.mart for mart in report.marts] == ["orders", "orders_history"]
+        assert report.batch == number
+
+    assert jobs[1] == jobs[2] > 8
