@@ -51,7 +51,7 @@ class Case:
     @property
     def title(self) -> str:
         """The case in words for people."""
-        words = [f"{_short(self.changes)} on {_short(self.rows)}" if self.changes else f"{_short(self.rows)} rows"]
+        words = [f"{short(self.changes)} on {short(self.rows)}" if self.changes else f"{short(self.rows)} rows"]
         words += [f"{self.tables} tables"] if self.tables > 1 else []
         words += [f"{self.columns} columns"] if self.columns > 9 else []
         words += [f"{self.keys} keys"] if self.keys != "mixed" else []
@@ -159,7 +159,8 @@ WORKS: Final = {
 """Every work by name."""
 
 
-def _short(number: int) -> str:
+def short(number: int) -> str:
+    """Write a number as people say it: ``5 M``, ``10 k``."""
     if number >= MILLION and number % 100_000 == 0:
         return f"{number / MILLION:g} M"
     return f"{number // 1000} k" if number >= 1000 and number % 1000 == 0 else str(number)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import matplotlib as mpl
 
 from bench import page
-from bench.cases import WORKS
+from bench.cases import WORKS, short
 from bench.data import ROOT
 from bench.results import RESULTS, Results
 from bench.summary import case_of, middle, name_of, standings
@@ -31,7 +31,15 @@ PICTURES: Final = ROOT / "docs" / "benchmarks"
 
 _M = 1_000_000
 _OURS, _THEIRS, _LIMIT, _WRONG = "#0b6e99", "#9aa5ab", "#d9a441", "#d8d8d8"
-_GROWTH: Final = ("frazil-current", "frazil-current · apply", "merge", "recipe")
+_LINES: Final = {
+    "frazil-current": _OURS,
+    "frazil-current · apply": "#5db5d6",
+    "merge": "#7a5ea8",
+    "recipe": "#b5442e",
+    "delta-rs": "#5b6770",
+    "limit-scan": _LIMIT,
+}
+"""Who is drawn as a line, always in one color."""
 
 
 def draw() -> list[Path]:
@@ -97,36 +105,34 @@ def _by_size(axes: Axes, works: Rows) -> bool:
 
 def _by_batch(axes: Axes, works: Rows) -> bool:
     """CPU of a batch on 5 M rows as the batch grows."""
-    names = ("limit-scan", *_GROWTH, "delta-rs")
-    return _lines(axes, works.get("apply", ()), "changes", lambda case: case[:3:2] == (5 * _M, "mixed"), names)
+    return _lines(axes, works.get("apply", ()), "changes", lambda case: case[:3:2] == (5 * _M, "mixed"))
 
 
-def _lines(
-    axes: Axes,
-    rows: Sequence[Row],
-    grows: str,
-    chosen: Callable[[tuple[Any, ...]], bool],
-    names: Sequence[str] = _GROWTH,
-) -> bool:
+def _lines(axes: Axes, rows: Sequence[Row], grows: str, chosen: Callable[[tuple[Any, ...]], bool]) -> bool:
     clock = [row for row in rows if row["phase"] == "apply" and row["right"] is not False]
     clock = [row for row in clock if case_of(row)[3:] == (0.0, 9, 1) and chosen(case_of(row))]
-    drawn = False
+    drawn = set[int]()
     for keys, style in (("mixed", "-"), ("recent", "--")):
-        for number, name in enumerate(names):
+        for name, color in _LINES.items():
             mine = [row for row in clock if name_of(row) == name and row["keys"] == keys]
             sizes = sorted({row[grows] for row in mine})
             if len(sizes) > 1:
                 heights = [middle((row for row in mine if row[grows] == size), "cpu_s") or 0.0 for size in sizes]
                 suffix = "" if keys == "mixed" else f", {keys} keys"
-                axes.plot(sizes, heights, style, marker="o", color=f"C{number}", label=f"{name}{suffix}")
-                drawn = True
+                axes.plot(sizes, heights, style, marker="o", color=color, label=f"{name}{suffix}")
+                drawn |= set(sizes)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xticks(sorted(drawn), [short(size) for size in sorted(drawn)])
+    axes.minorticks_off()
+    low, high = axes.get_ylim()
+    axes.set_yticks([step for step in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200) if low <= step <= high])
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel({"rows": "rows of the table", "changes": "changes of the batch"}[grows])
     axes.set_ylabel("CPU seconds of a batch")
     if drawn:
         axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    return drawn
+    return bool(drawn)
 
 
 def _soak(axes: Axes, works: Rows) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.engine import run as engine
+from frazil.engine.marts import update_mart
 from frazil.failpoints import FailpointReached
 
 if TYPE_CHECKING:
@@ -22,12 +23,11 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,new", "I,2,2026-01-01 00:00:00,new")
     shop.run()
     shop.land("20260102-000000.csv", "U,1,2026-01-02 00:00:00,again")
-    update = engine.update_mart
 
     def fail_in_current(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
         if step.mart == "orders":
             raise FailpointReached(step.mart)
-        return update(context, step, contract)
+        return update_mart(context, step, contract)
 
     monkeypatch.setattr(engine, "update_mart", fail_in_current)
     with pytest.raises(FailpointReached, match="orders"):
