@@ -27,4 +27,6 @@ def query(select: str, **rows: DataFrame) -> DataFrame:
     with _VIEWS:
         for name, frame in rows.items():
             frame.createOrReplaceTempView(name)
-        return next(iter(rows.values())).sparkSession.sql(select)
+        found = next(iter(rows.values())).sparkSession.sql(select)
+    # Spark analyses what is written anew, from the text; under an alias it is what the names stand for now.
+    return found.alias("frazil_rows")
