@@ -16,7 +16,7 @@ CORE: Final = ("frazil-current", "recipe", "merge", "limit-scan")
 EVERYONE: Final = (
     "frazil",
     "frazil-current",
-    "frazil-unguarded",
+    "frazil-guarded",
     "recipe",
     "recipe-all",
     "recipe-both",

@@ -13,7 +13,10 @@ PLACES: Final = {
     "frazil-current": ("frazil_run", "Frazil, the whole way to the current table"),
     "frazil-current-v3": ("frazil_run", "as frazil-current, table format 3 (deletion vectors)"),
     "frazil-history": ("frazil_run", "Frazil, the whole way to the history table"),
-    "frazil-unguarded": ("frazil_run", "as frazil-current, late guard and tombstones taken out: what they cost"),
+    "frazil-guarded": (
+        "frazil_run",
+        "as frazil-current, every batch compared with what its keys have: what that costs",
+    ),
     "recipe": ("recipe", "the published recipe, new files only: row_number window, copy-on-write MERGE"),
     "recipe-all": ("recipe", "the recipe as published: reads every file there is, keeps what is newer than max(ts)"),
     "recipe-history": ("recipe_history", "the recipe's history: change log, affected keys rebuilt, MERGE"),

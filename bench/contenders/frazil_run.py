@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 import frazil
@@ -10,11 +11,8 @@ from bench.contenders.spark import OnIceberg
 from bench.footprint import footprint
 from bench.meter import Meter, Reading
 from bench.truth import mart_columns
+from frazil.engine import marts
 from frazil.lake.session import spark_session
-from frazil.marts import late
-from frazil.marts.query import query
-from frazil.marts.shape import columns_of, same
-from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from bench.contenders.contender import Task
-    from frazil.marts.shape import Shape
 
 _STEP: Final = "update_mart"
 """Name of the engine's function that brings one mart level."""
@@ -33,14 +30,14 @@ _MARTS: Final = {
     "frazil-current": ("current",),
     "frazil-current-v3": ("current",),
     "frazil-history": ("history",),
-    "frazil-unguarded": ("current",),
+    "frazil-guarded": ("current",),
 }
 
 
 def make(name: str, task: Task) -> Frazil:
     """Make the contender with the marts that its name says."""
-    if name == "frazil-unguarded":
-        _take_guards_away()
+    if name == "frazil-guarded":
+        _always_guard()
     return Frazil(task, marts=_MARTS[name], format_version=3 if name.endswith("-v3") else 2)
 
 
@@ -100,26 +97,13 @@ class Frazil(OnIceberg):
             (folder / path.name).hardlink_to(path)
 
 
-def _take_guards_away() -> None:
-    """Let nothing be late: no order of what a key has is read, and no tombstone, in this process.
+def _always_guard() -> None:
+    """Let no batch pass for newer than all before it, in this process."""
 
-    Right only where no change is late and none revives a key, which the check of the tables sees.
-    """
+    def size_of(*given: object, **named: object) -> object:
+        return replace(measured(*given, **named), follows=False)
 
-    def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
-        return query(
-            f"SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, struct(1) AS {late.HELD}, "
-            f"CAST(NULL AS timestamp) AS {late.HELD_TIME}, {', '.join(also)} "
-            f"FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, 't', 'k')}",
-            frazil_target=target,
-            frazil_touched=touched,
-        )
-
-    def tombstones(_: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-        nothing = f"struct(1) AS {late.HELD}", f"CAST(NULL AS timestamp) AS {late.HELD_TIME}"
-        return touched.where("false").selectExpr(*map(quote, shape.keys), *nothing)
-
-    late.applied, late.tombstones, late.is_late = applied, tombstones, lambda _: "false"
+    measured, marts.size_of = marts.size_of, size_of
 
 
 class _MartMeter:

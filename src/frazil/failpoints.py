@@ -21,7 +21,7 @@ FAILPOINTS: Final = (
     "silver.before_publish",
     "silver.after_publish",
     "mart.before_write",
-    "mart.after_delete",
+    "mart.before_rows",
     "mart.before_publish",
     "mart.after_publish",
     "gold.before_publish",

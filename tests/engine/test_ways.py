@@ -9,7 +9,7 @@ import pytest
 from frazil.engine import compact
 from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
-from frazil.plan.way import BROADCAST_CHANGES, way
+from frazil.plan.way import BROADCAST_CHANGES, HELD_BYTES, way
 from frazil.spec import Upkeep
 
 if TYPE_CHECKING:
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("changes", "rows", "takes_positions", "chosen"),
+    ("changes", "size_bytes", "rows", "takes_row_deltas", "chosen"),
     [
-        (5_000, 1_000_000, True, "small"),
-        (5_000, 1_000_000, False, "split"),
-        (100_000, 1_000_000, True, "small"),
-        (100_001, 1_000_000, True, "rewrite"),
-        (100_001, 1_000_000, False, "rewrite"),
-        (1, 0, True, "rewrite"),
-        (BROADCAST_CHANGES + 1, 1_000_000_000, True, "rebuild"),
+        (5_000, 400_000, 1_000_000, True, "small"),
+        (5_000, 400_000, 1_000_000, False, "split"),
+        (5_000, HELD_BYTES + 1, 1_000_000, True, "split"),
+        (100_000, 8_000_000, 1_000_000, True, "small"),
+        (100_001, 8_000_000, 1_000_000, True, "rewrite"),
+        (100_001, 8_000_000, 1_000_000, False, "rewrite"),
+        (1, 80, 0, True, "rewrite"),
+        (BROADCAST_CHANGES + 1, 160_000_000, 1_000_000_000, True, "rebuild"),
     ],
 )
 def test_a_way_is_chosen_by_the_size_of_batch_and_mart(
     changes: int,
+    size_bytes: int,
     rows: int,
-    takes_positions: bool,  # noqa: FBT001 - pytest gives it by name
+    takes_row_deltas: bool,  # noqa: FBT001 - pytest gives it by name
     chosen: str,
 ) -> None:
-    assert way(changes, rows, takes_positions=takes_positions) == chosen
+    assert way(changes, size_bytes, rows, takes_row_deltas=takes_row_deltas) == chosen
 
 
 @pytest.mark.parametrize(
@@ -88,3 +90,22 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
     assert session.table("lake.marts.orders").where("note = 'again'").count() == 5
     history = session.table("lake.marts.orders_history")
     assert (history.count(), history.where("is_current").count()) == (105, 95)
+
+
+def test_a_change_as_new_as_the_newest_before_may_still_be_late(shop: Shop) -> None:
+    """Of equal times the place decides, so such a batch is compared with what each key has."""
+    shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,new", "I,2,2026-01-01 00:00:00,new")
+    shop.run()
+    shop.land("20260103-000000.csv", "D,1,2026-01-03 00:00:00,", "U,2,2026-01-03 00:00:00,again")
+    shop.run()
+
+    shop.land("20260102-000000.csv", "U,1,2026-01-03 00:00:00,late", "U,2,2026-01-03 00:00:00,late")
+    current = shop.run().marts[0]
+    shop.land("20260104-000000.csv", "U,1,2026-01-03 00:00:00.000001,newer")
+    after = shop.run().marts[0]
+
+    assert (current.late, after.late, after.inserted) == (2, 0, 1)
+    assert sorted(shop.session.table("lake.marts.orders").select("id", "note").collect()) == [
+        (1, "newer"),
+        (2, "again"),
+    ]

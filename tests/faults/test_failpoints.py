@@ -45,7 +45,7 @@ BOTH_SIDES_OF_PUBLISH = (
     "bronze.after_publish",
     "quarantine.after_publish",
     "silver.after_publish",
-    "mart.after_delete",
+    "mart.before_rows",
     "gold.before_publish",
 )
 

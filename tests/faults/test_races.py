@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from tests.properties.world import World
 
@@ -149,14 +150,44 @@ def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_pat
     session = race(World.at(tmp_path / "world", "hard"), spark)
 
     with Batch(session, PATH, head(session, NAME), {"batch": 1}) as slow:
+        slow.append(session.sql("SELECT 1 AS n"))
         with Batch(session, PATH, head(session, NAME), {"batch": 1}) as other:
             other.append(session.sql("SELECT 2 AS n"))
             other.publish()
-        with pytest.raises(Exception, match="does not exist") as caught:
+        with pytest.raises(Exception, match="does not exist") as caught:  # as when it happens during a write
+            session.sql("SELECT 1 AS n, 'one' AS said").writeTo(slow.branch).append()
+        with pytest.raises(BusyError, match="took this one for dead"):
             slow.append(session.sql("SELECT 1 AS n"))
 
     assert isinstance(told(caught.value), BusyError)
     assert rows(session) == [2]
+
+
+def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: a staged snapshot is seen by nobody, and published only where it was made for."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    write(session, head(session, NAME), 1)
+    base = head(session, NAME)
+    [place] = session.sql(f"SELECT _file AS file_path, _pos AS pos FROM {NAME}").toArrow().to_batches()
+    gone = pa.Table.from_batches([place])
+
+    with Batch(session, PATH, base, {"batch": 2}) as first, Batch(session, PATH, base, {"batch": 3}) as second:
+        first.change(pa.table({"N": [2]}), gone)
+        second.change(pa.table({"n": [3]}), gone)
+        before = rows(session)
+        published = first.publish()
+        with pytest.raises(BusyError, match="nothing of this batch is visible"):
+            second.publish()
+    with Batch(session, PATH, published, {"batch": 4}) as third:
+        write(session, published, 5)
+        third.change(pa.table({"n": [4]}), gone)
+        with pytest.raises(BusyError, match="nothing of this batch is visible"):
+            third.publish()
+
+    assert (before, rows(session)) == ([1], [2, 5])
+    assert (published.summary["total-records"], published.summary["total-position-deletes"]) == ("2", "1")
+    assert head(session, NAME).batch == 5
+    assert head(session, NAME).branches == ()
 
 
 @pytest.mark.usefixtures("way")

@@ -6,18 +6,21 @@ delivered twice, in any order and any split into runs. Some lack a column.
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.properties.world import WAYS, World, go_by
 
 from frazil.engine import marts
+from frazil.marts import late
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.plan.way import Way
 
@@ -68,6 +71,37 @@ def test_every_way_into_a_mart_leads_to_what_the_oracle_says(
     world = World.at(tmp_path / "world").draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
 
     assert world.live(spark).differences(spark) == []
+
+
+@pytest.mark.parametrize("way", ["small", "split", "rewrite"])
+def test_batches_that_are_newer_than_all_before_need_no_guard(
+    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CONVERGE, LATE, NO-RESURRECTION: what each key has is not asked for, until a batch overlaps those before."""
+    go_by(way, monkeypatch)
+    asked = Counter[str]()
+    for name in ("in_time", "judged"):
+        monkeypatch.setattr(late, name, counted(getattr(late, name), asked))
+    world = World.at(tmp_path / "world").draw_in_time(range(600, 606), runs=4)
+    world.draw_in_time(range(606, 609), runs=4, narrow=0.5).live(spark)
+    in_time = dict(asked)
+
+    world.runs.clear()
+    world.draw(range(610, 613), size=20).live(spark)
+
+    assert world.differences(spark) == []
+    assert in_time == {"in_time": 3 * len(world.marts)}
+    assert asked["judged"] > 0
+
+
+def counted(call: Callable[..., DataFrame], asked: Counter[str]) -> Callable[..., DataFrame]:
+    """Count how often a function is called."""
+
+    def call_and_count(*given: Any) -> DataFrame:
+        asked[call.__name__] += 1
+        return call(*given)
+
+    return call_and_count
 
 
 @pytest.mark.laws

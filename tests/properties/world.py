@@ -121,6 +121,28 @@ class World:
         self.runs = [arriving[number::runs] for number in range(runs)]
         return self
 
+    def draw_in_time(self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0) -> Self:
+        """Add a history per seed, its records in the order of their times; each run has those of the same seconds."""
+        for seed in seeds:
+            chance = Random(seed)
+            ordered = sorted(random_history(seed, size=size), key=lambda record: record["ts"] or "")
+            parts: list[list[Record]] = [[] for _ in range(runs)]
+            for record in ordered:
+                since = dt.datetime.fromisoformat(f"{record['ts']}+00:00") - dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+                parts[max(0, min(int(since.total_seconds() * runs / size), runs - 1))].append(record)
+            files = {}
+            for number, records in enumerate(parts):
+                lacks = {"note"} if chance.random() < narrow else set()
+                files[f"20260101-{number:09}.csv"] = [
+                    {name: text for name, text in record.items() if name not in lacks} for record in records
+                ]
+            self._add(seed, files)
+            while len(self.runs) < runs:
+                self.runs.append([])
+            for number, (name, records) in enumerate(files.items()):
+                self.runs[number] += [(seed, name)] if records else []
+        return self
+
     def _add(self, history: int, files: dict[str, list[Record]]) -> None:
         self.histories[history] = {
             name: [{**record, "h": str(history)} for record in records] for name, records in files.items()

@@ -51,7 +51,10 @@ class Context:
     refined, ``("changes", after, upto)`` are its rows of silver, columns in the order of ``change_columns``.
     """
     measured: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
-    """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.size`."""
+    """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.size`.
+
+    Of a first load and of a rebuild only ``ends``.
+    """
     checkpoints: list[DataFrame] = field(default_factory=list)
     """Those of them that are computed once and held in memory."""
     locks: dict[object, Lock] = field(default_factory=dict)

@@ -6,12 +6,12 @@ import time
 from typing import TYPE_CHECKING
 
 from frazil.engine.compact import compact, is_due
-from frazil.engine.increment import FILE, POS, increment
+from frazil.engine.increment import AT_FILE, AT_POS, increment
 from frazil.engine.report import MartReport
-from frazil.engine.size import size_of
+from frazil.engine.size import newest, size_of
 from frazil.engine.ways import apply
 from frazil.failpoints import failpoint
-from frazil.lake.positions import takes_positions
+from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.tables import TableLayout, ensure
 from frazil.marts.all_rows import all_rows, crowded, sole_rows
 from frazil.marts.late import of_keys
@@ -58,24 +58,26 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     silver = context.head(context.changes).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     report = MartReport(mart=step.mart, batch=step.upto)
-    bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart))
-    failpoint("mart.before_write")
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
+    chosen: Way = "rebuild"
+    size = None
+    if not step.rebuild and step.after > 0:
+        size = size_of(context, step, changes, shape, contract, before=base.bookmark.get("newest"))
+        rows = int(base.summary.get("total-records", 0))
+        chosen = way(size.changes, size.size_bytes, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path)))
+    until = newest(context, step.upto, changes, contract) if size is None else size.newest
+    bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart), newest=until)
+    failpoint("mart.before_write")
     with context.batch(path, bookmark) as batch:
-        chosen: Way = "rebuild"
-        if not step.rebuild and step.after > 0:
-            size = size_of(context, step, changes, shape, contract)
-            rows = int(base.summary.get("total-records", 0))
-            chosen = way(size.changes, rows, takes_positions=takes_positions(spark, quote(*path)))
-        if chosen == "rebuild":
+        if size is None or chosen == "rebuild":
             whole = _whole(context, step, mart, changes, shape)
             batch.append(whole) if base.snapshot_id is None else batch.replace(whole)
         else:
             target = _target(context, path, shape)
             mine = increment(context, step, mart=mart, shape=shape, changes=changes, target=target, size=size)
-            chosen = apply(mine, batch, chosen)
+            chosen, seen = apply(context, mine, batch, chosen)
             for name in ("late", "inserted", "updated", "deleted"):
-                setattr(report, name, mine.counts[name])
+                setattr(report, name, getattr(seen, name))
         failpoint("mart.before_publish")
         published = batch.publish()
     failpoint("mart.after_publish")
@@ -93,7 +95,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
 
 def _target(context: Context, path: tuple[str, ...], shape: Shape) -> DataFrame:
     """Rows of a mart with their event time and place."""
-    placed = context.spark.table(quote(*path)).selectExpr("*", f"_file AS {FILE}", f"_pos AS {POS}")
+    placed = context.spark.table(quote(*path)).selectExpr("*", f"_file AS {AT_FILE}", f"_pos AS {AT_POS}")
     return with_event_time(placed, shape)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.engine.size import measures
+from frazil.engine.size import end, measures
 from frazil.engine.take import APPENDED
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
@@ -75,13 +75,13 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     if at_hand is not None:
         context.kept["changes", *span] = good(rows)
     counts = Observation()
-    is_new = step.after > 0 and not step.rebuild
+    is_new, is_good = step.after > 0 and not step.rebuild, f"{PROBLEM} IS NULL"
     observed = rows.observe(
         counts,
-        *(map(F.expr, measures(contract, f"{PROBLEM} IS NULL")) if is_new else ()),
-        F.expr(f"count_if({PROBLEM} IS NULL) AS good"),
+        *map(F.expr, measures(contract, is_good) if is_new else [end(contract, is_good)]),
+        F.expr(f"count_if({is_good}) AS good"),
         F.expr(f"count_if({PROBLEM} IS NOT NULL) AS bad"),
-        F.expr(f"count_if({PROBLEM} IS NULL AND {r.KNOWN} IS NOT NULL) AS partial"),
+        F.expr(f"count_if({is_good} AND {r.KNOWN} IS NOT NULL) AS partial"),
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
@@ -101,8 +101,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
-    if is_new:
-        context.measured[span] = seen
+    context.measured[span] = seen
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 

@@ -30,12 +30,18 @@ class Size:
 
     Attributes:
         changes: their number.
+        size_bytes: memory that they take: eight bytes a value, and what texts have besides.
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
+        follows: every change is newer than all of earlier batches, by the first sequence column alone.
+        newest: greatest value of that column so far, as a number; None where that is not known.
         near: SQL condition on the first key that holds for all keys of the batch, by which files are pruned.
     """
 
     changes: int
+    size_bytes: int
     oldest: str
+    follows: bool
+    newest: int | None
     near: str
 
 
@@ -47,15 +53,26 @@ def measures(contract: Contract, condition: str = "true") -> list[str]:
     def of(name: str) -> str:
         return f"CASE WHEN {condition} THEN {quote(name)} END"
 
+    long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in ("string", "binary")]
     return [
         f"count_if({condition}) AS n",
+        f"coalesce(sum(CASE WHEN {condition} THEN CAST({' + '.join(['0', *long])} AS bigint) END), 0) AS text_bytes",
         f"{_least(of(sequence), types[sequence])} AS oldest",
+        f"min({_number(contract, condition)}) AS begins",
+        end(contract, condition),
         f"{_least(of(key), types[key])} AS first",
         f"{_greatest(of(key), types[key])} AS last",
     ]
 
 
-def size_of(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape, contract: Contract) -> Size:
+def end(contract: Contract, condition: str = "true") -> str:
+    """Write that aggregate of :func:`measures` of which :func:`newest` is made: ``ends``."""
+    return f"max({_number(contract, condition)}) AS ends"
+
+
+def size_of(
+    context: Context, step: UpdateMart, changes: DataFrame, shape: Shape, contract: Contract, *, before: int | None
+) -> Size:
     """Tell how much a batch is: as it was measured when silver was written, or else measured now.
 
     Args:
@@ -64,6 +81,7 @@ def size_of(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape
         changes: all changes of silver, with event time.
         shape: the table's parts.
         contract: the table's contract.
+        before: ``newest`` of the batches before; None where that is not known.
     """
     seen: Mapping[str, Any] | None = context.measured.get((step.after, step.upto))
     if seen is None:
@@ -74,7 +92,15 @@ def size_of(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape
     key, sequence = contract.keys[0], _sequence(contract)
     low, high = (_literal(seen[name], shape.types[key]) for name in ("first", "last"))
     near = f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if shape.types[key] in _RANGED else "true"
-    return Size(changes=int(seen["n"]), oldest=_literal(seen["oldest"], shape.types[sequence]), near=near)
+    number = int(seen["n"])
+    return Size(
+        changes=number,
+        size_bytes=8 * number * len(contract.columns) + int(seen["text_bytes"]),
+        oldest=_literal(seen["oldest"], shape.types[sequence]),
+        follows=None not in (before, seen["begins"]) and seen["begins"] > before,
+        newest=None if before is None else max(before, before if seen["ends"] is None else seen["ends"]),
+        near=near,
+    )
 
 
 def new_changes(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> DataFrame:
@@ -86,8 +112,38 @@ def new_changes(context: Context, step: UpdateMart, changes: DataFrame, shape: S
     return context.keep(("new", *span), lambda: batches(changes, *span))
 
 
+def newest(context: Context, upto: int, changes: DataFrame, contract: Contract) -> int | None:
+    """Give the greatest value of the first sequence column up to a batch, as :class:`Size` does.
+
+    None where that column is no number, date or time.
+    """
+    seen: Mapping[str, Any] | None = context.measured.get((0, upto))
+    if seen is None:
+        row = batches(changes, 0, upto).selectExpr(end(contract)).first()
+        seen = {"ends": None} if row is None else row.asDict()
+    ends: int | None = seen["ends"]
+    return ends
+
+
 def _sequence(contract: Contract) -> str:
     return contract.sequence_by[0] if contract.sequence_by else contract.keys[0]
+
+
+def _number(contract: Contract, condition: str) -> str:
+    """SQL of a change's first sequence column as a number of the same order; NULL where it has none."""
+    number = "NULL"
+    if contract.sequence_by:
+        name = quote(contract.sequence_by[0])
+        match next(column.type for column in contract.columns if column.name == contract.sequence_by[0]):
+            case "int" | "bigint":
+                number = name
+            case "date":
+                number = f"unix_date({name})"
+            case "timestamp" | "timestamp_ntz":
+                number = f"unix_micros(CAST({name} AS timestamp))"
+            case _:
+                pass
+    return f"CASE WHEN {condition} THEN CAST({number} AS bigint) END"
 
 
 def _least(value: str, kind: str) -> str:

@@ -15,39 +15,43 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.increment import Increment
+    from frazil.engine.context import Context
+    from frazil.engine.increment import Increment, Seen
     from frazil.lake.commit import Batch
     from frazil.plan.way import Way
 
 
-def apply(mine: Increment, batch: Batch, chosen: Way) -> Way:
-    """Write an increment to the branch of a mart; give the way that was taken.
+def apply(context: Context, mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
+    """Write an increment to the branch of a mart; give the way that was taken, and what the increment does.
 
-    Nothing is rewritten where nothing is replaced.
+    A *small* one with keys that have to be folded anew is *split*: a key may have any number of rows. Nothing is
+    rewritten where nothing is replaced.
     """
-    rows = mine.rows()
-    if chosen == "rewrite" and mine.replaces:
-        failpoint("mart.after_delete")
-        batch.replace(_kept(mine, rows.columns).unionByName(rows))
-        return chosen
-    if chosen == "rewrite":
+    if chosen == "small":
+        fetched = mine.fetched()
+        if fetched is not None:
+            failpoint("mart.before_rows")
+            batch.change(fetched.rows, fetched.places)
+            return chosen, fetched.seen
         chosen = "split"
-    if mine.replaces:
-        if chosen == "small":
-            batch.delete_places(mine.places().toArrow())
-            if mine.is_slow and isinstance(mine.mart, History):
-                batch.delete_places(mine.closed_places().toArrow(), living=False)
-        else:
-            # Another mart of the same session may be at the same place.
-            view = f"frazil_keys_{mine.name}"
-            mine.keys().createOrReplaceTempView(quote(view))
-            batch.delete(_condition(mine, view))
-    failpoint("mart.after_delete")
+    mine = mine.kept(context)
+    seen = mine.seen()
+    rows = mine.rows(seen)
+    if chosen == "rewrite" and seen.replaced:
+        failpoint("mart.before_rows")
+        batch.replace(_without_replaced(mine, rows.columns).unionByName(rows))
+        return chosen, seen
+    if seen.replaced:
+        # Another mart of the same session may be at the same place.
+        view = f"frazil_keys_{mine.name}"
+        mine.keys().createOrReplaceTempView(quote(view))
+        batch.delete(_condition(mine, seen, view))
+    failpoint("mart.before_rows")
     batch.append(rows)
-    return chosen
+    return "split", seen
 
 
-def _kept(mine: Increment, names: Sequence[str]) -> DataFrame:
+def _without_replaced(mine: Increment, names: Sequence[str]) -> DataFrame:
     """Rows of the mart that the batch does not replace."""
     return query(
         f"""
@@ -58,11 +62,11 @@ def _kept(mine: Increment, names: Sequence[str]) -> DataFrame:
     )
 
 
-def _condition(mine: Increment, view: str) -> str:
+def _condition(mine: Increment, seen: Seen, view: str) -> str:
     """SQL that tells of a row ``t`` of the mart whether the batch replaces it, its keys in a view."""
     among = (
         f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(view)} AS k "
         f"WHERE {same(mine.shape.keys, 't', 'k')} AND {mine.replaced()})"
     )
     # The open versions are a partition of their own, and only that is read.
-    return f"t.is_current AND {among}" if isinstance(mine.mart, History) and not mine.is_slow else among
+    return f"t.is_current AND {among}" if isinstance(mine.mart, History) and not seen.slow else among

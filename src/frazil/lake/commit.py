@@ -15,13 +15,14 @@ from pyspark.sql import functions as F
 from frazil.errors import BusyError
 from frazil.lake.gateway import java_table, snapshot_fields
 from frazil.lake.heads import BOOKMARK, Head, head
-from frazil.lake.positions import delete_places
+from frazil.lake.row_delta import stage_row_delta
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 PREFIX = "frazil_run_"
@@ -35,7 +36,8 @@ class Batch:
     the next batch of the same table drops it.
 
     The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
-    cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows.
+    cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
+    one :meth:`change` needs no branch: its snapshot is staged, and one that is never published expires like others.
 
     Attributes:
         published: where the table stands since this batch was published; None before.
@@ -46,7 +48,8 @@ class Batch:
         self._name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
         self._bookmark = dict(bookmark)
         self._at = base.snapshot_id
-        self._has_writes = False
+        self._has_branch = self._has_writes = False
+        self._staged: int | None = None
         self.published: Head | None = None
 
     @property
@@ -63,22 +66,12 @@ class Batch:
         for stale in self._base.branches:
             if stale.startswith(PREFIX):
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")
-        table = java_table(self._spark, self.table)
-        if table is None:
-            at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
-            self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
-        else:
-            begin = (self._name,) if self._at is None else (self._name, self._at)
-            table.manageSnapshots().createBranch(*begin).commit()
-        if self._at is None:
-            # The branch of a table without a snapshot begins with one of no rows.
-            self._at, _ = self._tip(table)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.published is None:
+        if self.published is None and self._has_branch:
             self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
 
     def delete(self, condition: str) -> None:
@@ -86,11 +79,11 @@ class Batch:
         self._begin_write()
         self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
 
-    def delete_places(self, places: Any, *, living: bool = True) -> None:
-        """Delete the rows of the branch that stand at some places; see :mod:`frazil.lake.positions`."""
-        if places.num_rows:
-            self._begin_write()
-            delete_places(self._spark, self.table, self._name, places, living=living)
+    def change(self, rows: pa.Table, places: pa.Table) -> None:
+        """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
+        self._staged = stage_row_delta(
+            self._spark, self.table, rows=rows, places=places, summary={BOOKMARK: _text(self._bookmark)}
+        )
 
     def append(self, rows: DataFrame) -> None:
         """Append rows, columns by name; a column of the table that they lack is NULL."""
@@ -115,7 +108,6 @@ class Batch:
             BusyError: another run published first; nothing of this batch is visible.
         """
         table = java_table(self._spark, self.table)
-        self._follow(table)
         try:
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
         except Exception as error:
@@ -125,17 +117,25 @@ class Batch:
         return self.published
 
     def _publish_by_java(self, table: Any) -> Head:
-        newest = table.snapshot(self._name)
         # Refers to the table as it is now: it is refused if the table has changed again by the commit.
         refs = table.manageSnapshots()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
             raise self._came_second()
-        refs.fastForwardBranch("main", self._name).removeBranch(self._name).commit()
+        if self._staged is None:
+            self._follow(table)
+            newest = table.snapshot(self._name)
+            refs.fastForwardBranch("main", self._name).removeBranch(self._name).commit()
+        else:
+            newest = table.snapshot(self._staged)
+            if newest is None or newest.parentId() != self._base.snapshot_id:
+                raise self._came_second()
+            refs.replaceBranch("main", self._staged).commit()
         fields = snapshot_fields(self._spark, newest)
         return Head(snapshot_id=fields["snapshot-id"], bookmark=self._bookmark, summary=fields["summary"])
 
     def _publish_by_sql(self) -> Head:
+        self._follow(None)
         if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
             raise self._came_second()
         catalog, *names = self._path
@@ -150,9 +150,24 @@ class Batch:
         return rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
 
     def _begin_write(self) -> None:
-        if self._has_writes:
-            self._follow(java_table(self._spark, self.table))
+        table = java_table(self._spark, self.table)
+        if not self._has_branch:
+            self._create_branch(table)
+        elif self._has_writes:
+            self._follow(table)
         self._has_writes = True
+
+    def _create_branch(self, table: Any | None) -> None:
+        if table is None:
+            at = "" if self._base.snapshot_id is None else f" AS OF VERSION {self._base.snapshot_id}"
+            self._spark.sql(f"ALTER TABLE {self.table} CREATE BRANCH {quote(self._name)}{at}")
+        else:
+            begin = (self._name,) if self._at is None else (self._name, self._at)
+            table.manageSnapshots().createBranch(*begin).commit()
+        self._has_branch = True
+        if self._at is None:
+            # The branch of a table without a snapshot begins with one of no rows.
+            self._at, _ = self._tip(table)
 
     def _follow(self, table: Any | None) -> None:
         """See that the branch is one write further than it was.

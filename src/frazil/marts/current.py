@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.marts.shape import Shape
+
+STANDS: Final = "_cdc_stands"
+"""Whether the table has a row of the key's newest state."""
 
 
 def hard(folded: DataFrame, shape: Shape) -> DataFrame:
@@ -26,12 +29,7 @@ def hard(folded: DataFrame, shape: Shape) -> DataFrame:
         At most one row per key: the contract's columns, ``_cdc_position``, ``_cdc_row``. A key whose newest
         change is a delete has none.
     """
-    return query(
-        f"""
-        SELECT {columns_of(shape.columns, VALUES)}, {columns_of((r.POSITION, r.ROW), NEWEST)}
-        FROM frazil_folded WHERE {NEWEST}.{r.CLASS} = '{r.UPSERT}'""",
-        frazil_folded=folded,
-    )
+    return states(folded, shape, "hard").where(STANDS).drop(STANDS)
 
 
 def soft(folded: DataFrame, shape: Shape) -> DataFrame:
@@ -46,14 +44,33 @@ def soft(folded: DataFrame, shape: Shape) -> DataFrame:
         newest delete, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of which only deletes are
         known has none.
     """
-    deleted = f"{NEWEST}.{r.CLASS} = '{r.DELETE}'"
+    return states(folded, shape, "soft").where(STANDS).drop(STANDS)
+
+
+def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"], *also: str) -> DataFrame:
+    """Newest states of all keys, with those that the table has no row of.
+
+    Args:
+        folded: as for :func:`hard` and :func:`soft`.
+        shape: the table's parts.
+        deletes: which of the two tables.
+        also: further columns as SQL, of ``folded`` and ``_cdc_stands``.
+
+    Returns:
+        One row per key: the table's columns, ``_cdc_stands``, then ``also``.
+    """
+    dies = f"{NEWEST}.{r.CLASS} = '{r.DELETE}'"
+    flags, stands = "", f"NOT ({dies})"
+    if deletes == "soft":
+        flags = f"{dies} AS is_deleted, CASE WHEN {dies} THEN {NEWEST}.{EVENT_TIME} END AS deleted_at,"
+        stands = f"{VALUES} IS NOT NULL"
     return query(
         f"""
         SELECT
             {columns_of(shape.columns, VALUES)},
-            {deleted} AS is_deleted,
-            CASE WHEN {deleted} THEN {NEWEST}.{EVENT_TIME} END AS deleted_at,
-            {columns_of((r.POSITION, r.ROW), NEWEST)}
-        FROM frazil_folded WHERE {VALUES} IS NOT NULL""",
+            {flags}
+            {columns_of((r.POSITION, r.ROW), NEWEST)},
+            {", ".join([f"{stands} AS {STANDS}", *also])}
+        FROM frazil_folded""",
         frazil_folded=folded,
     )

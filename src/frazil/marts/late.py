@@ -20,7 +20,7 @@ HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
 
 
-def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
+def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str, ordered: bool = True) -> DataFrame:
     """Find the rows of a mart for the keys of a batch.
 
     Args:
@@ -28,19 +28,19 @@ def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> 
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
         also: further columns of the target to give.
+        ordered: give the order and the event time too.
 
     Returns:
         At most one row per key: the keys, ``_cdc_held`` (its order, a struct of the order columns),
-        ``_cdc_held_time`` (its event time), then ``also``.
+        ``_cdc_held_time`` (its event time), then ``also``. Not ordered, ``_cdc_held`` is true, and there is no time.
 
     Cost: one scan of the target's columns named here, against a broadcast.
     """
+    held = [f"struct({columns_of(shape.order_columns)}) AS {HELD}", f"{EVENT_TIME} AS {HELD_TIME}"]
+    columns = [*(held if ordered else [f"true AS {HELD}"]), *also]
     return query(
         f"""
-        SELECT /*+ BROADCAST(k) */
-            {columns_of(shape.keys)},
-            struct({columns_of(shape.order_columns)}) AS {HELD},
-            {", ".join([f"{EVENT_TIME} AS {HELD_TIME}", *also])}
+        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join(columns)}
         FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}""",
         frazil_target=target,
         frazil_touched=touched,
@@ -91,7 +91,7 @@ def judged(new: DataFrame, found: DataFrame, dead: DataFrame, shape: Shape, *als
             n.*,
             greatest(f.{HELD}, d.{HELD}) AS {HELD},
             greatest(f.{HELD_TIME}, d.{HELD_TIME}) AS {HELD_TIME},
-            {", ".join([f"f.{HELD} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)])}
+            {_of_found(also)}
         FROM frazil_new AS n
         LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}
         LEFT JOIN frazil_dead AS d ON {same(shape.keys, "n", "d")}""",
@@ -99,6 +99,28 @@ def judged(new: DataFrame, found: DataFrame, dead: DataFrame, shape: Shape, *als
         frazil_found=found,
         frazil_dead=dead,
     )
+
+
+def in_time(new: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """As :func:`judged`, of changes that are all newer than any before them: only ``_cdc_in_target`` and ``also``.
+
+    Args:
+        new: n change rows.
+        found: from :func:`applied`; need not be ordered.
+        shape: the table's parts.
+        also: columns of ``found`` to give too, NULL for keys it does not have.
+    """
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(f) */ n.*, {_of_found(also)}
+        FROM frazil_new AS n LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}""",
+        frazil_new=new,
+        frazil_found=found,
+    )
+
+
+def _of_found(also: Sequence[str]) -> str:
+    return ", ".join([f"f.{HELD} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)])
 
 
 def is_late(shape: Shape) -> str:

@@ -1,7 +1,7 @@
 """The ways a batch gets into a mart that has rows, and the rule that chooses among them.
 
 =========  =======================================================================================================
-small      delete the replaced rows by where they stand, append the new ones
+small      fetch the batch's rows, and the places of those they replace; add and delete them in one commit
 split      delete the replaced rows by their keys, append the new ones
 rewrite    write the whole table anew, replaced rows left out
 rebuild    make all rows anew from all changes
@@ -21,19 +21,24 @@ BROADCAST_CHANGES: Final = 2_000_000
 """More changes than this are not compared with the mart at all."""
 
 
-def way(changes: int, rows: int, *, takes_positions: bool) -> Way:
+HELD_BYTES: Final = 64_000_000
+"""So much of a batch is fetched by the driver, at most."""
+
+
+def way(changes: int, size_bytes: int, rows: int, *, takes_row_deltas: bool) -> Way:
     """Choose how a batch gets into a mart.
 
     Args:
         changes: changes of the batch.
+        size_bytes: memory that they take, about.
         rows: rows of the mart.
-        takes_positions: rows of the mart can be deleted by where they stand.
+        takes_row_deltas: the mart's rows can be changed without Spark.
     """
     if changes > BROADCAST_CHANGES:
         return "rebuild"
     if changes > most_marked(rows):
         return "rewrite"
-    return "small" if takes_positions else "split"
+    return "small" if takes_row_deltas and size_bytes <= HELD_BYTES else "split"
 
 
 def most_marked(rows: int) -> int:

@@ -1,0 +1,161 @@
+"""Change a table's rows in one commit and without a Spark job: a file of new rows, and one of the places of old ones.
+
+For batches that fit into the driver's memory many times over. SQL would look for the old rows a second time and plan
+two writes, which takes longer than all the rest of a small batch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from frazil.lake.gateway import java_class, java_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+FILE_PATH, POS, LIVING = "file_path", "pos", "is_current"
+"""Columns of places: a row's file, its number in it, and for a table parted by ``is_current`` which part it is in."""
+
+_CODEC: Final = "zstd"
+_CODEC_SETTING: Final = "write.parquet.compression-codec"
+_KINDS: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "binary": pa.binary(),
+}
+_EXECUTORS: Final = "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors"
+"""Gives an executor that works at once; Iceberg asks its own every ten milliseconds whether they are done."""
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_PLACES: Final = pa.schema(
+    [
+        # The numbers that Iceberg's format gives these columns.
+        pa.field(FILE_PATH, pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field(POS, pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+
+
+def takes_row_deltas(spark: SparkSession, name: str) -> bool:
+    """Tell whether :func:`stage_row_delta` can be used on a table.
+
+    It needs a JVM gateway, format 2 (format 3 wants deletion vectors), a table that was never partitioned, or only
+    ever by ``is_current``, and rows that may stand in any order. Whoever asks for files of a kind of her own gets them
+    from Spark, which knows all of Iceberg's settings.
+    """
+    table = java_table(spark, name)
+    if table is None or table.operations().current().formatVersion() != 2:  # noqa: PLR2004 - the format's own number
+        return False
+    spec = table.spec()
+    if table.specs().size() != 1 or not (bool(spec.isUnpartitioned()) or _is_by_living(spec)):
+        return False
+    if table.sortOrder().isSorted():
+        return False
+    settings = table.properties()
+    own = re.findall(r"write\.(?:format|parquet)\.[^,\]]+", settings.keySet().toString())
+    return not {*own} - {_CODEC_SETTING} and settings.getOrDefault(_CODEC_SETTING, _CODEC) == _CODEC
+
+
+def stage_row_delta(
+    spark: SparkSession, name: str, *, rows: pa.Table, places: pa.Table, summary: Mapping[str, str]
+) -> int:
+    """Add rows to a table and delete those that stand at some places, in a snapshot that nobody sees yet.
+
+    Args:
+        spark: a session with a JVM gateway.
+        name: quoted name of a table for which :func:`takes_row_deltas` holds.
+        rows: Arrow table of the new rows, columns by name in any case; those that it lacks are NULL.
+        places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` where the table has it.
+        summary: properties of the snapshot.
+
+    Returns:
+        Number of the snapshot, whose parent is the newest one of ``main``.
+
+    Raises:
+        pyarrow.ArrowInvalid: a value does not fit the column's type.
+
+    Cost: two small files a part of the table, and one commit; the rows twice in memory, their files once.
+    """
+    table = java_table(spark, name)
+    if table is None:
+        raise TypeError(f"{name} cannot be reached through a JVM gateway")
+    schema, spec = _schema(spark, table), table.spec()
+    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+    config = java_class(spark, "org.apache.iceberg.MetricsConfig")
+    delta = table.newRowDelta()
+    for part, some in _parts(spec, rows):
+        names = {column.lower(): column for column in some.column_names}
+        fields = [field for field in schema if field.name.lower() in names]
+        chosen = some.select([names[field.name.lower()] for field in fields])
+        chosen = chosen.rename_columns([field.name for field in fields]).cast(pa.schema(fields))
+        file = _write(table, chosen, part)
+        data = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec).withInputFile(file)
+        data = data.withMetrics(parquet.fileMetrics(file, config.forTable(table)))
+        delta.addRows((data.withPartitionPath(part) if part else data).build())
+    for part, some in _parts(spec, places):
+        chosen = some.select(_PLACES.names).sort_by([(name, "ascending") for name in _PLACES.names]).cast(_PLACES)
+        file = _write(table, chosen, part)
+        gone = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
+        gone = gone.withInputFile(file).withMetrics(parquet.fileMetrics(file, config.forPositionDelete()))
+        delta.addDeletes((gone.withPartitionPath(part) if part else gone).build())
+    for key, value in summary.items():
+        delta.set(key, value)
+    delta.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).stageOnly().commit()
+    return int(delta.updateEvent().snapshotId())
+
+
+def _write(table: Any, rows: pa.Table, part: str) -> Any:
+    """Write rows to a file beside the table's others; give it as Iceberg's ``InputFile``."""
+    path = table.locationProvider().newDataLocation("/".join(filter(None, (part, f"{uuid.uuid4().hex}.parquet"))))
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, compression=_CODEC, store_schema=False, store_decimal_as_integer=True)
+    stream = table.io().newOutputFile(path).create()
+    stream.write(sink.getvalue())
+    stream.close()
+    return table.io().newInputFile(path)
+
+
+def _parts(spec: Any, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Split rows by the table's parts, with their folders; parts without rows are left out."""
+    parts = {"": rows}
+    if not bool(spec.isUnpartitioned()):
+        parts = {
+            f"{LIVING}={text}": rows.filter(pc.equal(rows[LIVING], living))
+            for living, text in ((True, "true"), (False, "false"))
+        }
+    return ((part, some) for part, some in parts.items() if some.num_rows)
+
+
+def _schema(spark: SparkSession, table: Any) -> pa.Schema:
+    """Read a table's columns, with the numbers by which Iceberg knows them."""
+    text = java_class(spark, "org.apache.iceberg.SchemaParser").toJson(table.schema())
+    return pa.schema(
+        pa.field(column["name"], _kind(column["type"]), metadata={"PARQUET:field_id": str(column["id"])})
+        for column in json.loads(text)["fields"]
+    )
+
+
+def _kind(name: str) -> pa.DataType:
+    digits = _DECIMAL.fullmatch(name)
+    return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS[name]
+
+
+def _is_by_living(spec: Any) -> bool:
+    fields = spec.fields()
+    return len(fields) == 1 and fields[0].name() == LIVING
