@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
+import frazil
 from frazil.engine import run as engine
 from frazil.engine.marts import update_mart
 from frazil.failpoints import FailpointReached
@@ -14,9 +16,26 @@ if TYPE_CHECKING:
     from tests.engine.conftest import Shop
 
     from frazil.engine.context import Context
-    from frazil.engine.report import MartReport
+    from frazil.engine.report import MartReport, TableReport
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
+
+
+@dataclass
+class Told:
+    """A listener that keeps the reports of tables."""
+
+    reports: list[TableReport] = field(default_factory=list)
+
+    def planned(self, steps: object) -> None:
+        """Take no notice."""
+
+    def began(self, table: str, what: str) -> None:
+        """Take no notice."""
+
+    def ended(self, report: TableReport) -> None:
+        """Keep the report."""
+        self.reports.append(report)
 
 
 def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,9 +49,13 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
         return update_mart(context, step, contract)
 
     monkeypatch.setattr(engine, "update_mart", fail_in_current)
+    listener = Told()
     with pytest.raises(FailpointReached, match="orders"):
-        shop.run()
+        frazil.run(shop.pipeline, spark=shop.session, listener=listener)
 
+    [report] = listener.reports
+    assert report.error is not None
+    assert [(mart.mart, mart.updated) for mart in report.marts] == [("orders_history", 1)]
     assert shop.session.table("lake.marts.orders").where("note = 'again'").count() == 0
     assert shop.session.table("lake.marts.orders_history").where("note = 'again'").count() == 1
 

@@ -52,8 +52,8 @@ D,4,today,NULL,NULL
 """
 
 REASONS = """
- 2 | cast          | qty  | not exactly a int: one
- 3 | cast          | id   | not exactly a int: x
+ 2 | cast          | qty  | not exactly an int: one
+ 3 | cast          | id   | not exactly an int: x
  4 | null_key      | id   | id is NULL
  5 | cast          | ts   | not exactly a timestamp: now
  6 | null_sequence | ts   | ts is NULL

@@ -217,7 +217,10 @@ def _do(context: Context, steps: Iterable[Step], group: str, *, at_once: bool) -
             return update_mart(context, step, settled)
 
         with ThreadPoolExecutor(max_workers=len(marts) if at_once else 1) as pool:
-            context.report.marts = list(pool.map(update, marts))
+            updates = [pool.submit(update, step) for step in marts]
+        context.report.marts = [done.result() for done in updates if done.exception() is None]
+        for done in updates:
+            done.result()
         context.report.batch = marts[-1].upto
 
 

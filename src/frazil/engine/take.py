@@ -111,6 +111,8 @@ def _reader(bins: Sequence[Sequence[NewFile]], layout: Layout):  # type: ignore[
             for number in batch.column(0).to_pylist():
                 for file in bins[number]:
                     yield from records(file, layout)
+        # The worker stays for a minute beside what comes next, which needs the memory.
+        pa.default_memory_pool().release_unused()
 
     return read
 

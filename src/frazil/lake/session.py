@@ -50,6 +50,9 @@ _STEADY: Final = [
     "-XX:-UseAdaptiveSizePolicy",
     "-XX:NewRatio=3",
     "-XX:SurvivorRatio=6",
+    # What Java's own libraries let go of stays with the process, a megabyte more a batch, unless it is given back.
+    "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
+    "-XX:TrimNativeHeapInterval=10000",
 ]
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
@@ -215,6 +218,8 @@ def _local_conf(app_name: str) -> dict[str, str]:
         # A user's expression that fails gives NULL; casts are checked by silver.
         "spark.sql.ansi.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A worker that read files waits a minute for more, beside the steps that need the memory.
+        "spark.python.factory.idleWorkerMaxPoolSize": "1",
         # Telling Java the Python line of every column expression takes a tenth of a small batch.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }

@@ -155,7 +155,8 @@ def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
     for column in contract.columns:
         value, text = quote(column.name), _text(column, fields, _SAID)
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
-        reason = f"concat({literal(f'not exactly a {column.type}: ')}, substring({text}, 1, {_REASON_SIGNS}))"
+        kind = f"an {column.type}" if column.type == "int" else f"a {column.type}"
+        reason = f"concat({literal(f'not exactly {kind}: ')}, substring({text}, 1, {_REASON_SIGNS}))"
         rules.append(
             (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
         )
