@@ -11,6 +11,7 @@ import frazil
 from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -38,9 +39,9 @@ class Shop:
     pipeline: Pipeline
     session: SparkSession
 
-    def land(self, name: str, *records: str) -> None:
-        """Put a file of ``op,id,ts,note`` records into the landing folder."""
-        text = "".join(f"{record}\n" for record in ("op,id,ts,note", *records))
+    def land(self, name: str, *records: str, names: Sequence[str] = ("id", "ts", "note")) -> None:
+        """Put a file of records into the landing folder, each an ``op`` and the fields named."""
+        text = "".join(f"{record}\n" for record in (",".join(["op", *names]), *records))
         (self.pipeline.folder / "landing" / name).write_text(text, encoding="utf-8")
 
     def run(self) -> TableReport:

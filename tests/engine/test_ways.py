@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.conftest import Shop
 
+import frazil
 from frazil.engine import compact
 from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
+from frazil.lake.session import spark_session
 from frazil.plan.way import BROADCAST_CHANGES, HELD_BYTES, way
 from frazil.spec import Upkeep
 
 if TYPE_CHECKING:
-    from tests.engine.conftest import Shop
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize(
@@ -109,3 +114,41 @@ def test_a_change_as_new_as_the_newest_before_may_still_be_late(shop: Shop) -> N
         (1, "newer"),
         (2, "again"),
     ]
+
+
+def test_columns_may_have_the_names_that_places_have(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    names = "id", "ts", "file_path", "pos", "late", "n", "t", "k", "f", "oldest"
+    columns = ", ".join(f"{{name: {name}, type: {'timestamp' if name == 'ts' else 'string'}}}" for name in names)
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(
+        f"""
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{kind: dms, path: ./landing, header: true}}
+    keys: [id, pos]
+    sequence_by: [ts]
+    columns: [{columns}]
+    marts: [{{kind: current}}, {{kind: current, name: soft, deletes: soft}}, {{kind: history}}]
+""",
+        encoding="utf-8",
+    )
+    pipeline = frazil.load(tmp_path)
+    session = spark_session(pipeline)
+    rest = ",".join(names[4:])
+    shop = Shop(pipeline, session)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,f,p,{rest}" for number in range(50)), names=names)
+    shop.run()
+
+    shop.land(
+        "20260102-000000.csv", f"U,1,2026-01-02 00:00:00,g,p,{rest}", f"D,2,2026-01-02 00:00:00,f,p,{rest}", names=names
+    )
+    marts = shop.run().marts
+
+    assert [(mart.strategy, mart.updated, mart.deleted) for mart in marts] == [("small", 1, 1)] * 3
+    assert session.table("lake.marts.orders").where("file_path = 'g' AND pos = 'p'").count() == 1
+    assert session.table("lake.marts.orders").count() == 49
+    assert session.table("lake.marts.soft").where("is_deleted").count() == 1
+    assert session.table("lake.marts.orders_history").where("is_current").count() == 49

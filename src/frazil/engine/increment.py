@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
@@ -27,7 +28,6 @@ from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from frazil.engine.context import Context
@@ -42,6 +42,7 @@ AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
 _SLOW, _STALE, _LATE, _COMES = "_cdc_slow", "_cdc_stale", "_cdc_late", "_cdc_comes"
+_FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
 _UPSERTS: Final = f"{NEWEST}.{r.CLASS} = '{r.UPSERT}'"
 _REPLACED: Final = f"({_SLOW} OR ({late.IN_TARGET} AND NOT {_STALE}))"
 
@@ -108,24 +109,32 @@ class Increment:
         return Seen(**{name: int(number) for name, number in row.asDict().items()})
 
     def fetched(self) -> Fetched | None:
-        """Bring all that the batch means to the driver; None where a key needs more than its newest rows and the batch.
+        """Bring all that the batch means to the driver; None where a key is folded anew, which may have any rows.
 
-        Cost: one fold of the batch, for history another of the same changes; what it brings is as large as the batch.
+        Cost: one fold of the batch, for history another of the same changes, for deletes without values a look for
+        those; what it brings is as large as the batch.
         """
         also = [f"{sql} AS {_COUNTED[name]}" for name, sql in _VERDICTS.items()]
-        also += [f"{AT_FILE} AS {FILE_PATH}", f"{AT_POS} AS {POS}"]
+        also += [AT_FILE, AT_POS]
         is_soft = False
         if isinstance(self.mart, History):
-            keys = self.folded.selectExpr(*also, f"true AS {LIVING}").toArrow()
+            keys = self.folded.selectExpr(*also).toArrow()
         else:
             is_soft = self.mart.deletes == "soft"
             also.append(f"{STANDS} AND NOT {_STALE} AS {_COMES}")
             keys = states(self.folded, self.shape, self.mart.deletes, *also).toArrow()
         seen = Seen(**{name: pc.sum(keys[column]).as_py() or 0 for name, column in _COUNTED.items()})
-        if seen.slow or (is_soft and seen.bare_deletes):
+        if seen.slow:
             return None
         rows = self.rows(seen).toArrow() if isinstance(self.mart, History) else keys.filter(keys[_COMES])
-        return Fetched(seen=seen, rows=rows, places=keys.filter(pc.equal(keys[_COUNTED["replaced"]], 1)))
+        if is_soft and seen.bare_deletes:
+            dead = keys.filter(pc.equal(keys[_COUNTED["bare_deletes"]], 1)).select([*self.shape.keys, *_FLAGS])
+            known = _last_known(self, self.target.sparkSession.createDataFrame(dead)).toArrow()
+            rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
+        gone = keys.filter(pc.equal(keys[_COUNTED["replaced"]], 1))
+        # Of a key that is not folded anew only the newest version goes.
+        places = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
+        return Fetched(seen=seen, rows=rows, places=pa.table(places))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,22 +262,25 @@ def _new_states(mine: Increment, seen: Seen) -> DataFrame:
     """Rows of the touched keys of a current table."""
     shape, is_soft = mine.shape, isinstance(mine.mart, Current) and mine.mart.deletes == "soft"
     fast = mine.folded.where(f"NOT {_SLOW} AND NOT {_STALE}")
-    if is_soft and seen.bare_deletes:
-        # A delete that came without its row's values: the table has the last known ones.
-        values = f"struct({columns_of(shape.columns, 't')})"
-        bare = query(
-            f"""
-            SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys, "k")}, k.{NEWEST}, {values} AS {VALUES}
-            FROM frazil_target AS t JOIN frazil_bare AS k ON {same(shape.keys, "t", "k")}""",
-            frazil_target=mine.target,
-            frazil_bare=fast.where(f"{late.IN_TARGET} AND {VALUES} IS NULL"),
-        )
-        kept = fast.where(f"{VALUES} IS NOT NULL").selectExpr(*map(quote, shape.keys), NEWEST, VALUES)
-        fast = kept.union(bare)
     rows = soft(fast, shape) if is_soft else hard(fast, shape)
+    if is_soft and seen.bare_deletes:
+        dead = states(fast.where(f"{late.IN_TARGET} AND {VALUES} IS NULL"), shape, "soft")
+        rows = rows.unionByName(_last_known(mine, dead))
     if seen.slow:
         rows = rows.unionByName(all_rows(mine.mart, _slow_changes(mine), shape))
     return rows
+
+
+def _last_known(mine: Increment, dead: DataFrame) -> DataFrame:
+    """Rows of a soft table for keys whose delete came without values: the table has those, ``dead`` the flags."""
+    shape = mine.shape
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(d) */ {columns_of(shape.columns, "t")}, {columns_of(_FLAGS, "d")}
+        FROM frazil_target AS t JOIN frazil_dead AS d ON {same(shape.keys, "t", "d")}""",
+        frazil_target=mine.target,
+        frazil_dead=dead,
+    )
 
 
 def _new_versions(mine: Increment, seen: Seen) -> DataFrame:

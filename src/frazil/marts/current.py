@@ -8,6 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
 from frazil.marts.query import query
 from frazil.marts.shape import EVENT_TIME, columns_of
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +68,7 @@ def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"], *a
     return query(
         f"""
         SELECT
-            {columns_of(shape.columns, VALUES)},
+            {", ".join(quote(name) if name in shape.keys else columns_of((name,), VALUES) for name in shape.columns)},
             {flags}
             {columns_of((r.POSITION, r.ROW), NEWEST)},
             {", ".join([f"{stands} AS {STANDS}", *also])}
