@@ -56,7 +56,7 @@ def measures(contract: Contract, condition: str = "true") -> list[str]:
     long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in ("string", "binary")]
     return [
         f"count_if({condition}) AS n",
-        f"coalesce(sum(CASE WHEN {condition} THEN CAST({' + '.join(['0', *long])} AS bigint) END), 0) AS text_bytes",
+        f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
         f"{_least(of(sequence), types[sequence])} AS oldest",
         f"min({_number(contract, condition)}) AS begins",
         end(contract, condition),

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from frazil.lake.gateway import java_class, java_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -27,6 +27,8 @@ FILE_PATH, POS, LIVING = "file_path", "pos", "is_current"
 """Columns of places: a row's file, its number in it, and for a table parted by ``is_current`` which part it is in."""
 
 _CODEC: Final = "zstd"
+_LEVEL: Final = 3
+"""The level that Iceberg writes with."""
 _CODEC_SETTING: Final = "write.parquet.compression-codec"
 _KINDS: Final = {
     "boolean": pa.bool_(),
@@ -95,16 +97,15 @@ def stage_row_delta(
     table = java_table(spark, name)
     if table is None:
         raise TypeError(f"{name} cannot be reached through a JVM gateway")
-    schema, spec = _schema(spark, table), table.spec()
+    spec = table.spec()
     parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
     config = java_class(spark, "org.apache.iceberg.MetricsConfig")
     delta = table.newRowDelta()
     for part, some in _parts(spec, rows):
         names = {column.lower(): column for column in some.column_names}
-        fields = [field for field in schema if field.name.lower() in names]
-        chosen = some.select([names[field.name.lower()] for field in fields])
-        chosen = chosen.rename_columns([field.name for field in fields]).cast(pa.schema(fields))
-        file = _write(table, chosen, part)
+        schema = _schema(spark, table, names)
+        chosen = some.select([names[name.lower()] for name in schema.names])
+        file = _write(table, chosen.rename_columns(schema.names).cast(schema), part)
         data = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec).withInputFile(file)
         data = data.withMetrics(parquet.fileMetrics(file, config.forTable(table)))
         delta.addRows((data.withPartitionPath(part) if part else data).build())
@@ -124,7 +125,9 @@ def _write(table: Any, rows: pa.Table, part: str) -> Any:
     """Write rows to a file beside the table's others; give it as Iceberg's ``InputFile``."""
     path = table.locationProvider().newDataLocation("/".join(filter(None, (part, f"{uuid.uuid4().hex}.parquet"))))
     sink = io.BytesIO()
-    pq.write_table(rows, sink, compression=_CODEC, store_schema=False, store_decimal_as_integer=True)
+    pq.write_table(
+        rows, sink, compression=_CODEC, compression_level=_LEVEL, store_schema=False, store_decimal_as_integer=True
+    )
     stream = table.io().newOutputFile(path).create()
     stream.write(sink.getvalue())
     stream.close()
@@ -142,12 +145,13 @@ def _parts(spec: Any, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     return ((part, some) for part, some in parts.items() if some.num_rows)
 
 
-def _schema(spark: SparkSession, table: Any) -> pa.Schema:
-    """Read a table's columns, with the numbers by which Iceberg knows them."""
+def _schema(spark: SparkSession, table: Any, names: Container[str]) -> pa.Schema:
+    """Read those columns of a table that are among lower-case names, with the numbers that Iceberg knows them by."""
     text = java_class(spark, "org.apache.iceberg.SchemaParser").toJson(table.schema())
     return pa.schema(
         pa.field(column["name"], _kind(column["type"]), metadata={"PARQUET:field_id": str(column["id"])})
         for column in json.loads(text)["fields"]
+        if column["name"].lower() in names
     )
 
 
