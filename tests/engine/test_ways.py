@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from frazil.engine import compact
 from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
 from frazil.lake.session import spark_session
+from frazil.plan import way as way_rule
 from frazil.plan.way import BROADCAST_CHANGES, HELD_BYTES, way
 from frazil.spec import Upkeep
 
@@ -152,3 +154,18 @@ tables:
     assert session.table("lake.marts.orders").count() == 49
     assert session.table("lake.marts.soft").where("is_deleted").count() == 1
     assert session.table("lake.marts.orders_history").where("is_current").count() == 49
+
+
+def test_a_small_batch_on_large_rows_is_not_brought_to_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """History closes versions with the values they have, whatever little a delete carries."""
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{token_hex(2000)}" for number in range(100)))
+    shop.run()
+    monkeypatch.setattr(way_rule, "HELD_BYTES", 10_000)
+
+    shop.land("20260102-000000.csv", *(f"D,{number},2026-01-02 00:00:00," for number in range(5)))
+    large = [mart.strategy for mart in shop.run().marts]
+    monkeypatch.setattr(way_rule, "HELD_BYTES", 1_000_000)
+    shop.land("20260103-000000.csv", *(f"D,{number},2026-01-03 00:00:00," for number in range(5, 10)))
+
+    assert large == ["split", "split"]
+    assert [mart.strategy for mart in shop.run().marts] == ["small", "small"]

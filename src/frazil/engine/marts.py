@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.engine.compact import compact, is_due
 from frazil.engine.increment import AT_FILE, AT_POS, increment
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from frazil.marts.shape import Shape
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
+
+
+_UNPACKED: Final = 4
+"""How many times larger rows are in memory than in their files, about."""
 
 
 def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
@@ -63,8 +67,10 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     size = None
     if not step.rebuild and step.after > 0:
         size = size_of(context, step, changes, shape, contract, before=base.bookmark.get("newest"))
-        rows = int(base.summary.get("total-records", 0))
-        chosen = way(size.changes, size.size_bytes, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path)))
+        rows, on_disk = (int(base.summary.get(f"total-{what}", 0)) for what in ("records", "files-size"))
+        # Of each key one row of the mart may come along, with values that the batch does not have.
+        held = size.size_bytes + size.changes * _UNPACKED * on_disk // max(rows, 1)
+        chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path)))
     until = newest(context, step.upto, changes, contract) if size is None else size.newest
     bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart), newest=until)
     failpoint("mart.before_write")

@@ -20,9 +20,8 @@ REWRITE_SHARE: Final = 0.1
 BROADCAST_CHANGES: Final = 2_000_000
 """More changes than this are not compared with the mart at all."""
 
-
 HELD_BYTES: Final = 64_000_000
-"""So much of a batch is fetched by the driver, at most."""
+"""So much of a batch, and of the rows it replaces, is fetched by the driver at most."""
 
 
 def way(changes: int, size_bytes: int, rows: int, *, takes_row_deltas: bool) -> Way:
@@ -30,7 +29,7 @@ def way(changes: int, size_bytes: int, rows: int, *, takes_row_deltas: bool) -> 
 
     Args:
         changes: changes of the batch.
-        size_bytes: memory that they take, about.
+        size_bytes: memory that they and the rows they replace take, about.
         rows: rows of the mart.
         takes_row_deltas: the mart's rows can be changed without Spark.
     """
