@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Tell = Callable[[dict[str, Any]], None]
 
-_READS = 3
+_WARM_READS, _READS = 3, 5
 
 
 def main(order_file: str, pipe: int) -> None:
@@ -91,18 +91,23 @@ def _apply(who: Contender, number: int, files: Sequence[Path], tell: Tell) -> No
 
 
 def _read(who: Contender, tell: Tell) -> None:
-    """Read the table a few times; beside a fresh copy of it where the contender can make one."""
+    """Read the table a few times; beside a fresh copy of it where the contender can make one.
+
+    The first times are not told: they compile.
+    """
     copied = getattr(who, "compacted", None)
     copy = copied() if copied is not None else None
-    for number in range(_READS):
+    for number in range(-_WARM_READS, _READS):
         tell({"began": "read"})
         with Meter() as meter:
             who.read()
-        tell({"phase": "read", "batch": number, **meter.reading.as_values()})
+        if number >= 0:
+            tell({"phase": "read", "batch": number, **meter.reading.as_values()})
         if copy is not None:
             with Meter() as meter:
                 who.read_all(copy)  # type: ignore[attr-defined]
-            tell({"phase": "read-copy", "batch": number, **meter.reading.as_values()})
+            if number >= 0:
+                tell({"phase": "read-copy", "batch": number, **meter.reading.as_values()})
 
 
 def _paths(names: Sequence[str]) -> list[Path]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from frazil.steps import UpdateMart
 
 _RANGED: Final = frozenset({"int", "bigint", "date", "string"})
-_STEP, _FAR = 1 << 16, 1 << 62
+_STEP, _FAR = 1 << 20, 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,10 @@ _STEADY: Final = [
     "-XX:Tier4MinInvocationThreshold=10000",
     "-XX:Tier4CompileThreshold=200000",
     "-XX:Tier4BackEdgeThreshold=600000",
+    # It also writes called code into the calling code less deeply than by default: half the work, no slower code.
+    "-XX:MaxInlineLevel=9",
+    "-XX:InlineSmallCode=1000",
+    "-XX:FreqInlineSize=200",
     "-XX:ReservedCodeCacheSize=512m",
     # What a batch makes is garbage when it ends: collecting beside the work only takes time from it. The parts of
     # the heap have one size from the start, or memory would grow for a dozen batches before it stays.
