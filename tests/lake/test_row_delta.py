@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 PATH = ("lake", "marts", "kinds")
 NAME = "`lake`.`marts`.`kinds`"
@@ -37,16 +37,19 @@ KINDS = {
     "at": "timestamp",
     "wall": "timestamp_ntz",
     "raw": "binary",
+    "names": "array<string>",
+    "said_of": "struct<name: string, rows: bigint, columns: array<struct<name: string, type: string>>>",
 }
 ROWS = """
 SELECT 1 AS id, true AS yes, 9223372036854775807L AS far, CAST('NaN' AS float) AS near, -0.0D AS exact,
     CAST(-12345.67 AS decimal(7,2)) AS small, CAST(99999999999999.9999 AS decimal(18,4)) AS money,
     CAST('-1234567890123456789012345678.0123456789' AS decimal(38,10)) AS huge, 'né\\n\\\\x' AS Said,
     DATE '1582-10-14' AS day, TIMESTAMP '9999-12-31 23:59:59.999999' AS at,
-    TIMESTAMP_NTZ '0001-01-01 00:00:00.000001' AS wall, X'00FF' AS raw
-UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+    TIMESTAMP_NTZ '0001-01-01 00:00:00.000001' AS wall, X'00FF' AS raw, array('b', NULL, 'a') AS names,
+    named_struct('name', 'x', 'rows', 3L, 'columns', array(named_struct('name', 'id', 'type', 'int'), NULL)) AS said_of
+UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 UNION ALL SELECT 3, false, -1, 1.5, 2.5, 0.01, -0.0001, 1, '', DATE '2026-01-01', TIMESTAMP '1969-12-31 23:59:59',
-    TIMESTAMP_NTZ '2026-01-01 00:00:00', X''
+    TIMESTAMP_NTZ '2026-01-01 00:00:00', X'', array(), named_struct('name', NULL, 'rows', 9L, 'columns', array())
 """
 NOWHERE = pa.table(
     {"file_path": pa.array([], pa.string()), "pos": pa.array([], pa.int64()), "is_current": pa.array([], pa.bool_())}
@@ -73,9 +76,13 @@ def change(session: SparkSession, rows: pa.Table, places: pa.Table = NOWHERE) ->
         batch.publish()
 
 
+def rows_of_all_kinds(session: SparkSession) -> DataFrame:
+    return session.sql(ROWS).selectExpr(*(f"CAST({name} AS {kind})" for name, kind in KINDS.items())).coalesce(1)
+
+
 def test_a_row_is_what_spark_would_have_written(spark: SparkSession, tmp_path: Path) -> None:
     session = a_table(spark, tmp_path / "world")
-    asked = session.sql(ROWS).selectExpr(*(f"CAST({name} AS {kind})" for name, kind in KINDS.items())).coalesce(1)
+    asked = rows_of_all_kinds(session)
 
     change(session, asked.toArrow())
     with Batch(session, PATH, head(session, NAME), {"batch": 3}) as batch:
@@ -87,6 +94,9 @@ def test_a_row_is_what_spark_would_have_written(spark: SparkSession, tmp_path: P
     assert [row["id"] for row in distinct] == [1, 2, 3]
     assert distinct[0]["huge"] == Decimal("-1234567890123456789012345678.0123456789")
     assert distinct[0]["day"] == dt.date(1582, 10, 14)
+    assert distinct[0]["names"] == ["b", None, "a"]
+    assert distinct[0]["said_of"] == ("x", 3, [("id", "int"), None])
+    assert distinct[2]["said_of"] == (None, 9, [])
     known = "lower_bounds, upper_bounds, null_value_counts, value_counts"
     ours, sparks = session.sql(f"SELECT {known} FROM {NAME}.files WHERE record_count = 3").collect()
     assert ours == sparks
@@ -98,7 +108,7 @@ def test_a_row_is_what_spark_would_have_written(spark: SparkSession, tmp_path: P
 def test_files_are_pruned_by_what_they_hold_and_never_too_much(spark: SparkSession, tmp_path: Path, where: str) -> None:
     session = a_table(spark, tmp_path / "world")
 
-    change(session, session.sql(ROWS).toArrow())
+    change(session, rows_of_all_kinds(session).toArrow())
 
     assert session.table(NAME).where(where).count() == 1
     assert session.table(NAME).where("near > 1").count() == 2  # NaN is greater than all
@@ -116,6 +126,34 @@ def test_rows_go_to_the_part_they_belong_to_and_go_from_there(spark: SparkSessio
     assert sorted(map(tuple, parts)) == [(1, True, True), (4, False, False)]
     assert head(session, NAME).summary["total-records"] == "5"
     assert head(session, NAME).summary["total-position-deletes"] == "2"
+
+
+def test_rows_are_parted_by_a_column_of_frazils(spark: SparkSession, tmp_path: Path) -> None:
+    session, path = World.at(tmp_path / "world", "hard").session(spark), ("lake", "bronze", "kinds")
+    properties = {"format-version": "3", "write.parquet.compression-level": "1"}
+    ensure(
+        session,
+        TableLayout(
+            path=path, columns={"id": "int", "_cdc_kind": "string"}, partition_by=["_cdc_kind"], properties=properties
+        ),
+    )
+    table = "`lake`.`bronze`.`kinds`"
+    with Batch(session, path, head(session, table), {"batch": 1}) as batch:
+        assert not batch.takes_rows  # a branch cannot begin from nothing
+        batch.append(session.sql("SELECT 0 AS id, 'file' AS _cdc_kind"))
+        batch.publish()
+
+    with Batch(session, path, head(session, table), {"batch": 2}) as batch:
+        assert batch.takes_rows
+        batch.change(pa.table({"id": [1, 2, 3], "_cdc_kind": ["record", "file", "record"]}))
+        batch.publish()
+
+    parts = session.sql(f"SELECT _cdc_kind, _partition._cdc_kind, collect_set(id) FROM {table} GROUP BY 1, 2").collect()
+    assert sorted((kind, part, sorted(ids)) for kind, part, ids in parts) == [
+        ("file", "file", [0, 2]),
+        ("record", "record", [1, 3]),
+    ]
+    assert not takes_row_deltas(session, table, deletes=True)  # format 3 has another kind of file for them
 
 
 def test_a_batch_without_rows_is_a_snapshot_with_its_bookmark(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,4 +187,4 @@ def test_tables_that_ask_for_more_are_written_by_spark(
     if sort:
         session.sql(f"ALTER TABLE {NAME} WRITE LOCALLY ORDERED BY id")
 
-    assert takes_row_deltas(session, NAME) is taken
+    assert takes_row_deltas(session, NAME, deletes=True) is taken

@@ -70,7 +70,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
         rows, on_disk = (int(base.summary.get(f"total-{what}", 0)) for what in ("records", "files-size"))
         # Of each key one row of the mart may come along, with values that the batch does not have.
         held = size.size_bytes + size.changes * _UNPACKED * on_disk // max(rows, 1)
-        chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path)))
+        chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path), deletes=True))
     until = newest(context, step.upto, changes, contract) if size is None else size.newest
     bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart), newest=until)
     failpoint("mart.before_write")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.engine.size import end, measures
-from frazil.engine.take import APPENDED
+from frazil.engine.take import APPENDED, on_driver
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
@@ -66,14 +67,8 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     bronze = context.head(context.bronze).bookmark
     span = (step.after, step.upto)
     at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
-
-    def checked() -> DataFrame:
-        records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
-        return change_rows(records, contract, context.table.source)
-
-    rows = checked() if at_hand is None else context.keep(("checked", *span), checked)
-    if at_hand is not None:
-        context.kept["changes", *span] = good(rows)
+    records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
+    rows = change_rows(records, contract, context.table.source)
     counts = Observation()
     is_new, is_good = step.after > 0 and not step.rebuild, f"{PROBLEM} IS NULL"
     observed = rows.observe(
@@ -86,7 +81,14 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
     with context.batch(context.changes, bookmark) as batch:
-        (batch.replace if step.rebuild else batch.append)(good(observed))
+        here = None if at_hand is None else observed.toArrow()
+        staged = here if here is not None and batch.takes_rows else None
+        if here is not None:
+            # What marts read next; typed and checked a small batch is not much more than its files.
+            rows = on_driver(context, here, rows.schema.toNullable())
+            context.kept["changes", *span] = good(rows)
+        if staged is None:
+            (batch.replace if step.rebuild else batch.append)(good(observed if here is None else rows))
         seen = counts.get
         if not step.rebuild:
             _check_limits(context, step.upto, seen)
@@ -96,6 +98,8 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
             batch.restamp(bookmark | {"partial": True})
+        if staged is not None:
+            batch.change(staged.filter(pc.is_null(staged[PROBLEM])))
         if seen["bad"] or step.rebuild:
             _to_quarantine(context, step, rows)
         failpoint("silver.before_publish")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from frazil.bronze.layout import Layout, NewFile
     from frazil.engine.context import Context
@@ -39,6 +41,8 @@ _ONE_TASK = {
     # Handed to the task as they are; a local relation would be taken apart and typed row by row in the planner.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
+_COUNTED = ("rows", "bad", "headers", "foreign")
+"""Numbers of a file's line in the ledger that the report adds up."""
 _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
@@ -64,22 +68,25 @@ def take_files(context: Context, step: TakeFiles) -> None:
             properties=APPENDED,
         ),
     )
-    rows = _read(context, step, layout)
-    counts = Observation()
-    observed = rows.observe(
-        counts,
-        *(F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in ("rows", "bad", "headers", "foreign")),
-    )
+    here = _read_here(step, layout) if step.size_bytes <= DRIVER_BYTES else None
+    rows = _read_there(context, step, layout) if here is None else on_driver(context, here)
     failpoint("bronze.before_write")
     bookmark = context.bookmark(step.batch, fields=fields, since=since, lists=lists)
     with context.batch(context.bronze, bookmark) as batch:
-        batch.append(observed)
+        if here is not None and batch.takes_rows:
+            batch.change(here)
+            seen = _counts(here)
+        else:
+            counts = Observation()
+            sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
+            batch.append(rows.observe(counts, *sums))
+            seen = counts.get
         failpoint("bronze.before_publish")
         batch.publish()
     failpoint("bronze.after_publish")
-    if step.size_bytes <= DRIVER_BYTES:
+    if here is not None:
         context.kept["records", step.batch] = rows
-    report, seen = context.report, counts.get
+    report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
         len(step.duplicates),
@@ -89,17 +96,29 @@ def take_files(context: Context, step: TakeFiles) -> None:
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
 
 
-def _read(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
+def on_driver(context: Context, rows: pa.Table, types: StructType | None = None) -> DataFrame:
+    """Hand rows that are in the driver's memory to Spark, as one part; ``types`` where Arrow's do not tell them."""
+    for name, value in _ONE_TASK.items():
+        context.spark.conf.set(name, value)
+    return context.spark.createDataFrame(rows, types)
+
+
+def _read_here(step: TakeFiles, layout: Layout) -> pa.Table:
+    batches = [batch for file in step.files for batch in records(file, layout)]
     again = [duplicate(file, layout) for file in step.duplicates]
-    if step.size_bytes <= DRIVER_BYTES:
-        batches = [batch for file in step.files for batch in records(file, layout)]
-        table = pa.Table.from_batches([*batches, *again], schema(layout)).combine_chunks()
-        for name, value in _ONE_TASK.items():
-            context.spark.conf.set(name, value)
-        return context.spark.createDataFrame(table)
+    return pa.Table.from_batches([*batches, *again], schema(layout)).combine_chunks()
+
+
+def _counts(rows: pa.Table) -> dict[str, int]:
+    ledger = rows[r.LEDGER].combine_chunks()
+    return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
+
+
+def _read_there(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
     bins = _bins(step.files)
     columns = spark_ddl(layout.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)
+    again = [duplicate(file, layout) for file in step.duplicates]
     if not again:
         return read
     return read.unionByName(context.spark.createDataFrame(pa.Table.from_batches(again, schema(layout))))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from frazil.errors import BusyError
 from frazil.lake.gateway import java_table, snapshot_fields
 from frazil.lake.heads import BOOKMARK, Head, head
-from frazil.lake.row_delta import stage_row_delta
+from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -79,7 +79,12 @@ class Batch:
         self._begin_write()
         self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
 
-    def change(self, rows: pa.Table, places: pa.Table) -> None:
+    @property
+    def takes_rows(self) -> bool:
+        """Whether :meth:`change` can be the one write of this batch, where it deletes nothing."""
+        return self._base.snapshot_id is not None and takes_row_deltas(self._spark, self.table, deletes=False)
+
+    def change(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
         self._staged = stage_row_delta(
             self._spark, self.table, rows=rows, places=places, summary={BOOKMARK: _text(self._bookmark)}
@@ -96,7 +101,8 @@ class Batch:
     def restamp(self, bookmark: Mapping[str, Any]) -> None:
         """Let the batch end with another bookmark than it began with."""
         self._bookmark = dict(bookmark)
-        self.append(self._spark.table(self.branch).limit(0))
+        if self._has_writes:
+            self.append(self._spark.table(self.branch).limit(0))
 
     def publish(self) -> Head:
         """Make the batch visible, all at once.

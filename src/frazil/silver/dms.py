@@ -176,7 +176,8 @@ def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
 
 def _broken(rule: str, reason: str, column: str | None = None) -> str:
     at = _nothing() if column is None else literal(column)
-    return f"named_struct('rule', {literal(rule)}, 'reason', {reason}, 'column', {at})"
+    # Arrow does not take a NULL in place of a struct with a field that cannot be NULL.
+    return f"named_struct('rule', nullif({literal(rule)}, ''), 'reason', {reason}, 'column', {at})"
 
 
 def _old_keys(contract: Contract, source: DmsFiles, fields: Mapping[str, str]) -> dict[str, str]:
