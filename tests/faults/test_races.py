@@ -190,6 +190,22 @@ def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession,
     assert head(session, NAME).branches == ()
 
 
+def test_of_two_first_changes_of_a_table_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: also where there was nothing to compare with."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    base = head(session, NAME)
+
+    with Batch(session, PATH, base, {"batch": 1}) as first, Batch(session, PATH, base, {"batch": 2}) as second:
+        first.change(pa.table({"n": [1]}))
+        second.change(pa.table({"n": [2]}))
+        published = first.publish()
+        with pytest.raises(BusyError, match="nothing of this batch is visible"):
+            second.publish()
+
+    assert (base.snapshot_id, rows(session)) == (None, [1])
+    assert head(session, NAME) == published
+
+
 @pytest.mark.usefixtures("way")
 def test_a_branch_that_was_made_anew_under_a_batch_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: Iceberg does so where a branch is dropped during a write; its deletes would be lost."""

@@ -139,8 +139,7 @@ def test_rows_are_parted_by_a_column_of_frazils(spark: SparkSession, tmp_path: P
     )
     table = "`lake`.`bronze`.`kinds`"
     with Batch(session, path, head(session, table), {"batch": 1}) as batch:
-        assert not batch.takes_rows  # a branch cannot begin from nothing
-        batch.append(session.sql("SELECT 0 AS id, 'file' AS _cdc_kind"))
+        batch.change(pa.table({"id": [0], "_cdc_kind": ["file"]}))
         batch.publish()
 
     with Batch(session, path, head(session, table), {"batch": 2}) as batch:

@@ -82,7 +82,7 @@ class Batch:
     @property
     def takes_rows(self) -> bool:
         """Whether :meth:`change` can be the one write of this batch, where it deletes nothing."""
-        return self._base.snapshot_id is not None and takes_row_deltas(self._spark, self.table, deletes=False)
+        return takes_row_deltas(self._spark, self.table, deletes=False)
 
     def change(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
@@ -136,7 +136,7 @@ class Batch:
             newest = table.snapshot(self._staged)
             if newest is None or newest.parentId() != self._base.snapshot_id:
                 raise self._came_second()
-            refs.replaceBranch("main", self._staged).commit()
+            (refs.createBranch if main is None else refs.replaceBranch)("main", self._staged).commit()
         fields = snapshot_fields(self._spark, newest)
         return Head(snapshot_id=fields["snapshot-id"], bookmark=self._bookmark, summary=fields["summary"])
 

@@ -93,7 +93,7 @@ def stage_row_delta(
         summary: properties of the snapshot.
 
     Returns:
-        Number of the snapshot, whose parent is the newest one of ``main``, which must have one.
+        Number of the snapshot, whose parent is the newest one of ``main``, if there is one.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
