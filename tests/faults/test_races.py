@@ -190,6 +190,22 @@ def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession,
     assert head(session, NAME).branches == ()
 
 
+def test_a_change_is_not_published_into_what_another_run_writes(spark: SparkSession, tmp_path: Path) -> None:
+    """ONCE: Iceberg numbers the writes of all branches together, and takes no number that comes after a later one."""
+    session = race(World.at(tmp_path / "world", "hard"), spark)
+    write(session, head(session, NAME), 1)
+    base = head(session, NAME)
+
+    with Batch(session, PATH, base, {"batch": 2}) as first, Batch(session, PATH, base, {"batch": 3}) as second:
+        first.change(pa.table({"n": [2]}))
+        second.append(session.sql("SELECT 3 AS n"))
+        with pytest.raises(BusyError, match="nothing of this batch is visible"):
+            first.publish()
+        second.publish()
+
+    assert rows(session) == [1, 3]
+
+
 def test_of_two_first_changes_of_a_table_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: also where there was nothing to compare with."""
     session = race(World.at(tmp_path / "world", "hard"), spark)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError
-from frazil.lake.gateway import java_table, snapshot_fields
+from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import BOOKMARK, Head, head
 from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
 from frazil.spec.names import literal, quote
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 PREFIX = "frazil_run_"
 
+_OVERTAKEN: Final = ("ancestor", "CommitFailedException", "older than last sequence number")
+"""What Iceberg says where the table has changed since: the last of a branch that another run writes to."""
+
 
 class Batch:
     """One batch of writes to one table, published together or not at all.
@@ -37,7 +40,7 @@ class Batch:
 
     The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
     cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
-    one :meth:`change` needs no branch: its snapshot is staged, and one that is never published expires like others.
+    one :meth:`change` needs no branch: its snapshot comes into the table when it is published, and not before.
 
     Attributes:
         published: where the table stands since this batch was published; None before.
@@ -49,7 +52,7 @@ class Batch:
         self._bookmark = dict(bookmark)
         self._at = base.snapshot_id
         self._has_branch = self._has_writes = False
-        self._staged: int | None = None
+        self._staged: Any | None = None
         self.published: Head | None = None
 
     @property
@@ -117,14 +120,15 @@ class Batch:
         try:
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
         except Exception as error:
-            if "ancestor" in str(error) or "CommitFailedException" in str(error):
+            if any(sign in str(error) for sign in _OVERTAKEN):
                 raise self._came_second() from error
             raise
         return self.published
 
     def _publish_by_java(self, table: Any) -> Head:
         # Refers to the table as it is now: it is refused if the table has changed again by the commit.
-        refs = table.manageSnapshots()
+        refs, operations = table.manageSnapshots(), table.operations()
+        before = operations.current()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
             raise self._came_second()
@@ -133,10 +137,12 @@ class Batch:
             newest = table.snapshot(self._name)
             refs.fastForwardBranch("main", self._name).removeBranch(self._name).commit()
         else:
-            newest = table.snapshot(self._staged)
-            if newest is None or newest.parentId() != self._base.snapshot_id:
+            newest = self._staged
+            if newest.parentId() != self._base.snapshot_id:
                 raise self._came_second()
-            (refs.createBranch if main is None else refs.replaceBranch)("main", self._staged).commit()
+            # A commit of Iceberg's own would be made again on top of what came in between.
+            metadata = java_class(self._spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
+            operations.commit(before, metadata.setBranchSnapshot(newest, "main").build())
         fields = snapshot_fields(self._spark, newest)
         return Head(snapshot_id=fields["snapshot-id"], bookmark=self._bookmark, summary=fields["summary"])
 

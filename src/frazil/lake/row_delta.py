@@ -81,8 +81,8 @@ def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
 
 def stage_row_delta(
     spark: SparkSession, name: str, *, rows: pa.Table, places: pa.Table | None, summary: Mapping[str, str]
-) -> int:
-    """Add rows to a table and delete those that stand at some places, in a snapshot that nobody sees yet.
+) -> Any:
+    """Add rows to a table and delete those that stand at some places, in a snapshot that the table does not have yet.
 
     Args:
         spark: a session with a JVM gateway.
@@ -93,7 +93,8 @@ def stage_row_delta(
         summary: properties of the snapshot.
 
     Returns:
-        Number of the snapshot, whose parent is the newest one of ``main``, if there is one.
+        The Java snapshot, whose parent is the newest one of ``main``, if there is one. Its files are written; should it
+        never be committed, they are orphans.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
@@ -124,8 +125,7 @@ def stage_row_delta(
         delta.addDeletes((gone.withPartitionPath(part) if part else gone).build())
     for key, value in summary.items():
         delta.set(key, value)
-    delta.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).stageOnly().commit()
-    return int(delta.updateEvent().snapshotId())
+    return delta.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).apply()
 
 
 def _write(table: Any, rows: pa.Table, part: str, level: str) -> Any:
