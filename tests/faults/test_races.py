@@ -164,7 +164,7 @@ def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_pat
 
 
 def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
-    """ONCE: a staged snapshot is seen by nobody, and published only where it was made for."""
+    """ONCE: a change is seen by nobody before it is published, and published only where it was made for."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
     write(session, head(session, NAME), 1)
     base = head(session, NAME)
