@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
-_SHORT: Final = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+_SHORT: Final = [
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Room for what is compiled; reserved, not used. The 48 MB that Java keeps here for its simple compiler are full
+    # after some hundred queries, and from then on it does little but throw code out and compile it again.
+    "-XX:ReservedCodeCacheSize=256m",
+]
 _STEADY: Final = [
     # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
     # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
