@@ -6,6 +6,7 @@ Set ``FRAZIL_FAILPOINT=<name>`` and the process is killed there as by ``kill -9`
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -44,14 +45,17 @@ def failpoint(name: str) -> None:
     if mode == "raise":
         raise FailpointReached(name)
     for child in _children(os.getpid()):
-        os.kill(child, signal.SIGKILL)
+        # Workers end by themselves when their JVM is gone, and another mart's thread may be here too.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _children(parent: int) -> list[int]:
     """All descendants of a process, the JVM and its Python workers among them."""
     found = []
-    for task in Path(f"/proc/{parent}/task").iterdir():
-        for child in map(int, (task / "children").read_text(encoding="ascii").split()):
-            found += [child, *_children(child)]
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for task in Path(f"/proc/{parent}/task").iterdir():
+            for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+                found += [child, *_children(child)]
     return found
