@@ -99,7 +99,7 @@ def stage_row_delta(
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
 
-    Cost: two small files a part of the table, and one commit; the rows twice in memory, their files once.
+    Cost: two small files a part of the table, and their manifests; the rows twice in memory, their files once.
     """
     table = java_table(spark, name)
     if table is None:
@@ -108,11 +108,11 @@ def stage_row_delta(
     parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
     config = java_class(spark, "org.apache.iceberg.MetricsConfig")
     delta = table.newRowDelta()
+    names = {column.lower(): column for column in rows.column_names}
+    schema = _schema(spark, table, names)
+    level = table.properties().getOrDefault(_LEVEL_SETTING, _LEVEL)
     for part, some in _parts(spec, rows):
-        names = {column.lower(): column for column in some.column_names}
-        schema = _schema(spark, table, names)
         chosen = some.select([names[name.lower()] for name in schema.names])
-        level = table.properties().getOrDefault(_LEVEL_SETTING, _LEVEL)
         file = _write(table, chosen.rename_columns(schema.names).cast(schema), part, level)
         data = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec).withInputFile(file)
         data = data.withMetrics(parquet.fileMetrics(file, config.forTable(table)))
