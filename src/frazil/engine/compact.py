@@ -26,19 +26,29 @@ def is_due(at: Head, upkeep: Upkeep, *, after: int, upto: int) -> bool:
     It is when it passed another dozen of batches, and has many small files or many files of deletes.
     """
     files, deletes = (int(at.summary.get(f"total-{kind}-files", 0)) for kind in ("data", "delete"))
-    are_small = int(at.summary.get("total-files-size", 0)) < files * _small_bytes(upkeep)
+    are_small = _size(at) < files * small_bytes(upkeep, at)
     return after // EVERY < upto // EVERY and (deletes >= _MANY or (files >= _MANY and are_small))
 
 
-def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep) -> None:
-    """Merge small files, rewrite files with more deleted rows than ``delete_ratio``, and merge the rest of the deletes.
+def small_bytes(upkeep: Upkeep, at: Head | None = None) -> int:
+    """Give the size from which on a file is not written again for new rows: a quarter of what compaction aims at.
 
-    Small is a quarter of ``target_file_mb``: a file that has grown so large is not written again for new rows.
-    Readers see the same rows before and after; each of the two rewrites is a commit of its own, without a bookmark.
+    Given where a table stands, a quarter of the table if that is less: its largest file is not written again for
+    each dozen of small batches.
+    """
+    target = upkeep.target_file_mb * 1024 * 1024
+    return int(_SMALL * (target if at is None else min(target, _size(at))))
+
+
+def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, *, smaller: int) -> None:
+    """Merge files of fewer than ``smaller`` bytes, rewrite those with many deleted rows, merge the rest of the deletes.
+
+    Many is more than ``delete_ratio``. Readers see the same rows before and after; each of the two rewrites is a
+    commit of its own, without a bookmark.
     """
     options = {
         "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
-        "min-file-size-bytes": str(_small_bytes(upkeep)),
+        "min-file-size-bytes": str(smaller),
         "delete-ratio-threshold": str(upkeep.delete_ratio),
         "remove-dangling-deletes": "true",
         "partial-progress.enabled": "false",
@@ -49,5 +59,5 @@ def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep) -> None:
     spark.sql(f"{call}.rewrite_position_delete_files(table => {table})")
 
 
-def _small_bytes(upkeep: Upkeep) -> int:
-    return int(_SMALL * upkeep.target_file_mb * 1024 * 1024)
+def _size(at: Head) -> int:
+    return int(at.summary.get("total-files-size", 0))

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.engine.compact import compact
+from frazil.engine.compact import compact, small_bytes
 from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
@@ -117,7 +117,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     report.files_before, report.size_before_bytes = _size(before)
     call, table = f"CALL {quote(path[0])}.system", literal(".".join(quote(part) for part in path[1:]))
     if before.snapshot_id is not None:
-        compact(spark, path, upkeep)
+        compact(spark, path, upkeep, smaller=small_bytes(upkeep))
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")

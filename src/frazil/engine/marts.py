@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from frazil.engine.compact import compact, is_due
+from frazil.engine.compact import compact, is_due, small_bytes
 from frazil.engine.increment import AT_FILE, AT_POS, increment
 from frazil.engine.report import MartReport
 from frazil.engine.size import newest, size_of
@@ -88,7 +88,8 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
         published = batch.publish()
     failpoint("mart.after_publish")
     if is_due(published, context.pipeline.upkeep, after=step.after, upto=step.upto):
-        compact(spark, path, context.pipeline.upkeep)
+        upkeep = context.pipeline.upkeep
+        compact(spark, path, upkeep, smaller=small_bytes(upkeep, published))
         context.heads.pop(path)
         report.compacted = True
     report.rows = int(published.summary.get("added-records", 0))

@@ -63,6 +63,8 @@ _STEADY: Final = [
     # What Java's own libraries let go of stays with the process, a megabyte more a batch, unless it is given back.
     "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
     "-XX:TrimNativeHeapInterval=10000",
+    # Every thread keeps a buffer as large as the largest piece of a file it ever read, outside the heap.
+    "-Djdk.nio.maxCachedBufferSize=1048576",
 ]
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
@@ -223,6 +225,8 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": f"{min(2 * cores, 8)}",
         "spark.sql.adaptive.enabled": "true",
+        # Every sort takes at least one page. With Spark's 64 MB some grow old in the heap with each dozen batches.
+        "spark.buffer.pageSize": "16m",
         # The default of 100 is less than the tables of one run need; what drops out is compiled again.
         "spark.sql.codegen.cache.maxEntries": "5000",
         # A user's expression that fails gives NULL; casts are checked by silver.
