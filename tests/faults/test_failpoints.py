@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import WAYS, World, go_by
+from tests.properties.world import READERS, WAYS, World, go_by
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
 
@@ -27,9 +27,10 @@ IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain.")
 
 RUN = """
 import frazil, sys
-from frazil.engine import marts
+from frazil.engine import marts, take
 from frazil.lake.session import spark_session
 marts.way = lambda *_, **__: sys.argv[2]
+take.reader = lambda *_: sys.argv[3]
 pipeline = frazil.load(sys.argv[1])
 frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
 """
@@ -54,7 +55,7 @@ def start(world: World, failpoint: str = "", way: Way = "small") -> subprocess.P
     """Start a run in a process of its own, that applies batches in one way."""
     environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint}
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(world.folder), way],
+        [sys.executable, "-c", RUN, str(world.folder), way, READERS[way]],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

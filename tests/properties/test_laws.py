@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from tests.properties.world import WAYS, World, go_by
 
-from frazil.engine import marts
+from frazil.engine import marts, take
 from frazil.marts import late
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def test_five_hundred_longer_histories_converge(
     """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, every batch in a way by lot."""
     lot = Random(first)
     monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
+    monkeypatch.setattr(take, "reader", lambda *_: lot.choice(get_args(take.Reader)))
     world = World.at(tmp_path_factory.mktemp("laws") / "world")
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import frazil
-from frazil.engine import marts
+from frazil.engine import marts, take
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.plan.way import Way
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
+    from frazil.engine.take import Reader
     from frazil.testing.changes import Record
 
 Mart = Literal["hard", "soft", "close", "mark"]
@@ -60,11 +61,14 @@ GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }}
 
 
 WAYS: tuple[Way, ...] = get_args(Way)
+READERS: dict[Way, Reader] = {"small": "driver", "split": "stream", "rewrite": "executors", "rebuild": "stream"}
+"""Who reads the files where batches are applied in one way, so that every reader is there with some way."""
 
 
 def go_by(way: Way, patch: pytest.MonkeyPatch) -> None:
-    """Let every batch be applied in one way, whatever the rule says of tables as small as these."""
+    """Let every batch be read and applied in one way, whatever the rules say of tables as small as these."""
     patch.setattr(marts, "way", lambda *_, **__: way)
+    patch.setattr(take, "reader", lambda *_: READERS[way])
 
 
 @dataclass

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from frazil.steps import TakeFiles
 
 DRIVER_BYTES = 8_000_000
-"""Batches up to this size are read here, without starting Python workers; larger ones in the executors."""
+"""Batches up to this size are held in the driver's memory until the marts have them; larger ones pass through."""
 
 APPENDED = {
     "write.distribution-mode": "none",
@@ -41,6 +43,10 @@ _ONE_TASK = {
     # Handed to the task as they are; a local relation would be taken apart and typed row by row in the planner.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
+Reader: TypeAlias = Literal["driver", "stream", "executors"]
+"""Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which passes
+them on to bronze piece by piece; or Spark's executors."""
+
 _COUNTED = ("rows", "bad", "headers", "foreign")
 """Numbers of a file's line in the ledger that the report adds up."""
 _TASK_BYTES = 64_000_000
@@ -68,24 +74,31 @@ def take_files(context: Context, step: TakeFiles) -> None:
             properties=APPENDED,
         ),
     )
-    here = _read_here(step, layout) if step.size_bytes <= DRIVER_BYTES else None
-    rows = _read_there(context, step, layout) if here is None else on_driver(context, here)
+    who = reader(context, step.size_bytes)
+    here = _read_here(step, layout) if who == "driver" else None
     failpoint("bronze.before_write")
     bookmark = context.bookmark(step.batch, fields=fields, since=since, lists=lists)
     with context.batch(context.bronze, bookmark) as batch:
-        if here is not None and batch.takes_rows:
+        takes_rows = batch.takes_rows
+        if here is not None and takes_rows:
             batch.change(here)
-            seen = _counts(here)
+            seen = _counts([here])
+        elif who == "stream" and takes_rows:
+            told: list[pa.Table] = []
+            batch.stream([_pieces(some, layout, told) for some in _streams(step, layout)], schema(layout).names)
+            pa.default_memory_pool().release_unused()
+            seen = _counts(told)
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
+            rows = _read_there(context, step, layout) if here is None else on_driver(context, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
         batch.publish()
     failpoint("bronze.after_publish")
     if here is not None:
-        context.kept["records", step.batch] = rows
+        context.kept["records", step.batch] = on_driver(context, here)
     report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -96,6 +109,16 @@ def take_files(context: Context, step: TakeFiles) -> None:
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
 
 
+def reader(context: Context, size_bytes: int) -> Reader:
+    """Choose who reads a batch of some size.
+
+    Where Spark works on this machine alone, PyArrow reads and writes files in a third of the time that Spark takes.
+    """
+    if size_bytes <= DRIVER_BYTES:
+        return "driver"
+    return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
+
+
 def on_driver(context: Context, rows: pa.Table, types: StructType | None = None) -> DataFrame:
     """Hand rows that are in the driver's memory to Spark, as one part; ``types`` where Arrow's do not tell them."""
     for name, value in _ONE_TASK.items():
@@ -104,13 +127,28 @@ def on_driver(context: Context, rows: pa.Table, types: StructType | None = None)
 
 
 def _read_here(step: TakeFiles, layout: Layout) -> pa.Table:
-    batches = [batch for file in step.files for batch in records(file, layout)]
+    batches = [batch for some in _streams(step, layout) for batch in some]
+    return pa.Table.from_batches(batches, schema(layout)).combine_chunks()
+
+
+def _streams(step: TakeFiles, layout: Layout) -> list[Iterable[pa.RecordBatch]]:
+    """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
     again = [duplicate(file, layout) for file in step.duplicates]
-    return pa.Table.from_batches([*batches, *again], schema(layout)).combine_chunks()
+    read = partial(records, layout=layout)
+    return [*(chain.from_iterable(map(read, files)) for files in _bins(step.files)), *([again] if again else [])]
 
 
-def _counts(rows: pa.Table) -> dict[str, int]:
-    ledger = rows[r.LEDGER].combine_chunks()
+def _pieces(rows: Iterable[pa.RecordBatch], layout: Layout, told: list[pa.Table]) -> Iterator[pa.Table]:
+    """Pass rows on, and put those of the ledger into a list, too."""
+    for batch in rows:
+        piece = pa.Table.from_batches([batch], schema(layout))
+        if piece[r.LEDGER].null_count < len(piece):
+            told.append(piece)
+        yield piece
+
+
+def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
+    ledger = pa.concat_tables(rows)[r.LEDGER].combine_chunks()
     return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
 
 

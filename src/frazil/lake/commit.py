@@ -19,7 +19,7 @@ from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -40,7 +40,8 @@ class Batch:
 
     The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
     cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
-    one :meth:`change` needs no branch: its snapshot comes into the table when it is published, and not before.
+    one :meth:`change` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
+    not before.
 
     Attributes:
         published: where the table stands since this batch was published; None before.
@@ -84,14 +85,16 @@ class Batch:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether :meth:`change` can be the one write of this batch, where it deletes nothing."""
+        """Whether :meth:`stream`, or :meth:`change` without places, can be the one write of this batch."""
         return takes_row_deltas(self._spark, self.table, deletes=False)
 
     def change(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
-        self._staged = stage_row_delta(
-            self._spark, self.table, rows=rows, places=places, summary={BOOKMARK: _text(self._bookmark)}
-        )
+        self._stage([[rows]], rows.column_names, places)
+
+    def stream(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str]) -> None:
+        """Add rows that do not fit into memory, as :meth:`change` does: streams of tables, all of some columns."""
+        self._stage(rows, columns, None)
 
     def append(self, rows: DataFrame) -> None:
         """Append rows, columns by name; a column of the table that they lack is NULL."""
@@ -156,6 +159,12 @@ class Batch:
         )
         self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
         return head(self._spark, self.table)
+
+    def _stage(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str], places: pa.Table | None) -> None:
+        summary = {BOOKMARK: _text(self._bookmark)}
+        self._staged = stage_row_delta(
+            self._spark, self.table, rows=rows, columns=columns, places=places, summary=summary
+        )
 
     def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
         self._begin_write()

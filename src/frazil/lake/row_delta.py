@@ -1,15 +1,18 @@
-"""Change a table's rows in one commit and without a Spark job: a file of new rows, and one of the places of old ones.
+"""Change a table's rows in one commit and without a Spark job: files of new rows, and one of the places of old ones.
 
-For batches that fit into the driver's memory many times over. SQL would look for the old rows a second time and plan
-two writes, which takes longer than all the rest of a small batch.
+For rows that are in the driver's memory, or pass through it piece by piece. SQL would look for the old rows a second
+time and plan two writes, which takes longer than all the rest of a small batch.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
+import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,9 +21,10 @@ import pyarrow.parquet as pq
 
 from frazil.bronze import record as r
 from frazil.lake.gateway import java_class, java_table
+from frazil.lake.machine import usable_cores
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -31,6 +35,8 @@ _WITH_PLACES: Final = 2
 """The one format whose deletes are files of places."""
 _PARTS: Final = (LIVING, r.KIND, r.CLASS)
 """Columns by one of which a table may be parted: of few values, which are ours."""
+_FILE_BYTES: Final = 128 * 1024 * 1024
+"""So much memory the rows of one file take; the file itself is some six times smaller."""
 _CODEC: Final = "zstd"
 _LEVEL: Final = "3"
 """The level that Iceberg writes with."""
@@ -80,14 +86,22 @@ def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
 
 
 def stage_row_delta(
-    spark: SparkSession, name: str, *, rows: pa.Table, places: pa.Table | None, summary: Mapping[str, str]
+    spark: SparkSession,
+    name: str,
+    *,
+    rows: Sequence[Iterable[pa.Table]],
+    columns: Sequence[str],
+    places: pa.Table | None,
+    summary: Mapping[str, str],
 ) -> Any:
     """Add rows to a table and delete those that stand at some places, in a snapshot that the table does not have yet.
 
     Args:
         spark: a session with a JVM gateway.
         name: quoted name of a table for which :func:`takes_row_deltas` holds.
-        rows: Arrow table of the new rows, columns by name in any case; those that it lacks are NULL.
+        rows: streams of Arrow tables of the new rows, columns by name in any case; those that they lack are NULL. Each
+            stream goes to files of its own, several streams at once, each read by one thread.
+        columns: the columns that all of them have.
         places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` where the table has it; None
             where nothing goes.
         summary: properties of the snapshot.
@@ -99,58 +113,114 @@ def stage_row_delta(
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
 
-    Cost: two small files a part of the table, and their manifests; the rows twice in memory, their files once.
+    Cost: a file per 128 MB of rows, stream and part of the table, and their manifests; such a piece of each stream that
+        is being written in memory, and its file on the local disk.
     """
     table = java_table(spark, name)
     if table is None:
         raise TypeError(f"{name} cannot be reached through a JVM gateway")
-    spec = table.spec()
-    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
-    config = java_class(spark, "org.apache.iceberg.MetricsConfig")
     delta = table.newRowDelta()
-    names = {column.lower(): column for column in rows.column_names}
+    names = {column.lower(): column for column in columns}
     schema = _schema(spark, table, names)
+    chosen = [names[name.lower()] for name in schema.names]
+    parted_by = _part(table.spec())
     level = table.properties().getOrDefault(_LEVEL_SETTING, _LEVEL)
-    for part, some in _parts(spec, rows):
-        chosen = some.select([names[name.lower()] for name in schema.names])
-        file = _write(table, chosen.rename_columns(schema.names).cast(schema), part, level)
-        data = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec).withInputFile(file)
-        data = data.withMetrics(parquet.fileMetrics(file, config.forTable(table)))
-        delta.addRows((data.withPartitionPath(part) if part else data).build())
-    for part, some in _parts(spec, places) if places is not None else ():
-        chosen = some.select(_PLACES.names).sort_by([(name, "ascending") for name in _PLACES.names]).cast(_PLACES)
-        file = _write(table, chosen, part, _LEVEL)
-        gone = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
-        gone = gone.withInputFile(file).withMetrics(parquet.fileMetrics(file, config.forPositionDelete()))
-        delta.addDeletes((gone.withPartitionPath(part) if part else gone).build())
+    with tempfile.TemporaryDirectory(prefix="frazil-") as folder:
+        write = partial(
+            _written, spark, table, Path(folder), parted_by=parted_by, schema=schema, columns=chosen, level=level
+        )
+        for file in _side_by_side(write, rows):
+            delta.addRows(file)
+        for part, some in _parts(parted_by, places) if places is not None else ():
+            ordered = some.select(_PLACES.names).sort_by([(name, "ascending") for name in _PLACES.names]).cast(_PLACES)
+            delta.addDeletes(_file(spark, table, Path(folder), ordered, part=part, level=_LEVEL, deletes=True))
     for key, value in summary.items():
         delta.set(key, value)
     return delta.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).apply()
 
 
-def _write(table: Any, rows: pa.Table, part: str, level: str) -> Any:
-    """Write rows to a file beside the table's others; give it as Iceberg's ``InputFile``."""
-    path = table.locationProvider().newDataLocation("/".join(filter(None, (part, f"{uuid.uuid4().hex}.parquet"))))
-    sink = io.BytesIO()
+def _side_by_side(write: Callable[[Iterable[pa.Table]], list[Any]], rows: Sequence[Iterable[pa.Table]]) -> list[Any]:
+    """Write each stream in a thread of its own, as many at once as there are cores; give the files of all."""
+    if len(rows) == 1:
+        return write(rows[0])
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        try:
+            return [file for files in pool.map(write, rows) for file in files]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _written(
+    spark: SparkSession,
+    table: Any,
+    folder: Path,
+    stream: Iterable[pa.Table],
+    *,
+    parted_by: str | None,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    level: str,
+) -> list[Any]:
+    """Write a stream of rows to files, each part of the table to its own; give them as Iceberg's ``DataFile``."""
+    write = partial(_file, spark, table, folder, level=level, deletes=False)
+    waiting: dict[str, list[pa.Table]] = {}
+    files = []
+    for rows in stream:
+        for part, some in _parts(parted_by, rows):
+            mine = waiting.setdefault(part, [])
+            mine.append(some.select(columns).rename_columns(schema.names).cast(schema))
+            if sum(piece.nbytes for piece in mine) >= _FILE_BYTES:
+                files.append(write(pa.concat_tables(waiting.pop(part)), part=part))
+    files += [write(pa.concat_tables(pieces), part=part) for part, pieces in waiting.items()]
+    return files
+
+
+def _file(
+    spark: SparkSession, table: Any, folder: Path, rows: pa.Table, *, part: str, level: str, deletes: bool
+) -> Any:
+    """Write rows to a file beside the table's others; give it as Iceberg's ``DataFile`` or ``DeleteFile``."""
+    name = f"{uuid.uuid4().hex}.parquet"
+    local = folder / name
     pq.write_table(
-        rows, sink, compression=_CODEC, compression_level=int(level), store_schema=False, store_decimal_as_integer=True
+        rows,
+        local,
+        compression=_CODEC,
+        compression_level=int(level),
+        row_group_size=max(rows.num_rows, 1),
+        store_schema=False,
+        store_decimal_as_integer=True,
     )
+    # Through Iceberg, which knows how to write where the table is.
+    path = table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
     stream = table.io().newOutputFile(path).create()
-    stream.write(sink.getvalue())
+    java_class(spark, "java.nio.file.Files").copy(java_class(spark, "java.io.File")(f"{local}").toPath(), stream)
     stream.close()
-    return table.io().newInputFile(path)
+    local.unlink()
+    file, spec = table.io().newInputFile(path), table.spec()
+    config = java_class(spark, "org.apache.iceberg.MetricsConfig")
+    if deletes:
+        made = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
+        config = config.forPositionDelete()
+    else:
+        made = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec)
+        config = config.forTable(table)
+    metrics = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(file, config)
+    made = made.withInputFile(file).withMetrics(metrics)
+    return (made.withPartitionPath(part) if part else made).build()
 
 
-def _parts(spec: Any, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Split rows by the table's parts, with their folders; parts without rows are left out."""
-    name = _part(spec)
+def _parts(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Split rows by the column that their table is parted by, with the parts' folders; empty parts are left out."""
     if name is None:
         if rows.num_rows:
             yield "", rows
         return
-    for value in pc.unique(rows[name]):
+    values = pc.unique(rows[name])
+    for value in values:
         text = str(value.as_py())
-        yield f"{name}={text.lower() if name == LIVING else text}", rows.filter(pc.equal(rows[name], value))
+        some = rows if len(values) == 1 else rows.filter(pc.equal(rows[name], value))
+        yield f"{name}={text.lower() if name == LIVING else text}", some
 
 
 def _part(spec: Any) -> str | None:

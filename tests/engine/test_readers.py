@@ -1,0 +1,90 @@
+"""Whoever reads a batch's files, bronze is the same."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+
+from frazil.bronze.read import ChangedWhileReadError, records
+from frazil.engine import take
+from frazil.engine.take import DRIVER_BYTES, Reader, reader
+from frazil.lake import row_delta
+from frazil.lake.heads import head
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+    from tests.engine.conftest import Shop
+
+    from frazil.bronze.layout import Layout, NewFile
+
+GOOD = [f"U,{number},2026-01-02 00:00:00,note {number % 7}" for number in range(300)]
+BAD = ["U,1,2026-01-02 00:00:00", 'U,2,2026-01-02 00:00:00,"open']
+
+
+@pytest.mark.parametrize("who", get_args(Reader))
+def test_bronze_has_every_record_once_whoever_reads(who: Reader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RAW: good records, bad ones, files and a file that comes twice, in many small pieces."""
+    monkeypatch.setattr(take, "reader", lambda *_: who)
+    monkeypatch.setattr(take, "_TASK_BYTES", 1)
+    monkeypatch.setattr(row_delta, "_FILE_BYTES", 1)
+    for number, some in enumerate((GOOD[:100], [*GOOD[100:200], *BAD], [], GOOD[200:])):
+        shop.land(f"20260102-00000{number}.csv", *some)
+    shop.land("20260102-000009.csv", *GOOD[200:])  # the same once more
+
+    report = shop.run()
+
+    rows = shop.session.table("lake.bronze.orders")
+    assert {row["_cdc_kind"]: row["count"] for row in rows.groupBy("_cdc_kind").count().collect()} == {
+        "record": 300,
+        "bad": 2,
+        "file": 5,
+    }
+    good = rows.where("_cdc_kind = 'record'").orderBy("_cdc_position", "_cdc_row").collect()
+    assert [f"{row['op']},{row['id']},{row['ts']},{row['note']}" for row in good] == GOOD
+    counts = report.files, report.duplicates, report.rows, report.bad, report.headers
+    assert counts == (4, 1, 300, 2, 4)
+    assert head(shop.session, "lake.bronze.orders").summary["total-records"] == "307"
+    assert shop.session.table("lake.marts.orders").count() == 300
+
+
+def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ATOMIC: of a stream that breaks nothing is visible, and nothing is left on the local disk."""
+    local = tmp_path / "local"
+    local.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", f"{local}")
+    monkeypatch.setattr(take, "reader", lambda *_: "stream")
+    monkeypatch.setattr(take, "_TASK_BYTES", 1)
+    shop.land("20260102-000000.csv", *GOOD[:100])
+    shop.land("20260102-000001.csv", *GOOD[100:200])
+    growing = shop.pipeline.folder / "landing" / "20260102-000001.csv"
+
+    def grow(file: NewFile, layout: Layout) -> Iterator[pa.RecordBatch]:
+        pieces = records(file, layout)
+        yield next(pieces)
+        if file.uri == f"{growing}":
+            with growing.open("a") as text:
+                text.write("U,999,2026-01-03 00:00:00,new\n")
+        yield from pieces
+
+    with monkeypatch.context() as patch:
+        patch.setattr(take, "records", grow)
+        with pytest.raises(ChangedWhileReadError, match=r"000001\.csv"):
+            shop.run()
+
+    assert head(shop.session, "lake.bronze.orders").snapshot_id is None
+    assert list(local.glob("frazil-*")) == []
+    assert shop.run().rows == 201
+
+
+def test_the_driver_keeps_small_batches_and_passes_large_ones_on(shop: Shop) -> None:
+    context = type("Context", (), {"spark": shop.session})()
+
+    assert reader(context, DRIVER_BYTES) == "driver"
+    assert reader(context, DRIVER_BYTES + 1) == "stream"
