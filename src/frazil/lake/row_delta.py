@@ -143,12 +143,8 @@ def _side_by_side(write: Callable[[Iterable[pa.Table]], list[Any]], rows: Sequen
     """Write each stream in a thread of its own, as many at once as there are cores; give the files of all."""
     if len(rows) == 1:
         return write(rows[0])
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        try:
-            return [file for files in pool.map(write, rows) for file in files]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    with ThreadPoolExecutor(usable_cores()) as pool:  # where one fails, those not begun are cancelled
+        return [file for files in pool.map(write, rows) for file in files]
 
 
 def _written(
