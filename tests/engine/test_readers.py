@@ -26,12 +26,15 @@ GOOD = [f"U,{number},2026-01-02 00:00:00,note {number % 7}" for number in range(
 BAD = ["U,1,2026-01-02 00:00:00", 'U,2,2026-01-02 00:00:00,"open']
 
 
+@pytest.mark.parametrize("piece_bytes", [1, 64_000_000])
 @pytest.mark.parametrize("who", get_args(Reader))
-def test_bronze_has_every_record_once_whoever_reads(who: Reader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RAW: good records, bad ones, files and a file that comes twice, in many small pieces."""
+def test_bronze_has_every_record_once_whoever_reads(
+    who: Reader, piece_bytes: int, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RAW: good records, bad ones, files and a file that comes twice, each by itself or many together."""
     monkeypatch.setattr(take, "reader", lambda *_: who)
-    monkeypatch.setattr(take, "_TASK_BYTES", 1)
-    monkeypatch.setattr(row_delta, "_FILE_BYTES", 1)
+    monkeypatch.setattr(take, "_TASK_BYTES", piece_bytes)
+    monkeypatch.setattr(row_delta, "_FILE_BYTES", piece_bytes)
     for number, some in enumerate((GOOD[:100], [*GOOD[100:200], *BAD], [], GOOD[200:])):
         shop.land(f"20260102-00000{number}.csv", *some)
     shop.land("20260102-000009.csv", *GOOD[200:])  # the same once more
