@@ -16,6 +16,7 @@ from frazil.lake.session import spark_session
 from frazil.plan import way as way_rule
 from frazil.plan.way import BROADCAST_CHANGES, HELD_BYTES, way
 from frazil.spec import Upkeep
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,6 +98,28 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
     assert session.table("lake.marts.orders").where("note = 'again'").count() == 5
     history = session.table("lake.marts.orders_history")
     assert (history.count(), history.where("is_current").count()) == (105, 95)
+
+
+def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small files are merged with each other, while few rows of the large one are deleted."""
+    monkeypatch.setattr(compact, "EVERY", 7)
+    monkeypatch.setattr(compact, "_MANY", 4)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{number * 7919 % 9973}" for number in range(5000)))
+    shop.run()
+    files = f"SELECT file_path FROM {quote('lake', 'marts', 'orders', 'files')} WHERE content = 0"
+    [[loaded]] = shop.session.sql(files).collect()
+
+    for number in range(1, 7):
+        shop.land(f"20260102-00000{number}.csv", f"U,{number},2026-01-02 00:00:0{number},again")
+        merged = shop.run().marts[0].compacted
+
+    assert merged
+    left = [path for [path] in shop.session.sql(files).collect()]
+    assert loaded in left
+    assert len(left) == 2
+    assert shop.session.table("lake.marts.orders").count() == 5000
 
 
 def test_a_change_as_new_as_the_newest_before_may_still_be_late(shop: Shop) -> None:
