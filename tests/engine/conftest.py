@@ -49,6 +49,10 @@ class Shop:
         [table] = frazil.run(self.pipeline, spark=self.session).tables
         return table
 
+    def run_again(self) -> int:
+        """Run with nothing new; how many steps that took."""
+        return frazil.run(self.pipeline, spark=self.session).steps
+
 
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path) -> Shop:

@@ -46,7 +46,7 @@ def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """ONCE broken: every run takes every file again."""
-    patch.setattr(state, "_ledger", lambda *_: Ledger())
+    patch.setattr(state, "read_ledger", lambda *_: Ledger())
 
 
 def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:

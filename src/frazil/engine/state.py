@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.bronze import record as r
+from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
 from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
-from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
+from frazil.sources.offer import Ledger, offer
 from frazil.spec import CATALOG
-from frazil.spec.names import literal, quote
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def read_state(context: Context, *, rebuild: bool) -> TableState:
     """Read where the tables of one source table stand, and list what is new at the source."""
-    spark, table = context.spark, context.table
+    table = context.table
     bookmarks = {
         BRONZE: context.head(context.bronze).bookmark,
         SILVER: context.head(context.changes, rebuilt=rebuild).bookmark,
@@ -31,7 +31,7 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
             for mart in table.marts
         },
     }
-    ledger = _ledger(spark, quote(*context.bronze)) if bookmarks[BRONZE] else Ledger()
+    ledger = read_ledger(context) if bookmarks[BRONZE] else Ledger()
     rows = {
         table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
         for mart in table.marts
@@ -45,12 +45,3 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
     bookmarks = {gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark for gold in pipeline.gold}
     return gold_state(pipeline, bookmarks)
 
-
-def _ledger(spark: SparkSession, bronze: str) -> Ledger:
-    rows = (
-        spark.table(bronze)
-        .where(f"{r.KIND} = {literal(r.LEDGER_ROW)}")
-        .selectExpr(r.FILE, r.POSITION, r.BATCH, *(f"{r.LEDGER}.{name}" for name in LEDGER_FIELDS))
-        .toArrow()
-    )
-    return Ledger.of(zip(*(column.to_pylist() for column in rows.columns), strict=True))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
+from frazil.engine.ledger import keep_ledger
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
 
@@ -80,11 +81,11 @@ def take_files(context: Context, step: TakeFiles) -> None:
     bookmark = context.bookmark(step.batch, fields=fields, since=since, lists=lists)
     with context.batch(context.bronze, bookmark) as batch:
         takes_rows = batch.takes_rows
+        told = [] if here is None else [here]
         if here is not None and takes_rows:
             batch.change(here)
-            seen = _counts([here])
+            seen = _counts(told)
         elif who == "stream" and takes_rows:
-            told: list[pa.Table] = []
             batch.stream([_pieces(some, layout, told) for some in _streams(step, layout)], schema(layout).names)
             pa.default_memory_pool().release_unused()
             seen = _counts(told)
@@ -97,6 +98,8 @@ def take_files(context: Context, step: TakeFiles) -> None:
         failpoint("bronze.before_publish")
         batch.publish()
     failpoint("bronze.after_publish")
+    if told:
+        keep_ledger(context, base, told)
     if here is not None:
         context.kept["records", step.batch] = on_driver(context, here)
     report = context.report

@@ -38,13 +38,17 @@ class Ledger:
     def of(cls, rows: Iterable[tuple[str, str, int, int, int, str, str | None, int]]) -> Ledger:
         """Build a ledger from rows of path, position, batch and ``LEDGER_FIELDS``."""
         ledger = cls()
-        for path, position, batch, size, modified, sha, same_as, count in rows:
-            ledger.files[path] = KnownFile(size_bytes=size, modified_ns=modified, sha256=sha, same_as=same_as)
-            if count:
-                ledger.places[path] = position
-            if same_as is not None:
-                ledger.again.append((same_as, position, batch))
+        ledger.add(rows)
         return ledger
+
+    def add(self, rows: Iterable[tuple[str, str, int, int, int, str, str | None, int]]) -> None:
+        """Add rows, as for :meth:`of`."""
+        for path, position, batch, size, modified, sha, same_as, count in rows:
+            self.files[path] = KnownFile(size_bytes=size, modified_ns=modified, sha256=sha, same_as=same_as)
+            if count:
+                self.places[path] = position
+            if same_as is not None:
+                self.again.append((same_as, position, batch))
 
     def moves(self, first: str | None, position: str) -> bool:
         """Tell whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
