@@ -12,6 +12,8 @@ from frazil.engine import ledger as engine_ledger
 from frazil.engine import take
 from frazil.engine.take import Reader
 from frazil.lake.session import spark_session
+from frazil.sources import dms
+from frazil.sources.files import sha256_of
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop
@@ -34,7 +36,7 @@ def _sorted(ledger: Ledger) -> tuple[object, ...]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note how often the ledger is read from a table, by a process that knows none yet."""
     monkeypatch.setattr(engine_ledger, "_known", {})
-    right, seen = engine_ledger._read, list[str]()  # noqa: SLF001
+    right, seen = engine_ledger._read, list[str]()
 
     def read(context: Context) -> Ledger:
         seen.append(context.table.name)
@@ -57,12 +59,12 @@ def test_what_runs_of_this_process_took_is_what_the_lake_says(
     shop.land("20260102-000009.csv", _record(4))
     shop.run()
 
-    snapshot, kept = engine_ledger._known.pop(PATH, (None, None))  # noqa: SLF001 - what it would use
+    snapshot, kept = engine_ledger._known.pop(PATH, (None, None))
     assert len(reads) == (3 if who == "executors" else 0)
     before = len(reads)
     assert not shop.run_again()
     assert len(reads) == before + 1
-    at, read = engine_ledger._known[PATH]  # noqa: SLF001
+    at, read = engine_ledger._known[PATH]
     assert len(read.files) == 5
     if who != "executors":
         assert (snapshot, kept is not None and _sorted(kept)) == (at, _sorted(read))
@@ -83,3 +85,21 @@ def test_another_lake_of_the_same_names_is_not_taken_for_this_one(shop: Shop, re
     shop.land("20260102-000002.csv", _record(2))
     assert shop.run().files == 1
     assert len(reads) == 1
+
+
+def test_a_file_that_was_only_touched_is_read_once_more(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restoring a landing folder gives all files a new time; a process that watches it reads them all, once."""
+    read: list[str] = []
+
+    def count(uri: str) -> str:
+        read.append(uri)
+        return sha256_of(uri)
+
+    monkeypatch.setattr(dms, "sha256_of", count)
+    shop.land("20260102-000001.csv", _record(1))
+    shop.run()
+    for _ in range(2):
+        shop.land("20260102-000001.csv", _record(1))
+        assert not shop.run_again()
+        assert not shop.run_again()
+    assert len(read) == 2

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import Shop
 
 import frazil
-from frazil.engine import compact
+from frazil.engine import compact, marts
 from frazil.engine.compact import is_due
 from frazil.lake.heads import Head, head
 from frazil.lake.session import spark_session
@@ -192,3 +192,85 @@ def test_a_small_batch_on_large_rows_is_not_brought_to_the_driver(shop: Shop, mo
 
     assert large == ["split", "split"]
     assert [mart.strategy for mart in shop.run().marts] == ["small", "small"]
+
+
+@pytest.mark.parametrize("chosen", ["small", "split", "rewrite"])
+def test_every_way_tells_the_same_of_a_batch(chosen: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In time, then with late changes; keys that come, change, go, go twice, and go without ever having been there."""
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(20)))
+    shop.run()
+    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
+    in_time = [
+        *(f"U,{number},2026-01-02 00:00:00,b" for number in (1, 2, 3, 3, 30)),
+        *(f"D,{number},2026-01-02 00:00:00,b" for number in (4, 5, 5, 40)),
+        "I,31,2026-01-02 00:00:00,b",
+    ]
+    with_late = ["U,1,2026-01-01 12:00:00,late", "U,2,2026-01-03 00:00:00,c", "D,6,2026-01-03 00:00:00,c"]
+
+    told = []
+    for number, records in enumerate((in_time, with_late)):
+        shop.land(f"20260102-00000{number}.csv", *records)
+        told.append({mart.mart: (mart.inserted, mart.updated, mart.deleted, mart.late) for mart in shop.run().marts})
+
+    # History folds the key with a late change anew, and counts it as changed.
+    assert told == [
+        {"orders": (2, 3, 2, 0), "orders_history": (2, 3, 2, 0)},
+        {"orders": (0, 1, 1, 1), "orders_history": (0, 2, 1, 1)},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("int", ("1", "2")),
+        ("bigint", ("1", "9007199254740993")),
+        ("decimal(38,4)", ("0.0001", "9999999999999999999999999999999999.9999")),
+        ("string", ("a", "A")),
+        ("boolean", ("true", "false")),
+        ("date", ("2026-01-01", "0001-01-01")),
+        ("timestamp", ("2026-01-01 00:00:00.000001", "1969-12-31 23:59:59")),
+        ("timestamp_ntz", ("2026-01-01 00:00:00.000001", "1969-12-31 23:59:59")),
+        ("binary", ("61", "62")),
+    ],
+)
+def test_keys_of_every_type_are_found_again(
+    kind: str, values: tuple[str, str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    one, other = values
+    monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(
+        f"""
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{kind: dms, path: ./landing, header: true}}
+    keys: [id, part]
+    sequence_by: [ts]
+    columns:
+      - {{name: id, type: "{kind}"}}
+      - {{name: part, type: bigint}}
+      - {{name: ts, type: timestamp}}
+    marts: [{{kind: current}}, {{kind: history}}]
+""",
+        encoding="utf-8",
+    )
+    pipeline, names = frazil.load(tmp_path), ("id", "part", "ts")
+    shop = Shop(pipeline, spark_session(pipeline))
+    shop.land("LOAD001.csv", *(f"I,{id_},{part},2026-01-01 00:00:00" for id_ in values for part in (1, 2)), names=names)
+    shop.run()
+
+    shop.land(
+        "20260102-000000.csv",
+        f"U,{one},1,2026-01-02 00:00:00",
+        f"D,{other},2,2026-01-02 00:00:00",
+        f"I,{one},3,2026-01-02 00:00:00",
+        names=names,
+    )
+    told = [(mart.strategy, mart.inserted, mart.updated, mart.deleted) for mart in shop.run().marts]
+
+    assert told == [("small", 1, 1, 1)] * 2
+    rows = shop.session.table("lake.marts.orders")
+    assert sorted(row["part"] for row in rows.collect()) == [1, 1, 2, 3]

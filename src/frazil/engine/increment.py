@@ -6,15 +6,17 @@ the mart has of them, which are looked for once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.engine.size import new_changes
-from frazil.errors import FrazilError
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
@@ -28,6 +30,8 @@ from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from frazil.engine.context import Context
@@ -41,22 +45,21 @@ FEW_CHANGES = 500_000
 AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
-_SLOW, _STALE, _LATE, _COMES = "_cdc_slow", "_cdc_stale", "_cdc_late", "_cdc_comes"
+_JOB_GROUP = "spark.jobGroup.id"
+_SLOW, _STALE, _LATE = "_cdc_slow", "_cdc_stale", "_cdc_late"
+_LIVES, _BARE, _KEYS = "_cdc_lives", "_cdc_bare", "_cdc_keys"
 _FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
-_UPSERTS: Final = f"{NEWEST}.{r.CLASS} = '{r.UPSERT}'"
 _REPLACED: Final = f"({_SLOW} OR ({late.IN_TARGET} AND NOT {_STALE}))"
-
-_VERDICTS: Final = {
-    "late": _LATE,
-    "slow": f"CAST({_SLOW} AS int)",
-    "replaced": f"CAST({_REPLACED} AS int)",
-    "inserted": f"CAST(NOT {_STALE} AND {_UPSERTS} AND NOT {late.IN_TARGET} AS int)",
-    "updated": f"CAST(NOT {_STALE} AND {_UPSERTS} AND {late.IN_TARGET} AS int)",
-    "deleted": f"CAST(NOT {_STALE} AND NOT {_UPSERTS} AND {late.IN_TARGET} AS int)",
-    "bare_deletes": f"CAST(NOT {_UPSERTS} AND {VALUES} IS NULL AND {late.IN_TARGET} AND NOT {_SLOW} AS int)",
-}
-"""Numbers of a folded key, as SQL; added up they are a :class:`Seen`."""
-_COUNTED: Final = {name: f"_cdc_{name}_keys" for name in _VERDICTS}
+_VERDICT: Final = (
+    _LATE,
+    _SLOW,
+    _STALE,
+    f"{NEWEST}.{r.CLASS} = '{r.UPSERT}' AS {_LIVES}",
+    f"{VALUES} IS NULL AS {_BARE}",
+)
+"""What there is to say of a folded key beside whether the mart has a row of it, as SQL."""
+_KINDS: Final = (_SLOW, _STALE, _LIVES, _BARE, late.IN_TARGET)
+"""Columns of which :meth:`Seen.of` is made, each true or false."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,8 @@ class Increment:
             rows by the time the new ones are computed.
         new: the batch's changes.
         found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.applied` gives them.
-        folded: one row per key of the batch, with the verdicts on it; computed anew whenever it is read.
+        fold: one row per key of the batch, with the verdicts on it; computed anew whenever it is read.
+        apart: what the mart has of a key decides nothing, and is not in ``fold``.
         is_few: so few changes that one task folds them.
     """
 
@@ -82,12 +86,18 @@ class Increment:
     target: DataFrame
     new: DataFrame
     found: DataFrame
-    folded: DataFrame
+    fold: DataFrame
+    apart: bool
     is_few: bool
+
+    @property
+    def folded(self) -> DataFrame:
+        """One row per key of the batch, with the verdicts on it, whether the mart has a row of it, and where."""
+        return late.in_time(self.fold, self.found, self.shape, AT_FILE, AT_POS) if self.apart else self.fold
 
     def kept(self, context: Context) -> Self:
         """The same, with ``folded`` computed once, however often it is read."""
-        return replace(self, folded=context.keep((self.name, "folded"), lambda: self.folded))
+        return replace(self, fold=context.keep((self.name, "folded"), lambda: self.folded), apart=False)
 
     def rows(self, seen: Seen) -> DataFrame:
         """Rows that the batch brings, of all keys whose rows it replaces and of new ones."""
@@ -103,10 +113,8 @@ class Increment:
 
     def seen(self) -> Seen:
         """Count the verdicts."""
-        row = self.folded.selectExpr(*(f"coalesce(sum({sql}), 0) AS {name}" for name, sql in _VERDICTS.items())).first()
-        if row is None:
-            raise FrazilError("no counts of a batch's keys")
-        return Seen(**{name: int(number) for name, number in row.asDict().items()})
+        kinds = self.folded.selectExpr(*_VERDICT, late.IN_TARGET).groupBy(*_KINDS)
+        return Seen.of(kinds.agg(F.expr(f"count(*) AS {_KEYS}"), F.expr(f"sum({_LATE}) AS {_LATE}")).toArrow())
 
     def fetched(self) -> Fetched | None:
         """Bring all that the batch means to the driver; None where a key is folded anew, which may have any rows.
@@ -114,27 +122,61 @@ class Increment:
         Cost: one fold of the batch, for history another of the same changes, for deletes without values a look for
         those; what it brings is as large as the batch.
         """
-        also = [f"{sql} AS {_COUNTED[name]}" for name, sql in _VERDICTS.items()]
-        also += [AT_FILE, AT_POS]
-        is_soft = False
-        if isinstance(self.mart, History):
-            keys = self.folded.selectExpr(*also).toArrow()
-        else:
-            is_soft = self.mart.deletes == "soft"
-            also.append(f"{STANDS} AND NOT {_STALE} AS {_COMES}")
-            keys = states(self.folded, self.shape, self.mart.deletes, *also).toArrow()
-        seen = Seen(**{name: pc.sum(keys[column]).as_py() or 0 for name, column in _COUNTED.items()})
+        keys = self._keys_here()
+        kinds = keys.group_by([*_KINDS]).aggregate([([], "count_all"), (_LATE, "sum")])
+        seen = Seen.of(kinds.rename_columns([*_KINDS, _KEYS, _LATE]))
         if seen.slow:
             return None
-        rows = self.rows(seen).toArrow() if isinstance(self.mart, History) else keys.filter(keys[_COMES])
-        if is_soft and seen.bare_deletes:
-            dead = keys.filter(pc.equal(keys[_COUNTED["bare_deletes"]], 1)).select([*self.shape.keys, *_FLAGS])
-            known = _last_known(self, self.target.sparkSession.createDataFrame(dead)).toArrow()
-            rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
-        gone = keys.filter(pc.equal(keys[_COUNTED["replaced"]], 1))
+        gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[_STALE]))
         # Of a key that is not folded anew only the newest version goes.
         places = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-        return Fetched(seen=seen, rows=rows, places=pa.table(places))
+        return Fetched(seen=seen, rows=self._rows_here(keys, seen), places=pa.table(places))
+
+    def _keys_here(self) -> pa.Table:
+        """Bring the folded keys, as rows of the mart where it is no history, with verdicts and places."""
+        verdict = [*_VERDICT] if self.apart else [*_VERDICT, late.IN_TARGET, AT_FILE, AT_POS]
+        if isinstance(self.mart, History):
+            keys = self.fold.selectExpr(*map(quote, self.shape.keys), *verdict)
+        else:
+            keys = states(self.fold, self.shape, self.mart.deletes, *verdict)
+        if not self.apart:
+            return keys.toArrow()
+        spark = self.target.sparkSession.sparkContext
+        group = spark.getLocalProperty(_JOB_GROUP)
+
+        def look() -> pa.Table:
+            spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
+            return self.found.select(*map(quote, self.shape.keys), AT_FILE, AT_POS).toArrow()
+
+        with ThreadPoolExecutor(1) as beside:
+            looked = beside.submit(look)
+            return _placed(keys.toArrow(), looked.result(), self.shape.keys)
+
+    def _rows_here(self, keys: pa.Table, seen: Seen) -> pa.Table:
+        """Bring the rows of a batch without keys that are folded anew."""
+        if isinstance(self.mart, History):
+            return self.rows(seen).toArrow()
+        rows = keys.filter(pc.and_not(keys[STANDS], keys[_STALE]))
+        if self.mart.deletes == "soft" and seen.bare_deletes:
+            bare = pc.and_(pc.and_not(keys[_BARE], keys[_LIVES]), keys[late.IN_TARGET])
+            dead = self.target.sparkSession.createDataFrame(keys.filter(bare).select([*self.shape.keys, *_FLAGS]))
+            known = _last_known(self, dead).toArrow()
+            rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
+        return rows
+
+
+def _placed(keys: pa.Table, found: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Put beside folded keys whether the mart has a row of them, and where; it has one at most."""
+    numbers = pa.array(range(keys.num_rows), pa.int64())
+    numbered = keys.select(names).append_column(_KEYS, numbers)
+    # A key of the mart may have a wider type than the batch's.
+    alike = found.cast(pa.schema([*numbered.schema][:-1] + [*found.schema][len(names) :]))
+    both = alike.join(numbered, keys=[*names], join_type="inner")
+    at = pc.index_in(numbers, value_set=both[_KEYS])
+    keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
+    for name in (AT_FILE, AT_POS):
+        keys = keys.append_column(name, both[name].take(at))
+    return keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +198,21 @@ class Seen:
     updated: int
     deleted: int
     bare_deletes: int
+
+    @classmethod
+    def of(cls, kinds: pa.Table) -> Self:
+        """Count from numbers of keys of each kind: ``_KINDS``, ``_cdc_keys``, and ``_cdc_late``, their late changes."""
+        of: Counter[str] = Counter()
+        for kind in kinds.to_pylist():
+            keys, slow, stale, lives, is_there = (kind[name] for name in (_KEYS, _SLOW, _STALE, _LIVES, late.IN_TARGET))
+            of["late"] += kind[_LATE]
+            of["slow"] += keys * slow
+            of["replaced"] += keys * (slow or (is_there and not stale))
+            if not stale:
+                verdict = ("updated" if is_there else "inserted") if lives else "deleted" if is_there else "nothing"
+                of[verdict] += keys
+            of["bare_deletes"] += keys * (not lives and kind[_BARE] and is_there and not slow)
+        return cls(**{field.name: of[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +269,7 @@ def increment(
     if is_history:
         found = context.keep((step.mart, "found", step.upto), lambda: found)
     if in_time:
-        judged = late.in_time(new, found, shape, AT_FILE, AT_POS)
+        fold = newest(new, shape, *_judge(mart, shape, in_time=True))
     else:
         every = is_history and not shape.times_follow_order
         deletes = other_batches(changes, step.after, step.upto).where(f"{r.CLASS} = '{r.DELETE}'")
@@ -223,6 +280,7 @@ def increment(
         if len(context.table.marts) > 1:
             dead = context.keep(("tombstones", every, step.upto), lambda: dead)
         judged = late.judged(new, found, dead, shape, AT_FILE, AT_POS)
+        fold = newest(judged, shape, *_judge(mart, shape, in_time=False), *_of_target())
     return Increment(
         name=step.mart,
         mart=mart,
@@ -231,7 +289,8 @@ def increment(
         target=target,
         new=new,
         found=found,
-        folded=newest(judged, shape, *_judge(mart, shape, in_time=in_time)),
+        fold=fold,
+        apart=in_time,
         is_few=is_few,
     )
 
@@ -250,9 +309,15 @@ def _judge(mart: Current | History, shape: Shape, *, in_time: bool) -> list[str]
             pass
     return [
         f"count_if({is_late}) AS {_LATE}",
-        f"bool_or({late.IN_TARGET}) AS {late.IN_TARGET}",
         f"{slow} AS {_SLOW}",
         f"{stale} AS {_STALE}",
+    ]
+
+
+def _of_target() -> list[str]:
+    """Aggregates that keep what was put beside the changes of a key."""
+    return [
+        f"bool_or({late.IN_TARGET}) AS {late.IN_TARGET}",
         f"any_value({AT_FILE}) AS {AT_FILE}",
         f"any_value({AT_POS}) AS {AT_POS}",
     ]

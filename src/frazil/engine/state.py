@@ -44,4 +44,3 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
     space = pipeline.lake.namespaces.gold
     bookmarks = {gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark for gold in pipeline.gold}
     return gold_state(pipeline, bookmarks)
-

@@ -101,20 +101,23 @@ def judged(new: DataFrame, found: DataFrame, dead: DataFrame, shape: Shape, *als
     )
 
 
-def in_time(new: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
-    """As :func:`judged`, of changes that are all newer than any before them: only ``_cdc_in_target`` and ``also``.
+def in_time(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """Put beside every folded key what the mart has of it, where all changes are newer than that.
 
     Args:
-        new: n change rows.
+        folded: n rows, one per key.
         found: from :func:`applied`; need not be ordered.
         shape: the table's parts.
         also: columns of ``found`` to give too, NULL for keys it does not have.
+
+    Returns:
+        n rows: those of ``folded`` with ``_cdc_in_target``, whether the mart has a row, and ``also``.
     """
     return query(
         f"""
         SELECT /*+ BROADCAST(f) */ n.*, {_of_found(also)}
-        FROM frazil_new AS n LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}""",
-        frazil_new=new,
+        FROM frazil_folded AS n LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}""",
+        frazil_folded=folded,
         frazil_found=found,
     )
 

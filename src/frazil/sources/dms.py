@@ -48,11 +48,13 @@ class Take:
         new: files with new content, by position.
         duplicates: files with content that was taken before or stands earlier in ``new``, at ``same_as``.
         deferred: (path, reason) of files that wait for a later run.
+        touched: known files that have another time and the same content.
     """
 
     new: tuple[NewFile, ...] = ()
     duplicates: tuple[NewFile, ...] = ()
     deferred: tuple[tuple[str, str], ...] = ()
+    touched: tuple[SourceFile, ...] = ()
 
 
 def list_files(source: DmsFiles, folder: Path) -> Listing:
@@ -130,6 +132,7 @@ def take(
     new: list[NewFile] = []
     duplicates: list[NewFile] = []
     deferred: list[tuple[str, str]] = []
+    touched: list[SourceFile] = []
     contents = dict(known_contents)
     for file in listing.files:
         before = known.get(file.path)
@@ -139,6 +142,7 @@ def take(
             if before:
                 if (content := sha256_of(file.uri)) != before.sha256:
                     raise FileChangedError(file.path, before.sha256, content)
+                touched.append(file)
                 continue
             taken, unfinished = _inspect(file, source)
         except OSError as error:
@@ -154,7 +158,7 @@ def take(
         else:
             contents[taken.sha256] = taken.path
             new.append(taken)
-    return Take(tuple(new), tuple(duplicates), tuple(deferred))
+    return Take(tuple(new), tuple(duplicates), tuple(deferred), tuple(touched))
 
 
 @dataclass(frozen=True, slots=True)

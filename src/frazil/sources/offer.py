@@ -61,7 +61,8 @@ def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
     Args:
         table: the declaration.
         folder: the declaration's folder.
-        ledger: what bronze knows.
+        ledger: what bronze knows; learns the new time of files that were only touched, so that whoever keeps it reads
+            them once.
 
     Raises:
         SourceError: a folder is missing.
@@ -71,6 +72,8 @@ def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
     listing = dms.list_files(source, folder)
     contents = {file.sha256: path for path, file in ledger.files.items() if file.same_as is None}
     take = dms.take(listing, ledger.files, contents, source, time.time())
+    for file in take.touched:
+        ledger.files[file.path] = replace(ledger.files[file.path], modified_ns=file.modified_ns)
     new, duplicates = take.new, take.duplicates
     if not table.sequence_by and not source.change_seq:
         # Only their place tells two files apart: the same bytes may well be another change.
