@@ -219,6 +219,39 @@ def test_every_way_tells_the_same_of_a_batch(chosen: str, shop: Shop, monkeypatc
     ]
 
 
+@pytest.mark.parametrize("chosen", ["small", "split", "rewrite"])
+def test_what_is_older_than_a_batch_is_not_looked_at_and_makes_nothing_late(
+    chosen: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LATE, NO-RESURRECTION: rows and deletes of days before, of the batch's first day and moment, and after."""
+    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(1, 7)))
+    shop.run()
+    shop.land(
+        "20260105-000000.csv",
+        "U,1,2026-01-05 10:00:00,newer",
+        "U,2,2026-01-03 00:00:00,as new",
+        "U,3,2026-01-02 23:59:59,older",
+        "D,4,2026-01-05 10:00:00,gone",
+        "D,5,2026-01-02 10:00:00,gone",
+    )
+    shop.run()
+
+    shop.land("20260103-000000.csv", *(f"U,{number},2026-01-03 00:00:00,new" for number in range(1, 8)))
+    report = shop.run()
+
+    # History folds key 4 anew, which has no open version before or after, and counts it as come.
+    assert [(mart.late, mart.inserted) for mart in report.marts] == [(3, 2), (3, 3)]
+    assert {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()} == {
+        1: "newer",
+        2: "as new",
+        3: "new",
+        5: "new",
+        6: "new",
+        7: "new",
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

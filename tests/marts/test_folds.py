@@ -200,8 +200,8 @@ def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: Spark
     )
 
     touched = new.select("id")
-    found = late.applied(with_event_time(target, SHAPE), touched, SHAPE)
-    judged = late.judged(new, found, late.tombstones(tombstones, touched, SHAPE), SHAPE)
+    held = late.held(with_event_time(target, SHAPE), touched, SHAPE)
+    judged = late.judged(new, held, late.tombstones(tombstones, touched, SHAPE), SHAPE)
 
     assert drawn(judged.selectExpr("*", f"{late.is_late(SHAPE)} AS late"), "id", "ts", "value", "late") == [
         "1 | 4 | late | true",

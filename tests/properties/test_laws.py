@@ -80,7 +80,7 @@ def test_batches_that_are_newer_than_all_before_need_no_guard(
     """CONVERGE, LATE, NO-RESURRECTION: what each key has is not asked for, until a batch overlaps those before."""
     go_by(way, monkeypatch)
     asked = Counter[str]()
-    for name in ("in_time", "judged"):
+    for name in ("found", "judged"):
         monkeypatch.setattr(late, name, counted(getattr(late, name), asked))
     world = World.at(tmp_path / "world").draw_in_time(range(600, 606), runs=4)
     world.draw_in_time(range(606, 609), runs=4, narrow=0.5).live(spark)
@@ -90,7 +90,7 @@ def test_batches_that_are_newer_than_all_before_need_no_guard(
     world.draw(range(610, 613), size=20).live(spark)
 
     assert world.differences(spark) == []
-    assert in_time == {"in_time": 3 * len(world.marts)}
+    assert in_time == {"found": 3 * len(world.marts)}
     assert asked["judged"] > 0
 
 

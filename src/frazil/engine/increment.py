@@ -73,10 +73,10 @@ class Increment:
         target: rows of the mart as they are, with event time and place. Read at ``main``: the branch will have lost
             rows by the time the new ones are computed.
         new: the batch's changes.
-        found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.applied` gives them.
+        found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.found` gives them.
         fold: one row per key of the batch, with the verdicts on it; computed anew whenever it is read.
-        apart: what the mart has of a key decides nothing, and is not in ``fold``.
         is_few: so few changes that one task folds them.
+        is_placed: ``fold`` tells too of which keys the mart has rows, and where.
     """
 
     name: str
@@ -87,17 +87,17 @@ class Increment:
     new: DataFrame
     found: DataFrame
     fold: DataFrame
-    apart: bool
     is_few: bool
+    is_placed: bool = False
 
     @property
     def folded(self) -> DataFrame:
         """One row per key of the batch, with the verdicts on it, whether the mart has a row of it, and where."""
-        return late.in_time(self.fold, self.found, self.shape, AT_FILE, AT_POS) if self.apart else self.fold
+        return self.fold if self.is_placed else late.placed(self.fold, self.found, self.shape, AT_FILE, AT_POS)
 
     def kept(self, context: Context) -> Self:
         """The same, with ``folded`` computed once, however often it is read."""
-        return replace(self, fold=context.keep((self.name, "folded"), lambda: self.folded), apart=False)
+        return replace(self, fold=context.keep((self.name, "folded"), lambda: self.folded), is_placed=True)
 
     def rows(self, seen: Seen) -> DataFrame:
         """Rows that the batch brings, of all keys whose rows it replaces and of new ones."""
@@ -134,13 +134,10 @@ class Increment:
 
     def _keys_here(self) -> pa.Table:
         """Bring the folded keys, as rows of the mart where it is no history, with verdicts and places."""
-        verdict = [*_VERDICT] if self.apart else [*_VERDICT, late.IN_TARGET, AT_FILE, AT_POS]
         if isinstance(self.mart, History):
-            keys = self.fold.selectExpr(*map(quote, self.shape.keys), *verdict)
+            keys = self.fold.selectExpr(*map(quote, self.shape.keys), *_VERDICT)
         else:
-            keys = states(self.fold, self.shape, self.mart.deletes, *verdict)
-        if not self.apart:
-            return keys.toArrow()
+            keys = states(self.fold, self.shape, self.mart.deletes, *_VERDICT)
         spark = self.target.sparkSession.sparkContext
         group = spark.getLocalProperty(_JOB_GROUP)
 
@@ -251,7 +248,8 @@ def increment(
         target: rows of the mart, with event time and place.
         size: how much the batch is.
 
-    Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one of newer tombstones, one fold.
+    Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one fold, and where changes may be
+    late a look at those rows and tombstones that are not older than the batch.
     """
     new, is_few = new_changes(context, step, changes, shape), size.changes <= FEW_CHANGES
     if is_few:
@@ -265,22 +263,23 @@ def increment(
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
     # Where each change is newer than all before, none is late. History asks for event times, which may differ.
     in_time = size.follows and (shape.times_follow_order or not is_history)
-    found = late.applied(heads, touched, shape, *also, ordered=not in_time)
+    found = late.found(heads, touched, shape, *also)
     if is_history:
         found = context.keep((step.mart, "found", step.upto), lambda: found)
-    if in_time:
-        fold = newest(new, shape, *_judge(mart, shape, in_time=True))
-    else:
+    # Where each change is newer than all before, none is late. History asks for event times, which may differ.
+    in_time = size.follows and (shape.times_follow_order or not is_history)
+    judged = new
+    if not in_time:
         every = is_history and not shape.times_follow_order
         deletes = other_batches(changes, step.after, step.upto).where(f"{r.CLASS} = '{r.DELETE}'")
         if shape.sequence_by and not every:
-            # Only tombstones as new as the batch's oldest change matter; others are pruned by their files' statistics.
-            deletes = deletes.where(f"{quote(shape.sequence_by[0])} >= {size.oldest}")
+            # Only what is as new as the batch's oldest change matters; the rest is pruned by its files' statistics.
+            newer = f"{quote(shape.sequence_by[0])} >= {size.oldest}"
+            deletes, heads = deletes.where(newer), heads.where(newer)
         dead = late.tombstones(deletes, touched, shape)
         if len(context.table.marts) > 1:
             dead = context.keep(("tombstones", every, step.upto), lambda: dead)
-        judged = late.judged(new, found, dead, shape, AT_FILE, AT_POS)
-        fold = newest(judged, shape, *_judge(mart, shape, in_time=False), *_of_target())
+        judged = late.judged(new, late.held(heads, touched, shape), dead, shape)
     return Increment(
         name=step.mart,
         mart=mart,
@@ -289,8 +288,7 @@ def increment(
         target=target,
         new=new,
         found=found,
-        fold=fold,
-        apart=in_time,
+        fold=newest(judged, shape, *_judge(mart, shape, in_time=in_time)),
         is_few=is_few,
     )
 
@@ -311,15 +309,6 @@ def _judge(mart: Current | History, shape: Shape, *, in_time: bool) -> list[str]
         f"count_if({is_late}) AS {_LATE}",
         f"{slow} AS {_SLOW}",
         f"{stale} AS {_STALE}",
-    ]
-
-
-def _of_target() -> list[str]:
-    """Aggregates that keep what was put beside the changes of a key."""
-    return [
-        f"bool_or({late.IN_TARGET}) AS {late.IN_TARGET}",
-        f"any_value({AT_FILE}) AS {AT_FILE}",
-        f"any_value({AT_POS}) AS {AT_POS}",
     ]
 
 

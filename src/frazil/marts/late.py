@@ -20,24 +20,42 @@ HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
 
 
-def applied(target: DataFrame, touched: DataFrame, shape: Shape, *also: str, ordered: bool = True) -> DataFrame:
+def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
     """Find the rows of a mart for the keys of a batch.
 
     Args:
-        target: rows of the mart that stand for the newest state of a key, at most one a key, with event time.
+        target: rows of the mart that stand for the newest state of a key, at most one a key.
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
         also: further columns of the target to give.
-        ordered: give the order and the event time too.
 
     Returns:
-        At most one row per key: the keys, ``_cdc_held`` (its order, a struct of the order columns),
-        ``_cdc_held_time`` (its event time), then ``also``. Not ordered, ``_cdc_held`` is true, and there is no time.
+        At most one row per key: the keys, ``_cdc_in_target``, which is true, then ``also``.
 
     Cost: one scan of the target's columns named here, against a broadcast.
     """
-    held = [f"struct({columns_of(shape.order_columns)}) AS {HELD}", f"{EVENT_TIME} AS {HELD_TIME}"]
-    columns = [*(held if ordered else [f"true AS {HELD}"]), *also]
+    return _of_touched(target, touched, shape, f"true AS {IN_TARGET}", *also)
+
+
+def held(target: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+    """Find how new the rows of a mart are for the keys of a batch.
+
+    Args:
+        target: rows of the mart, as for :func:`found`, with event time.
+        touched: rows with the batch's keys, repeats allowed.
+        shape: the table's parts.
+
+    Returns:
+        At most one row per key: the keys; ``_cdc_held``, its order, a struct of the order columns; and
+        ``_cdc_held_time``, its event time.
+
+    Cost: one scan of the target's columns named here, against a broadcast.
+    """
+    order = f"struct({columns_of(shape.order_columns)}) AS {HELD}"
+    return _of_touched(target, touched, shape, order, f"{EVENT_TIME} AS {HELD_TIME}")
+
+
+def _of_touched(target: DataFrame, touched: DataFrame, shape: Shape, *columns: str) -> DataFrame:
     return query(
         f"""
         SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join(columns)}
@@ -71,59 +89,53 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFram
     )
 
 
-def judged(new: DataFrame, found: DataFrame, dead: DataFrame, shape: Shape, *also: str) -> DataFrame:
-    """Put beside every change what its key already has.
+def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> DataFrame:
+    """Put beside every change how new what its key already has is.
 
     Args:
         new: n change rows.
-        found: from :func:`applied`.
-        dead: from :func:`tombstones`.
+        held: from :func:`held`; rows older than all of ``new`` may be left out.
+        dead: from :func:`tombstones`; likewise.
         shape: the table's parts.
-        also: columns of ``found`` to give too, NULL for keys it does not have.
 
     Returns:
-        n rows: those of ``new`` with ``_cdc_held`` and ``_cdc_held_time``, the greater of both sides or NULL, and
-        ``_cdc_in_target``, whether the mart has a row.
+        n rows: those of ``new`` with ``_cdc_held`` and ``_cdc_held_time``, the greater of both sides or NULL.
     """
     return query(
         f"""
-        SELECT /*+ BROADCAST(f, d) */
+        SELECT /*+ BROADCAST(h, d) */
             n.*,
-            greatest(f.{HELD}, d.{HELD}) AS {HELD},
-            greatest(f.{HELD_TIME}, d.{HELD_TIME}) AS {HELD_TIME},
-            {_of_found(also)}
+            greatest(h.{HELD}, d.{HELD}) AS {HELD},
+            greatest(h.{HELD_TIME}, d.{HELD_TIME}) AS {HELD_TIME}
         FROM frazil_new AS n
-        LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}
+        LEFT JOIN frazil_held AS h ON {same(shape.keys, "n", "h")}
         LEFT JOIN frazil_dead AS d ON {same(shape.keys, "n", "d")}""",
         frazil_new=new,
-        frazil_found=found,
+        frazil_held=held,
         frazil_dead=dead,
     )
 
 
-def in_time(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
-    """Put beside every folded key what the mart has of it, where all changes are newer than that.
+def placed(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """Put beside every folded key whether the mart has a row of it.
 
     Args:
         folded: n rows, one per key.
-        found: from :func:`applied`; need not be ordered.
+        found: from :func:`found`.
         shape: the table's parts.
         also: columns of ``found`` to give too, NULL for keys it does not have.
 
     Returns:
-        n rows: those of ``folded`` with ``_cdc_in_target``, whether the mart has a row, and ``also``.
+        n rows: those of ``folded`` with ``_cdc_in_target`` and ``also``.
     """
+    columns = [f"f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)]
     return query(
         f"""
-        SELECT /*+ BROADCAST(f) */ n.*, {_of_found(also)}
+        SELECT /*+ BROADCAST(f) */ n.*, {", ".join(columns)}
         FROM frazil_folded AS n LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}""",
         frazil_folded=folded,
         frazil_found=found,
     )
-
-
-def _of_found(also: Sequence[str]) -> str:
-    return ", ".join([f"f.{HELD} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)])
 
 
 def is_late(shape: Shape) -> str:
