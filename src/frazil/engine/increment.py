@@ -249,7 +249,7 @@ def increment(
         size: how much the batch is.
 
     Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one fold, and where changes may be
-    late a look at those rows and tombstones that are not older than the batch.
+    late a look at those tombstones, and rows of a current table, that are not older than the batch.
     """
     new, is_few = new_changes(context, step, changes, shape), size.changes <= FEW_CHANGES
     if is_few:
@@ -259,10 +259,8 @@ def increment(
     also = [AT_FILE, AT_POS]
     if is_history:  # the rows themselves are needed again
         also += [quote(name) for name in shape.columns if name not in shape.keys]
-        also += ["valid_from", "is_deleted", r.POSITION, r.ROW]
+        also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
-    # Where each change is newer than all before, none is late. History asks for event times, which may differ.
-    in_time = size.follows and (shape.times_follow_order or not is_history)
     found = late.found(heads, touched, shape, *also)
     if is_history:
         found = context.keep((step.mart, "found", step.upto), lambda: found)
@@ -279,7 +277,9 @@ def increment(
         dead = late.tombstones(deletes, touched, shape)
         if len(context.table.marts) > 1:
             dead = context.keep(("tombstones", every, step.upto), lambda: dead)
-        judged = late.judged(new, late.held(heads, touched, shape), dead, shape)
+        # The rows that history found have their order and time with them.
+        held = late.held(found if is_history else heads, touched, shape)
+        judged = late.judged(new, held, dead, shape)
     return Increment(
         name=step.mart,
         mart=mart,

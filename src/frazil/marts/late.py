@@ -41,7 +41,7 @@ def held(target: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
     """Find how new the rows of a mart are for the keys of a batch.
 
     Args:
-        target: rows of the mart, as for :func:`found`, with event time.
+        target: rows of the mart, as for :func:`found`, with event time; or what that gave, with these columns.
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
 
