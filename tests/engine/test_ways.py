@@ -145,25 +145,10 @@ def test_columns_may_have_the_names_that_places_have(spark: SparkSession, tmp_pa
     del spark  # only there so that Java runs
     names = "id", "ts", "file_path", "pos", "late", "n", "t", "k", "f", "oldest"
     columns = ", ".join(f"{{name: {name}, type: {'timestamp' if name == 'ts' else 'string'}}}" for name in names)
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "frazil.yml").write_text(
-        f"""
-pipeline: shop
-lake: {{warehouse: ./lake}}
-tables:
-  - name: orders
-    source: {{kind: dms, path: ./landing, header: true}}
-    keys: [id, pos]
-    sequence_by: [ts]
-    columns: [{columns}]
-    marts: [{{kind: current}}, {{kind: current, name: soft, deletes: soft}}, {{kind: history}}]
-""",
-        encoding="utf-8",
-    )
-    pipeline = frazil.load(tmp_path)
-    session = spark_session(pipeline)
+    marts_ = "{kind: current}, {kind: current, name: soft, deletes: soft}, {kind: history}"
+    shop = declared(tmp_path, keys="id, pos", columns=columns, marts=marts_)
+    session = shop.session
     rest = ",".join(names[4:])
-    shop = Shop(pipeline, session)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,f,p,{rest}" for number in range(50)), names=names)
     shop.run()
 
@@ -272,26 +257,9 @@ def test_keys_of_every_type_are_found_again(
     del spark  # only there so that Java runs
     one, other = values
     monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "frazil.yml").write_text(
-        f"""
-pipeline: shop
-lake: {{warehouse: ./lake}}
-tables:
-  - name: orders
-    source: {{kind: dms, path: ./landing, header: true}}
-    keys: [id, part]
-    sequence_by: [ts]
-    columns:
-      - {{name: id, type: "{kind}"}}
-      - {{name: part, type: bigint}}
-      - {{name: ts, type: timestamp}}
-    marts: [{{kind: current}}, {{kind: history}}]
-""",
-        encoding="utf-8",
-    )
-    pipeline, names = frazil.load(tmp_path), ("id", "part", "ts")
-    shop = Shop(pipeline, spark_session(pipeline))
+    columns = f'{{name: id, type: "{kind}"}}, {{name: part, type: bigint}}, {{name: ts, type: timestamp}}'
+    shop = declared(tmp_path, keys="id, part", columns=columns, marts="{kind: current}, {kind: history}")
+    names = ("id", "part", "ts")
     shop.land("LOAD001.csv", *(f"I,{id_},{part},2026-01-01 00:00:00" for id_ in values for part in (1, 2)), names=names)
     shop.run()
 
@@ -307,3 +275,24 @@ tables:
     assert told == [("small", 1, 1, 1)] * 2
     rows = shop.session.table("lake.marts.orders")
     assert sorted(row["part"] for row in rows.collect()) == [1, 1, 2, 3]
+
+
+def declared(folder: Path, *, keys: str, columns: str, marts: str) -> Shop:
+    """Declare a shop of other orders than the fixture's."""
+    (folder / "landing").mkdir()
+    (folder / "frazil.yml").write_text(
+        f"""
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{kind: dms, path: ./landing, header: true}}
+    keys: [{keys}]
+    sequence_by: [ts]
+    columns: [{columns}]
+    marts: [{marts}]
+""",
+        encoding="utf-8",
+    )
+    pipeline = frazil.load(folder)
+    return Shop(pipeline, spark_session(pipeline))
