@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
 from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
-from frazil.sources.offer import Ledger, offer
+from frazil.sources.offer import offer
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
 
@@ -31,7 +31,7 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
             for mart in table.marts
         },
     }
-    ledger = read_ledger(context) if bookmarks[BRONZE] else Ledger()
+    ledger = read_ledger(context)
     rows = {
         table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
         for mart in table.marts
