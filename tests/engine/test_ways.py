@@ -11,6 +11,7 @@ from tests.engine.conftest import Shop
 import frazil
 from frazil.engine import compact, marts
 from frazil.engine.compact import is_due
+from frazil.engine.increment import Increment
 from frazil.lake.heads import Head, head
 from frazil.lake.session import spark_session
 from frazil.plan import way as way_rule
@@ -21,7 +22,7 @@ from frazil.spec.names import quote
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.mark.parametrize(
@@ -277,7 +278,77 @@ def test_keys_of_every_type_are_found_again(
     assert sorted(row["part"] for row in rows.collect()) == [1, 1, 2, 3]
 
 
-def declared(folder: Path, *, keys: str, columns: str, marts: str) -> Shop:
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("int", ("1", "2", "10")),
+        ("bigint", ("-9007199254740993", "-9007199254740992", "9007199254740993")),
+        ("decimal(38,4)", ("0.0001", "0.0002", "9999999999999999999999999999999999.9999")),
+        ("double", ("-1e300", "1e-7", "NaN")),
+        ("string", ("A", "Aa", "a")),
+        ("date", ("0001-01-01", "2026-01-01", "2026-01-02")),
+        ("timestamp", ("1969-12-31 23:59:59", "2026-01-01 00:00:00", "2026-01-01 00:00:00.000001")),
+        ("timestamp_ntz", ("1969-12-31 23:59:59", "2026-01-01 00:00:00", "2026-01-01 00:00:00.000001")),
+    ],
+)
+def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what_there_is(
+    kind: str, values: tuple[str, str, str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LATE: of keys with a row, with a delete and with neither; older, as new and newer."""
+    del spark  # only there so that Java runs
+    monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
+    columns = f'{{name: id, type: int}}, {{name: at, type: "{kind}"}}, {{name: note, type: string}}'
+    shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}")
+    names, (low, middle, high) = ("id", "at", "note"), values
+    shop.land("LOAD001.csv", *(f"I,{number},{low},old" for number in range(10)), names=names)
+    shop.run()
+    shop.land(
+        "20260102-000000.csv",
+        *(f"U,{number},{middle},seen" for number in (1, 2, 3)),
+        *(f"D,{number},{middle}," for number in (4, 5, 6)),
+        names=names,
+    )
+    shop.run()
+
+    changes = [f"U,{number},{at},new" for number, at in enumerate((low, middle, high) * 2, start=1)]
+    shop.land("20260101-000000.csv", *changes, f"U,7,{middle},new", f"I,11,{low},new", names=names)
+    [report] = shop.run().marts
+
+    # The file stands before the other, so what is as new as that is late too.
+    assert (report.strategy, report.late, report.inserted, report.updated) == ("small", 4, 2, 2)
+    rows = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
+    assert rows == {0: "old", 1: "seen", 2: "seen", 3: "new", 6: "new", 7: "new", 8: "old", 9: "old", 11: "new"}
+
+
+def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches whose times overlap are common, and late changes in them are not."""
+    fold, compared = Increment.fold, 0
+
+    def counted(increment: Increment) -> DataFrame:
+        nonlocal compared
+        compared += increment.compares
+        return fold(increment)
+
+    monkeypatch.setattr(Increment, "fold", counted)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))
+    shop.run()
+    shop.land("20260102-000000.csv", "U,1,2026-01-02 12:00:00,b", "D,2,2026-01-02 12:00:00,")
+    shop.run()
+
+    shop.land(
+        "20260103-000000.csv", "U,1,2026-01-02 13:00:00,c", "I,2,2026-01-02 12:00:01,c", "U,3,2026-01-02 00:00:00,c"
+    )
+    overlaps, times = shop.run(), compared
+    shop.land("20260104-000000.csv", "U,1,2026-01-02 13:30:00,d", "U,2,2026-01-02 12:00:01,d")
+    ties = shop.run()
+
+    assert ([mart.late for mart in overlaps.marts], times) == ([0, 0], 0)
+    assert ([mart.late for mart in ties.marts], compared > 0) == ([0, 0], True)
+
+
+def declared(folder: Path, *, keys: str, columns: str, marts: str, sequence_by: str = "ts") -> Shop:
     """Declare a shop of other orders than the fixture's."""
     (folder / "landing").mkdir()
     (folder / "frazil.yml").write_text(
@@ -288,7 +359,7 @@ tables:
   - name: orders
     source: {{kind: dms, path: ./landing, header: true}}
     keys: [{keys}]
-    sequence_by: [ts]
+    sequence_by: [{sequence_by}]
     columns: [{columns}]
     marts: [{marts}]
 """,

@@ -81,7 +81,7 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
         else:
             target = _target(context, path, shape)
             mine = increment(context, step, mart=mart, shape=shape, changes=changes, target=target, size=size)
-            chosen, seen = apply(context, mine, batch, chosen)
+            chosen, seen = apply(mine, batch, chosen)
             for name in ("late", "inserted", "updated", "deleted"):
                 setattr(report, name, getattr(seen, name))
         failpoint("mart.before_publish")

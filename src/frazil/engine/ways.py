@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.engine.fetched import fetch
 from frazil.failpoints import failpoint
 from frazil.marts.query import query
 from frazil.marts.shape import columns_of, same
@@ -15,26 +16,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
     from frazil.engine.increment import Increment, Seen
     from frazil.lake.commit import Batch
     from frazil.plan.way import Way
 
 
-def apply(context: Context, mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
+def apply(mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
     """Write an increment to the branch of a mart; give the way that was taken, and what the increment does.
 
     A *small* one with keys that have to be folded anew is *split*: a key may have any number of rows. Nothing is
     rewritten where nothing is replaced.
     """
     if chosen == "small":
-        fetched = mine.fetched()
+        fetched = fetch(mine)
         if fetched is not None:
             failpoint("mart.before_rows")
             batch.change(fetched.rows, fetched.places)
             return chosen, fetched.seen
         chosen = "split"
-    mine = mine.kept(context)
+    mine = mine.once()
     seen = mine.seen()
     rows = mine.rows(seen)
     if chosen == "rewrite" and seen.replaced:

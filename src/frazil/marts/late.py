@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
+BEGINS: Final = "_cdc_begins"
+"""Of the changes of a key in a batch, the least value of the order's first column."""
+ENDS: Final = "_cdc_ends"
+"""Of what a key already has, the greatest value of that column; a key that begins after it has no late change."""
 
 
 def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
@@ -83,6 +87,42 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFram
             max(struct({columns_of(shape.order_columns)})) AS {HELD},
             max({EVENT_TIME}) AS {HELD_TIME}
         FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+        GROUP BY {columns_of(shape.keys)}""",
+        frazil_deletes=deletes,
+        frazil_touched=touched,
+    )
+
+
+def begins(shape: Shape) -> str:
+    """Write the aggregate of a key's changes that gives ``_cdc_begins``."""
+    return f"min({columns_of(shape.order_columns[:1])}) AS {BEGINS}"
+
+
+def end(shape: Shape) -> str:
+    """Write ``_cdc_ends`` of one row of a mart, or of one delete."""
+    return f"{columns_of(shape.order_columns[:1])} AS {ENDS}"
+
+
+def ends(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+    """Find, of the order of what :func:`tombstones` finds, the first column only.
+
+    Args:
+        deletes: deletes of earlier batches, from silver.
+        touched: rows with the batch's keys, repeats allowed.
+        shape: the table's parts.
+
+    Returns:
+        At most one row per key: the keys and ``_cdc_ends``.
+
+    Cost: one scan of the deletes' keys and that column in one task: to be planned, shuffled and sorted as the
+    whole order is would take longer than most batches have deletes to read.
+    """
+    return query(
+        f"""
+        SELECT {columns_of(shape.keys)}, max({ENDS}) AS {ENDS} FROM (
+            SELECT /*+ COALESCE(1), BROADCAST(k) */ {columns_of(shape.keys)}, {end(shape)}
+            FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+        )
         GROUP BY {columns_of(shape.keys)}""",
         frazil_deletes=deletes,
         frazil_touched=touched,
