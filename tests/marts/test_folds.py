@@ -200,7 +200,7 @@ def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: Spark
     )
 
     touched = new.select("id")
-    held = late.held(with_event_time(target, SHAPE), touched, SHAPE)
+    held = late.held(with_event_time(target, SHAPE), SHAPE)
     judged = late.judged(new, held, late.tombstones(tombstones, touched, SHAPE), SHAPE)
 
     assert drawn(judged.selectExpr("*", f"{late.is_late(SHAPE)} AS late"), "id", "ts", "value", "late") == [

@@ -38,8 +38,8 @@ def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """NO-RESURRECTION broken: earlier deletes are not looked at."""
     right = late.tombstones
 
-    def none(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-        return right(deletes.where("false"), touched, shape)
+    def none(deletes: DataFrame, touched: DataFrame, shape: Shape, **how: bool) -> DataFrame:
+        return right(deletes.where("false"), touched, shape, **how)
 
     patch.setattr(late, "tombstones", none)
 

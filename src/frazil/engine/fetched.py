@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as F
 
 from frazil.engine.increment import (
     AT_FILE,
@@ -27,6 +28,7 @@ from frazil.engine.increment import (
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
 from frazil.marts.current import STANDS, states
+from frazil.marts.shape import EVENT_TIME
 from frazil.spec import History
 from frazil.spec.names import quote
 
@@ -76,7 +78,8 @@ def fetch(mine: Increment) -> Fetched | None:
 def _keys(mine: Increment) -> pa.Table:
     """Bring the folded keys, as rows of the mart where it is no history, with verdicts and places."""
     names, glance = mine.shape.keys, mine.glance()
-    fold, begins, ends = (mine.fold(), (), ()) if glance is None else (glance[0], (late.BEGINS,), (late.ENDS,))
+    order = [name for name in (*mine.shape.order_columns, EVENT_TIME) if name not in names]
+    fold, begins, order = (mine.fold(), (), []) if glance is None else (glance[0], (late.BEGINS,), order)
     if isinstance(mine.mart, History):
         folded = fold.selectExpr(*map(quote, names), *VERDICT, *begins)
     else:
@@ -89,7 +92,7 @@ def _keys(mine: Increment) -> pa.Table:
         return rows.toArrow()
 
     with ThreadPoolExecutor(2) as beside:
-        looked = beside.submit(look, mine.found.select(*map(quote, names), AT_FILE, AT_POS, *ends))
+        looked = beside.submit(look, mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *order])))
         dead = None if glance is None else beside.submit(look, glance[1])
         keys, found = folded.toArrow(), looked.result()
     at = _match(keys, found, names)
@@ -99,22 +102,27 @@ def _keys(mine: Increment) -> pa.Table:
     return keys if dead is None else _judged(mine, keys, found, dead.result())
 
 
-def _judged(mine: Increment, keys: pa.Table, *held: pa.Table) -> pa.Table:
+def _judged(mine: Increment, keys: pa.Table, found: pa.Table, dead: pa.Table) -> pa.Table:
     """Compare the keys that do not begin after what there is of them, change by change."""
-    names, is_sure = mine.shape.keys, pa.repeat(True, keys.num_rows)
-    for table in held:
-        at = _match(keys, table, names)
+    names, first, is_sure = mine.shape.keys, mine.shape.order_columns[0], pa.repeat(True, keys.num_rows)
+    for rows, end in ((found, found[first]), (dead, pc.struct_field(dead[late.HELD], first))):
+        at = _match(keys, rows, names)
         # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
-        is_after = pc.greater(keys[late.BEGINS].cast(table.schema.field(late.ENDS).type), table[late.ENDS].take(at))
+        is_after = pc.greater(keys[late.BEGINS].cast(end.type), end.take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
     doubtful = keys.filter(pc.invert(is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
-    some = mine.target.sparkSession.createDataFrame(doubtful)
-    judged = late.of_keys(mine.fold(), some, names).selectExpr(*map(quote, names), *COMPARED).toArrow()
-    at = _match(keys, judged, names)
+    some, held, ended = (
+        mine.target.sparkSession.createDataFrame(rows.filter(pc.is_valid(_match(rows, doubtful, names))))
+        for rows in (doubtful, found, dead)
+    )
+    new = late.of_keys(mine.new, some, names)
+    compared = late.judged(new, late.held(held, mine.shape), ended, mine.shape)
+    verdicts = compared.groupBy(*map(quote, names)).agg(*map(F.expr, mine.verdicts(compared=True))).toArrow()
+    at = _match(keys, verdicts, names)
     for name in COMPARED:
-        column = pc.coalesce(judged[name].take(at), keys[name])
+        column = pc.coalesce(verdicts[name].take(at), keys[name])
         keys = keys.set_column(keys.schema.get_field_index(name), name, column)
     return keys
 

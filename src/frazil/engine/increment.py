@@ -98,26 +98,45 @@ class Increment:
         Cost: the fold, and where it compares a scan of ``heads`` and one of ``deletes``, against broadcasts.
         """
         if not self.compares:
-            return newest(self.new, self.shape, *_judge(self, compares=False))
-        dead, held = late.tombstones(self.deletes, self.touched, self.shape), self.heads
+            return newest(self.new, self.shape, *self.verdicts(compared=False))
+        dead = late.tombstones(self.deletes, self.touched, self.shape)
         if len(self.context.table.marts) > 1:
             dead = self.context.keep(("tombstones", self.by_order, self.upto), lambda: dead)
-        if isinstance(self.mart, History):  # it has the rows it found, with order and time
-            held = self.found
-        judged = late.judged(self.new, late.held(held, self.touched, self.shape), dead, self.shape)
-        return newest(judged, self.shape, *_judge(self, compares=True))
+        is_history = isinstance(self.mart, History)  # and keeps what it found
+        held = self.found if is_history else late.of_keys(self.heads, self.touched, self.shape.keys)
+        judged = late.judged(self.new, late.held(held, self.shape), dead, self.shape)
+        return newest(judged, self.shape, *self.verdicts(compared=True))
 
     def glance(self) -> tuple[DataFrame, DataFrame] | None:
-        """Take only a look at the first column of the order, which mostly tells that a key has no late change.
+        """As :meth:`fold` where most keys begin after what there is of them, which shows with less work.
 
         Returns:
-            As :meth:`fold`, nothing compared, with ``_cdc_begins``; and :func:`frazil.marts.late.ends` of the keys'
-            tombstones, while those of the mart's rows are in ``found``. None where that is no less work.
+            What :meth:`fold` gives, nothing compared, with ``_cdc_begins``; and the keys' tombstones. The order of the
+            mart's rows is in ``found``. None where that is no less work.
         """
         if not self.compares or not self.by_order:
             return None
-        fold = newest(self.new, self.shape, *_judge(self, compares=False), late.begins(self.shape))
-        return fold, late.ends(self.deletes, self.touched, self.shape)
+        fold = newest(self.new, self.shape, *self.verdicts(compared=False), late.begins(self.shape))
+        return fold, late.tombstones(self.deletes, self.touched, self.shape, in_one_task=True)
+
+    def verdicts(self, *, compared: bool) -> list[str]:
+        """Aggregates that decide per key how its changes, judged if ``compared``, are applied; as SQL."""
+        mart, shape = self.mart, self.shape
+        is_late, incomplete = late.is_late(shape) if compared else "false", f"bool_or({late.is_incomplete(shape)})"
+        slow, stale = f"bool_or({is_late}) OR {incomplete}", "false"
+        match mart:
+            case History() if compared:
+                slow = f"bool_or({late.is_not_after(shape)} OR {is_late}) OR {incomplete}"
+            case Current(deletes="hard") if not shape.fills:
+                # A whole row needs no older one, so a late change simply drops out.
+                slow, stale = "false", f"bool_and({is_late})"
+            case _:
+                pass
+        return [
+            f"count_if({is_late}) AS {LATE}",
+            f"{slow} AS {SLOW}",
+            f"{stale} AS {STALE}",
+        ]
 
     @property
     def folded(self) -> DataFrame:
@@ -218,8 +237,8 @@ def increment(
     # Where each change is newer than all before, none is late. History asks for event times, which may differ.
     by_order = shape.times_follow_order or not is_history
     compares = not (size.follows and by_order)
-    if compares and by_order:
-        also.append(late.end(shape))
+    if compares and not is_history:
+        also += [*(quote(name) for name in shape.order_columns if name not in shape.keys), EVENT_TIME]
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
     found = late.found(heads, touched, shape, *also)
     if is_history:
@@ -246,26 +265,6 @@ def increment(
         compares=compares,
         by_order=by_order,
     )
-
-
-def _judge(mine: Increment, *, compares: bool) -> list[str]:
-    """Aggregates that decide per key how its changes are applied."""
-    mart, shape = mine.mart, mine.shape
-    is_late, incomplete = late.is_late(shape) if compares else "false", f"bool_or({late.is_incomplete(shape)})"
-    slow, stale = f"bool_or({is_late}) OR {incomplete}", "false"
-    match mart:
-        case History() if compares:
-            slow = f"bool_or({late.is_not_after(shape)} OR {is_late}) OR {incomplete}"
-        case Current(deletes="hard") if not shape.fills:
-            # A whole row needs no older one, so a late change simply drops out.
-            slow, stale = "false", f"bool_and({is_late})"
-        case _:
-            pass
-    return [
-        f"count_if({is_late}) AS {LATE}",
-        f"{slow} AS {SLOW}",
-        f"{stale} AS {STALE}",
-    ]
 
 
 def _new_states(mine: Increment, seen: Seen) -> DataFrame:

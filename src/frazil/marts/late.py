@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.marts.query import query
 from frazil.marts.shape import EVENT_TIME, columns_of, same
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +20,7 @@ HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
 BEGINS: Final = "_cdc_begins"
-"""Of the changes of a key in a batch, the least value of the order's first column."""
-ENDS: Final = "_cdc_ends"
-"""Of what a key already has, the greatest value of that column; a key that begins after it has no late change."""
+"""Of the changes of a key, the least value of the order's first column."""
 
 
 def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
@@ -38,55 +37,53 @@ def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> Da
 
     Cost: one scan of the target's columns named here, against a broadcast.
     """
-    return _of_touched(target, touched, shape, f"true AS {IN_TARGET}", *also)
-
-
-def held(target: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-    """Find how new the rows of a mart are for the keys of a batch.
-
-    Args:
-        target: rows of the mart, as for :func:`found`, with event time; or what that gave, with these columns.
-        touched: rows with the batch's keys, repeats allowed.
-        shape: the table's parts.
-
-    Returns:
-        At most one row per key: the keys; ``_cdc_held``, its order, a struct of the order columns; and
-        ``_cdc_held_time``, its event time.
-
-    Cost: one scan of the target's columns named here, against a broadcast.
-    """
-    order = f"struct({columns_of(shape.order_columns)}) AS {HELD}"
-    return _of_touched(target, touched, shape, order, f"{EVENT_TIME} AS {HELD_TIME}")
-
-
-def _of_touched(target: DataFrame, touched: DataFrame, shape: Shape, *columns: str) -> DataFrame:
     return query(
         f"""
-        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join(columns)}
+        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join([f"true AS {IN_TARGET}", *also])}
         FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}""",
         frazil_target=target,
         frazil_touched=touched,
     )
 
 
-def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
+def held(rows: DataFrame, shape: Shape) -> DataFrame:
+    """Tell how new rows of a mart are.
+
+    Args:
+        rows: at most one row per key, with the order columns and the event time.
+        shape: the table's parts.
+
+    Returns:
+        As many rows: the keys; ``_cdc_held``, its order, a struct of the order columns; and ``_cdc_held_time``, its
+        event time.
+    """
+    order = f"struct({columns_of(shape.order_columns)}) AS {HELD}"
+    return rows.selectExpr(*map(quote, shape.keys), order, f"{EVENT_TIME} AS {HELD_TIME}")
+
+
+def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape, *, in_one_task: bool = False) -> DataFrame:
     """Find the newest delete of earlier batches for the keys of a batch.
 
     Args:
         deletes: deletes of earlier batches, from silver, with event time.
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
+        in_one_task: read in one task, which spares a shuffle: that takes longer than few deletes do.
 
     Returns:
         At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each.
     """
+    hints = "COALESCE(1), BROADCAST(k)" if in_one_task else "BROADCAST(k)"
     return query(
         f"""
-        SELECT /*+ BROADCAST(k) */
+        SELECT
             {columns_of(shape.keys)},
             max(struct({columns_of(shape.order_columns)})) AS {HELD},
             max({EVENT_TIME}) AS {HELD_TIME}
-        FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+        FROM (
+            SELECT /*+ {hints} */ t.*
+            FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+        )
         GROUP BY {columns_of(shape.keys)}""",
         frazil_deletes=deletes,
         frazil_touched=touched,
@@ -96,37 +93,6 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFram
 def begins(shape: Shape) -> str:
     """Write the aggregate of a key's changes that gives ``_cdc_begins``."""
     return f"min({columns_of(shape.order_columns[:1])}) AS {BEGINS}"
-
-
-def end(shape: Shape) -> str:
-    """Write ``_cdc_ends`` of one row of a mart, or of one delete."""
-    return f"{columns_of(shape.order_columns[:1])} AS {ENDS}"
-
-
-def ends(deletes: DataFrame, touched: DataFrame, shape: Shape) -> DataFrame:
-    """Find, of the order of what :func:`tombstones` finds, the first column only.
-
-    Args:
-        deletes: deletes of earlier batches, from silver.
-        touched: rows with the batch's keys, repeats allowed.
-        shape: the table's parts.
-
-    Returns:
-        At most one row per key: the keys and ``_cdc_ends``.
-
-    Cost: one scan of the deletes' keys and that column in one task: to be planned, shuffled and sorted as the
-    whole order is would take longer than most batches have deletes to read.
-    """
-    return query(
-        f"""
-        SELECT {columns_of(shape.keys)}, max({ENDS}) AS {ENDS} FROM (
-            SELECT /*+ COALESCE(1), BROADCAST(k) */ {columns_of(shape.keys)}, {end(shape)}
-            FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
-        )
-        GROUP BY {columns_of(shape.keys)}""",
-        frazil_deletes=deletes,
-        frazil_touched=touched,
-    )
 
 
 def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> DataFrame:
