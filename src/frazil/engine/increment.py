@@ -141,7 +141,9 @@ class Increment:
     @property
     def folded(self) -> DataFrame:
         """What :meth:`fold` gives, with whether the mart has a row of each key, and where."""
-        return self.kept or late.placed(self.fold(), self.found, self.shape, AT_FILE, AT_POS)
+        if self.kept is not None:
+            return self.kept
+        return late.placed(self.fold(), self.found, self.shape, AT_FILE, AT_POS)
 
     def once(self) -> Self:
         """The same, with ``folded`` computed once, however often it is read."""
