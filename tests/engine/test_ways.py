@@ -9,7 +9,7 @@ import pytest
 from tests.engine.conftest import Shop
 
 import frazil
-from frazil.engine import compact, marts
+from frazil.engine import compact, increment, marts
 from frazil.engine.compact import is_due
 from frazil.engine.increment import Increment
 from frazil.lake.heads import Head, head
@@ -320,16 +320,18 @@ def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what
     assert rows == {0: "old", 1: "seen", 2: "seen", 3: "new", 6: "new", 7: "new", 8: "old", 9: "old", 11: "new"}
 
 
+@pytest.mark.parametrize("files_a_task", [0, 64])
 def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    files_a_task: int, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches whose times overlap are common, and late changes in them are not."""
+    monkeypatch.setattr(increment, "_FILES_A_TASK", files_a_task)
     fold, compared = Increment.fold, 0
 
-    def counted(increment: Increment) -> DataFrame:
+    def counted(mine: Increment) -> DataFrame:
         nonlocal compared
-        compared += increment.compares
-        return fold(increment)
+        compared += mine.compares
+        return fold(mine)
 
     monkeypatch.setattr(Increment, "fold", counted)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 FEW_CHANGES = 500_000
 """Batches of up to this many changes are folded in one task: what one task holds is not shuffled."""
 
+_FILES_A_TASK: Final = 64
+"""Silver's files up to which one task reads the deletes among them: about half, and so many small ones Iceberg
+gives to a task by itself."""
+
 AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
@@ -117,7 +121,8 @@ class Increment:
         if not self.compares or not self.by_order:
             return None
         fold = newest(self.new, self.shape, *self.verdicts(compared=False), late.begins(self.shape))
-        return fold, late.tombstones(self.deletes, self.touched, self.shape, in_one_task=True)
+        files = int(self.context.head(self.context.changes).summary.get("total-data-files", 0))
+        return fold, late.tombstones(self.deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
 
     def verdicts(self, *, compared: bool) -> list[str]:
         """Aggregates that decide per key how its changes, judged if ``compared``, are applied; as SQL."""

@@ -68,7 +68,7 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape, *, in_one_t
         deletes: deletes of earlier batches, from silver, with event time.
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
-        in_one_task: read in one task, which spares a shuffle: that takes longer than few deletes do.
+        in_one_task: read in one task, which spares a shuffle: that takes longer than a few dozen files do.
 
     Returns:
         At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each.
