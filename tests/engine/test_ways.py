@@ -291,11 +291,17 @@ def test_keys_of_every_type_are_found_again(
         ("timestamp_ntz", ("1969-12-31 23:59:59", "2026-01-01 00:00:00", "2026-01-01 00:00:00.000001")),
     ],
 )
+@pytest.mark.parametrize("rows_along", [0, 1_000])
+@pytest.mark.usefixtures("spark")  # so that Java runs
 def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what_there_is(
-    kind: str, values: tuple[str, str, str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    values: tuple[str, str, str],
+    rows_along: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LATE: of keys with a row, with a delete and with neither; older, as new and newer."""
-    del spark  # only there so that Java runs
+    monkeypatch.setattr(increment, "_ROWS_ALONG", rows_along)
     monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
     columns = f'{{name: id, type: int}}, {{name: at, type: "{kind}"}}, {{name: note, type: string}}'
     shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}")

@@ -78,8 +78,8 @@ def fetch(mine: Increment) -> Fetched | None:
 def _keys(mine: Increment) -> pa.Table:
     """Bring the folded keys, as rows of the mart where it is no history, with verdicts and places."""
     names, glance = mine.shape.keys, mine.glance()
+    fold, begins = (mine.fold(), ()) if glance is None else (glance[0], (late.BEGINS,))
     order = [name for name in (*mine.shape.order_columns, EVENT_TIME) if name not in names]
-    fold, begins, order = (mine.fold(), (), []) if glance is None else (glance[0], (late.BEGINS,), order)
     if isinstance(mine.mart, History):
         folded = fold.selectExpr(*map(quote, names), *VERDICT, *begins)
     else:
@@ -91,21 +91,23 @@ def _keys(mine: Increment) -> pa.Table:
         spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
         return rows.toArrow()
 
-    with ThreadPoolExecutor(2) as beside:
-        looked = beside.submit(look, mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *order])))
-        dead = None if glance is None else beside.submit(look, glance[1])
+    places = [*names, AT_FILE, AT_POS, *(order if glance and mine.along else ())]
+    with ThreadPoolExecutor(3) as beside:
+        looked = beside.submit(look, mine.found.select(*map(quote, places)))
+        dead = glance and beside.submit(look, glance[1])
+        apart = glance and not mine.along and beside.submit(look, mine.newer().select(*map(quote, [*names, *order])))
         keys, found = folded.toArrow(), looked.result()
     at = _match(keys, found, names)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
     for name in (AT_FILE, AT_POS):
         keys = keys.append_column(name, found[name].take(at))
-    return keys if dead is None else _judged(mine, keys, found, dead.result())
+    return _judged(mine, keys, apart.result() if apart else found, dead.result()) if dead else keys
 
 
-def _judged(mine: Increment, keys: pa.Table, found: pa.Table, dead: pa.Table) -> pa.Table:
-    """Compare the keys that do not begin after what there is of them, change by change."""
+def _judged(mine: Increment, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
+    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change."""
     names, first, is_sure = mine.shape.keys, mine.shape.order_columns[0], pa.repeat(True, keys.num_rows)
-    for rows, end in ((found, found[first]), (dead, pc.struct_field(dead[late.HELD], first))):
+    for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
         at = _match(keys, rows, names)
         # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
         is_after = pc.greater(keys[late.BEGINS].cast(end.type), end.take(at))
@@ -113,12 +115,12 @@ def _judged(mine: Increment, keys: pa.Table, found: pa.Table, dead: pa.Table) ->
     doubtful = keys.filter(pc.invert(is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
-    some, held, ended = (
-        mine.target.sparkSession.createDataFrame(rows.filter(pc.is_valid(_match(rows, doubtful, names))))
-        for rows in (doubtful, found, dead)
+    some, rows, deletes = (
+        mine.target.sparkSession.createDataFrame(table.filter(pc.is_valid(_match(table, doubtful, names))))
+        for table in (doubtful, held, dead)
     )
     new = late.of_keys(mine.new, some, names)
-    compared = late.judged(new, late.held(held, mine.shape), ended, mine.shape)
+    compared = late.judged(new, late.held(rows, mine.shape), deletes, mine.shape)
     verdicts = compared.groupBy(*map(quote, names)).agg(*map(F.expr, mine.verdicts(compared=True))).toArrow()
     at = _match(keys, verdicts, names)
     for name in COMPARED:

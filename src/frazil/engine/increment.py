@@ -41,6 +41,10 @@ _FILES_A_TASK: Final = 64
 """Silver's files up to which one task reads the deletes among them: about half, and so many small ones Iceberg
 gives to a task by itself."""
 
+_ROWS_ALONG: Final = 10_000_000
+"""Rows of a current table up to which their order is read along with their places. Of more, one more look at what is
+not older than the batch costs less, which is a few files of many."""
+
 AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
@@ -69,6 +73,7 @@ class Increment:
         new: the batch's changes.
         touched: their keys.
         found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.found` gives them, with places.
+        along: ``found`` has their order too.
         heads: rows of the mart that may make a change late, by what is known of the whole batch.
         deletes: deletes of earlier batches that may, likewise.
         context: what the rows of several steps are kept in.
@@ -87,6 +92,7 @@ class Increment:
     new: DataFrame
     touched: DataFrame
     found: DataFrame
+    along: bool
     heads: DataFrame
     deletes: DataFrame
     context: Context
@@ -106,8 +112,8 @@ class Increment:
         dead = late.tombstones(self.deletes, self.touched, self.shape)
         if len(self.context.table.marts) > 1:
             dead = self.context.keep(("tombstones", self.by_order, self.upto), lambda: dead)
-        is_history = isinstance(self.mart, History)  # and keeps what it found
-        held = self.found if is_history else late.of_keys(self.heads, self.touched, self.shape.keys)
+        # History keeps what it found; a current table would look for it again.
+        held = self.found if isinstance(self.mart, History) else self.newer()
         judged = late.judged(self.new, late.held(held, self.shape), dead, self.shape)
         return newest(judged, self.shape, *self.verdicts(compared=True))
 
@@ -115,14 +121,18 @@ class Increment:
         """As :meth:`fold` where most keys begin after what there is of them, which shows with less work.
 
         Returns:
-            What :meth:`fold` gives, nothing compared, with ``_cdc_begins``; and the keys' tombstones. The order of the
-            mart's rows is in ``found``. None where that is no less work.
+            What :meth:`fold` gives, nothing compared, with ``_cdc_begins``; and the keys' tombstones. None where that
+            is no less work.
         """
         if not self.compares or not self.by_order:
             return None
         fold = newest(self.new, self.shape, *self.verdicts(compared=False), late.begins(self.shape))
         files = int(self.context.head(self.context.changes).summary.get("total-data-files", 0))
         return fold, late.tombstones(self.deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
+
+    def newer(self) -> DataFrame:
+        """Give the rows among ``heads`` of the batch's keys."""
+        return late.of_keys(self.heads, self.touched, self.shape.keys)
 
     def verdicts(self, *, compared: bool) -> list[str]:
         """Aggregates that decide per key how its changes, judged if ``compared``, are applied; as SQL."""
@@ -217,6 +227,7 @@ def increment(
     changes: DataFrame,
     target: DataFrame,
     size: Size,
+    rows: int,
 ) -> Increment:
     """Fold one batch of changes, and judge every key of it.
 
@@ -228,6 +239,7 @@ def increment(
         changes: all changes of silver, with event time.
         target: rows of the mart, with event time and place.
         size: how much the batch is.
+        rows: how many rows the mart has, about.
 
     Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one fold, and where changes may be
     late a look at those tombstones, and rows of a current table, that are not older than the batch.
@@ -244,7 +256,8 @@ def increment(
     # Where each change is newer than all before, none is late. History asks for event times, which may differ.
     by_order = shape.times_follow_order or not is_history
     compares = not (size.follows and by_order)
-    if compares and not is_history:
+    along = is_history or rows <= _ROWS_ALONG
+    if compares and along and not is_history:
         also += [*(quote(name) for name in shape.order_columns if name not in shape.keys), EVENT_TIME]
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
     found = late.found(heads, touched, shape, *also)
@@ -264,6 +277,7 @@ def increment(
         new=new,
         touched=touched,
         found=found,
+        along=along,
         heads=heads,
         deletes=deletes,
         context=context,

@@ -64,10 +64,10 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     report = MartReport(mart=step.mart, batch=step.upto)
     changes = with_event_time(spark.table(quote(*context.changes)), shape)
     chosen: Way = "rebuild"
-    size = None
+    size, rows = None, int(base.summary.get("total-records", 0))
     if not step.rebuild and step.after > 0:
         size = size_of(context, step, changes, shape, contract, before=base.bookmark.get("newest"))
-        rows, on_disk = (int(base.summary.get(f"total-{what}", 0)) for what in ("records", "files-size"))
+        on_disk = int(base.summary.get("total-files-size", 0))
         # Of each key one row of the mart may come along, with values that the batch does not have.
         held = size.size_bytes + size.changes * _UNPACKED * on_disk // max(rows, 1)
         chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path), deletes=True))
@@ -80,7 +80,9 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
             batch.append(whole) if base.snapshot_id is None else batch.replace(whole)
         else:
             target = _target(context, path, shape)
-            mine = increment(context, step, mart=mart, shape=shape, changes=changes, target=target, size=size)
+            mine = increment(
+                context, step, mart=mart, shape=shape, changes=changes, target=target, size=size, rows=rows
+            )
             chosen, seen = apply(mine, batch, chosen)
             for name in ("late", "inserted", "updated", "deleted"):
                 setattr(report, name, getattr(seen, name))
