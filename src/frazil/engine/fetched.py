@@ -115,9 +115,11 @@ def _judged(mine: Increment, keys: pa.Table, held: pa.Table, dead: pa.Table) -> 
     doubtful = keys.filter(pc.invert(is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
+    of_doubtful = (table.filter(pc.is_valid(_match(table, doubtful, names))) for table in (doubtful, held, dead))
     some, rows, deletes = (
-        mine.target.sparkSession.createDataFrame(table.filter(pc.is_valid(_match(table, doubtful, names))))
-        for table in (doubtful, held, dead)
+        # PySpark takes no columns that are not at least one empty piece.
+        mine.target.sparkSession.createDataFrame(table if table.num_rows else table.schema.empty_table())
+        for table in of_doubtful
     )
     new = late.of_keys(mine.new, some, names)
     compared = late.judged(new, late.held(rows, mine.shape), deletes, mine.shape)
