@@ -25,6 +25,7 @@ FAILPOINTS: Final = (
     "mart.before_rows",
     "mart.before_publish",
     "mart.after_publish",
+    "merge.after_rewrite",
     "gold.before_publish",
     "gold.after_publish",
     "maintain.after_rewrite",

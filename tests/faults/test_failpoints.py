@@ -27,10 +27,11 @@ IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain.")
 
 RUN = """
 import frazil, sys
-from frazil.engine import marts, take
+from frazil.engine import compact, marts, take
 from frazil.lake.session import spark_session
 marts.way = lambda *_, **__: sys.argv[2]
 take.reader = lambda *_: sys.argv[3]
+compact.span_due = lambda *_: 2
 pipeline = frazil.load(sys.argv[1])
 frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
 """
@@ -76,7 +77,7 @@ def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
 ) -> None:
     """ONCE: every failpoint is really reached, and each next run takes up what the one before left."""
     go_by(way, monkeypatch)
-    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=3)
+    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=4)
     world.deliver(0)
     world.run(spark)
     world.deliver(1)
@@ -87,6 +88,8 @@ def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
             world.run(spark)
         if name == "quarantine.after_publish":
             world.deliver(2)  # more arrives while the lake is half done
+        elif name == "mart.after_publish":
+            world.deliver(3)  # files are merged where a batch was applied
     monkeypatch.delenv("FRAZIL_FAILPOINT")
     world.run(spark)
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import frazil
-from frazil.engine import marts, take
+from frazil.engine import compact, marts, take
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.plan.way import Way
@@ -66,9 +66,12 @@ READERS: dict[Way, Reader] = {"small": "driver", "split": "stream", "rewrite": "
 
 
 def go_by(way: Way, patch: pytest.MonkeyPatch) -> None:
-    """Let every batch be read and applied in one way, whatever the rules say of tables as small as these."""
+    """Let every batch be read and applied in one way, and files be merged, whatever the rules say of small tables."""
     patch.setattr(marts, "way", lambda *_, **__: way)
     patch.setattr(take, "reader", lambda *_: READERS[way])
+    patch.setattr(compact, "span_due", lambda *_: 2)
+    patch.setattr(compact, "_FEWEST", 2)
+    patch.setattr(compact, "_SMALL", 1.0)
 
 
 @dataclass

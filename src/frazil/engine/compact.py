@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frazil.spec.names import literal, quote
+from frazil.bronze import record as r
+from frazil.failpoints import failpoint
+from frazil.lake.procedure import call
+from frazil.spec.names import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from frazil.engine.context import Context
     from frazil.lake.heads import Head
     from frazil.spec import Upkeep
 
@@ -17,6 +21,8 @@ EVERY: Final = 12
 the one file of each of many partitions, is not tried again with every batch."""
 
 _MANY: Final = 8
+_FEWEST: Final = 5
+"""Files of a partition of which fewer are not merged."""
 _SMALL: Final = 1 / 4
 
 
@@ -40,23 +46,64 @@ def small_bytes(upkeep: Upkeep, at: Head | None = None) -> int:
     return int(_SMALL * (target if at is None else min(target, _size(at))))
 
 
+def span_due(after: int, upto: int) -> int | None:
+    """Tell how many of the newest batches are to be merged in a table that only grows.
+
+    Whenever a dozen of batches is full, that dozen; when a gross is, its dozens; and so on. So a row is written again
+    once for each time that their number grows twelvefold, and however many they become, few files are small.
+
+    Args:
+        after: the batch that the table stood at.
+        upto: the one that it stands at now.
+
+    Returns:
+        A power of the dozen; None where no dozen became full.
+    """
+    due, span = None, EVERY
+    while after // span < upto // span:
+        due, span = span, span * EVERY
+    return due
+
+
+def merge_batches(context: Context, after: int, upto: int) -> None:
+    """Merge the small files that batches have left in silver and bronze, where :func:`span_due` says so.
+
+    Bronze is merged only of a gross and more: its records are read by a rebuild alone, and its ledger by a process that
+    begins. Files that are not small are not written again.
+    """
+    span = span_due(after, upto)
+    if span is None:
+        return
+    context.tell("merge small files")
+    upkeep = context.pipeline.upkeep
+    newest = f"{r.BATCH} > {(upto // span - 1) * span}"
+    for path in (context.changes,) if span == EVERY else (context.changes, context.bronze):
+        _rewrite(context.spark, path, upkeep, small_bytes(upkeep, context.head(path)), f"where => {literal(newest)}")
+        context.heads.pop(path)
+        failpoint("merge.after_rewrite")
+
+
 def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, *, smaller: int) -> None:
     """Merge files of fewer than ``smaller`` bytes, rewrite those with many deleted rows, merge the rest of the deletes.
 
     Many is more than ``delete_ratio``. Readers see the same rows before and after; each of the two rewrites is a
     commit of its own, without a bookmark.
     """
+    _rewrite(spark, path, upkeep, smaller)
+    call(spark, path, "rewrite_position_delete_files")
+
+
+def _rewrite(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, smaller: int, *arguments: str) -> None:
     options = {
         "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
         "min-file-size-bytes": str(smaller),
         "delete-ratio-threshold": str(upkeep.delete_ratio),
         "remove-dangling-deletes": "true",
+        "min-input-files": str(_FEWEST),
         "partial-progress.enabled": "false",
     }
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
-    call, table = f"CALL {quote(path[0])}.system", literal(".".join(quote(part) for part in path[1:]))
-    spark.sql(f"{call}.rewrite_data_files(table => {table}, options => map({written}))")
-    spark.sql(f"{call}.rewrite_position_delete_files(table => {table})")
+    call(spark, path, "rewrite_data_files", f"options => map({written})", *arguments)
 
 
 def _size(at: Head) -> int:

@@ -13,6 +13,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.heads import BOOKMARK, head
 from frazil.lake.lock import lock
+from frazil.lake.procedure import call
 from frazil.spec import CATALOG
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
@@ -115,19 +116,17 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     before = head(spark, quote(*path))
     report = MaintainReport(table=".".join(path[1:]))
     report.files_before, report.size_before_bytes = _size(before)
-    call, table = f"CALL {quote(path[0])}.system", literal(".".join(quote(part) for part in path[1:]))
     if before.snapshot_id is not None:
         compact(spark, path, upkeep, smaller=small_bytes(upkeep))
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")
-        report.snapshots_expired = _expire(spark, path, f"{call}.expire_snapshots(table => {table}", upkeep, now)
+        report.snapshots_expired = _expire(spark, path, upkeep, now)
         failpoint("maintain.after_expire")
         older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
-        orphans = spark.sql(f"{call}.remove_orphan_files(table => {table}, older_than => {older})")
-        report.orphans_removed = orphans.count()
+        report.orphans_removed = call(spark, path, "remove_orphan_files", f"older_than => {older}").count()
         if before.summary.get("total-records", "0") != "0":
-            spark.sql(f"{call}.compute_table_stats(table => {table})")
+            call(spark, path, "compute_table_stats")
     after = head(spark, quote(*path))
     report.files_after, report.size_after_bytes = _size(after)
     report.delete_files_after = int(after.summary.get("total-delete-files", 0))
@@ -144,11 +143,11 @@ def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
             batch.publish()
 
 
-def _expire(spark: SparkSession, path: tuple[str, ...], call: str, upkeep: Upkeep, now: dt.datetime) -> int:
+def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> int:
     snapshots = spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots")
     before = snapshots.count()
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
-    spark.sql(f"{call}, older_than => {older}, retain_last => {upkeep.retain_last})")
+    call(spark, path, "expire_snapshots", f"older_than => {older}", f"retain_last => {upkeep.retain_last}")
     return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
+from frazil.engine.compact import merge_batches
 from frazil.engine.context import Context
 from frazil.engine.gold import refresh_gold
 from frazil.engine.marts import update_mart
@@ -189,7 +190,7 @@ def _do_table(context: Context, steps: Sequence[Step], listener: Listener | None
     return None
 
 
-def _do(context: Context, steps: Iterable[Step], group: str, *, at_once: bool) -> None:
+def _do(context: Context, steps: Sequence[Step], group: str, *, at_once: bool) -> None:
     """Do the steps of a table in order; small batches go into all its marts at once, as they leave cores idle."""
     contract = None
     marts: list[UpdateMart] = []
@@ -222,6 +223,9 @@ def _do(context: Context, steps: Iterable[Step], group: str, *, at_once: bool) -
         for done in updates:
             done.result()
         context.report.batch = marts[-1].upto
+    spans = [(step.after, step.upto) for step in steps if isinstance(step, Refine | UpdateMart)]
+    if spans:
+        merge_batches(context, min(after for after, _ in spans), max(upto for _, upto in spans))
 
 
 @contextmanager
