@@ -111,7 +111,7 @@ def test_batches_leave_few_files_in_bronze_and_silver(shop: Shop, monkeypatch: p
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{number * 7919 % 9973}" for number in range(5000)))
     shop.run()
     before = {name: paths(shop, *name) for name in (("bronze", "orders"), ("silver", "orders_changes"))}
-    left: dict[tuple[str, ...], list[int]] = {name: [] for name in before}
+    left: dict[tuple[str, str], list[int]] = {name: [] for name in before}
 
     for number in range(2, 10):
         shop.land(f"20260102-{number:06}.csv", f"U,{number},2026-01-02 00:00:{number:02},x")
