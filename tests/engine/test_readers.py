@@ -9,7 +9,8 @@ import pytest
 
 from frazil.bronze.read import ChangedWhileReadError, records
 from frazil.engine import take
-from frazil.engine.take import DRIVER_BYTES, Reader, reader
+from frazil.engine.here import DRIVER_BYTES
+from frazil.engine.take import Reader, reader
 from frazil.lake import row_delta
 from frazil.lake.heads import head
 

@@ -289,7 +289,42 @@ def test_only_keys_that_the_mart_has_no_rows_of_are_late(shop: Shop) -> None:
     assert [mart.late for mart in shop.run().marts] == [1, 1]
 
 
-def declared(folder: Path, *, keys: str, columns: str, marts: str, sequence_by: str = "ts") -> Shop:
+@pytest.mark.usefixtures("spark")  # so that Java runs
+def test_changes_that_differ_in_nothing_but_their_content_are_folded_by_spark(tmp_path: Path) -> None:
+    """ORDER: only Spark has the hash that decides between them."""
+    columns = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type: string}"
+    marts_ = "{kind: current}, {kind: history}"
+    shop = declared(tmp_path, keys="id", columns=columns, marts=marts_, source=", change_seq: seq")
+    names, rows = ("id", "ts", "note", "seq"), shop.session.table
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a,0001" for number in range(100)), names=names)
+    shop.run()
+
+    for number, note in enumerate("bcdc"):
+        shop.land(f"20260102-00000{number}.csv", f"U,1,2026-01-02 00:00:00,{note},0002", names=names)
+    ways = [mart.strategy for mart in shop.run().marts]
+    [chosen] = rows("lake.marts.orders").where("id = 1").collect()
+    frazil.run(shop.pipeline, spark=shop.session, rebuild=True)
+
+    assert ways == ["split", "split"]
+    assert rows("lake.marts.orders").where("id = 1").collect() == [chosen]
+    assert rows("lake.marts.orders_history").where("id = 1 AND is_current").collect()[0]["note"] == chosen["note"]
+
+
+def test_a_batch_of_bad_records_alone_changes_no_mart(shop: Shop) -> None:
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))
+    shop.run()
+
+    shop.land("20260102-000000.csv", "U,not a number,2026-01-02 00:00:00,b", "U,,2026-01-02 00:00:00,b")
+    table = shop.run()
+
+    assert (table.rows, table.changes, table.quarantined) == (2, 0, 2)
+    assert [(mart.strategy, mart.rows, mart.late) for mart in table.marts] == [("small", 0, 0)] * 2
+    assert shop.session.table("lake.silver.orders_quarantine").count() == 2
+    assert shop.session.table("lake.marts.orders").where("note = 'a'").count() == 100
+    assert shop.run_again() == 0
+
+
+def declared(folder: Path, *, keys: str, columns: str, marts: str, sequence_by: str = "ts", source: str = "") -> Shop:
     """Declare a shop of other orders than the fixture's."""
     (folder / "landing").mkdir()
     (folder / "frazil.yml").write_text(
@@ -298,7 +333,7 @@ pipeline: shop
 lake: {{warehouse: ./lake}}
 tables:
   - name: orders
-    source: {{kind: dms, path: ./landing, header: true}}
+    source: {{kind: dms, path: ./landing, header: true{source}}}
     keys: [{keys}]
     sequence_by: [{sequence_by}]
     columns: [{columns}]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
-from tests.properties.world import World
+from tests.properties.world import World, go_by
 
 from frazil.engine import state
-from frazil.marts import fold, history, late, shape
+from frazil.marts import few, fold, history, late, shape
 from frazil.sources.offer import Ledger
 
 if TYPE_CHECKING:
@@ -60,6 +61,22 @@ def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(late, "is_incomplete", lambda _: "false")
 
 
+def few_are_folded_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
+    """ORDER broken where the driver folds: the key's first change is taken for its newest."""
+    right = few._ranked
+    patch.setattr(few, "_ranked", lambda *given: right(*given)[::-1])
+
+
+def few_are_complete(patch: pytest.MonkeyPatch) -> None:
+    """MISSING-IS-NOT-NULL broken where the driver folds."""
+    patch.setattr(few, "_incomplete", lambda changes, _: pa.repeat(False, changes.num_rows))
+
+
+IN_TIME = (few_are_folded_to_the_oldest, few_are_complete)
+"""What is broken in these is not asked where changes are late."""
+NARROW = (incomplete_is_complete, few_are_complete)
+
+
 @pytest.mark.parametrize(
     ("broken", "mart"),
     [
@@ -72,6 +89,8 @@ def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
         (versions_only_at_the_end, "close"),
         pytest.param(versions_only_at_the_end, "mark", marks=pytest.mark.laws),
         pytest.param(incomplete_is_complete, "soft", marks=pytest.mark.laws),
+        (few_are_folded_to_the_oldest, "hard"),
+        pytest.param(few_are_complete, "soft", marks=pytest.mark.laws),
     ],
 )
 def test_a_broken_law_is_seen(
@@ -81,9 +100,11 @@ def test_a_broken_law_is_seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World.at(tmp_path / "world", mart).draw_evenly(
-        range(300, 306), runs=2, narrow=0.4 if broken is incomplete_is_complete else 0.0
-    )
+    world = World.at(tmp_path / "world", mart)
+    draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
+    draw(range(300, 306), runs=2, narrow=0.4 if broken in NARROW else 0.0)
+    if broken in IN_TIME:
+        go_by("small", monkeypatch)
     for number in range(len(world.runs)):
         world.deliver(number)
         with monkeypatch.context() as patch:

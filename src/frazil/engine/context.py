@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.engine.here import Here
     from frazil.engine.report import TableReport
     from frazil.lake.heads import Head
     from frazil.spec import History, Pipeline, Table
@@ -47,9 +48,10 @@ class Context:
     kept: dict[object, DataFrame] = field(default_factory=dict)
     """Rows that several steps read; :meth:`forget` lets them go.
 
-    After a small batch was taken, ``("records", batch)`` are its rows of bronze, and after that batch alone was
-    refined, ``("changes", after, upto)`` are its rows of silver, columns in the order of ``change_columns``.
+    After a small batch was taken, ``("records", batch)`` are its rows of bronze.
     """
+    here: dict[tuple[int, int], Here] = field(default_factory=dict)
+    """Of a small batch that was just refined, by its span, its rows of silver, as ``change_columns`` has them."""
     measured: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
     """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.size`.
 
@@ -77,12 +79,16 @@ class Context:
             if batch.published is not None:
                 self.heads[path] = batch.published
 
-    def keep(self, what: object, rows: Callable[[], DataFrame]) -> DataFrame:
-        """Give rows that are computed once, however often they are read; ``what`` names them."""
+    def keep(self, what: object, rows: Callable[[], DataFrame], *, in_memory: bool = False) -> DataFrame:
+        """Give rows that are computed once, however often they are read; ``what`` names them.
+
+        Those that are ``in_memory`` need not be.
+        """
         with self.locks.setdefault(what, Lock()):
             if what not in self.kept:
-                self.kept[what] = rows().localCheckpoint(eager=False)
-                self.checkpoints.append(self.kept[what])
+                self.kept[what] = rows() if in_memory else rows().localCheckpoint(eager=False)
+                if not in_memory:
+                    self.checkpoints.append(self.kept[what])
             return self.kept[what]
 
     def forget(self) -> None:
@@ -91,6 +97,7 @@ class Context:
             release(rows)
         self.checkpoints.clear()
         self.kept.clear()
+        self.here.clear()
 
     @property
     def bronze(self) -> tuple[str, ...]:

@@ -10,26 +10,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from frazil.engine.here import frame
 from frazil.engine.increment import (
     AT_FILE,
     AT_POS,
-    BARE,
     COMPARED,
     FLAGS,
     KEYS,
     KINDS,
     LATE,
-    LIVES,
+    SLOW,
     STALE,
-    VERDICT,
     Seen,
     last_known,
 )
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
-from frazil.marts.current import STANDS, states
+from frazil.marts.current import STANDS
+from frazil.marts.few import BARE, BEGINS, INCOMPLETE, LIVES, newest_of_few
 from frazil.marts.shape import EVENT_TIME
-from frazil.spec import History
+from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -59,12 +59,18 @@ class Fetched:
 
 
 def fetch(mine: Increment) -> Fetched | None:
-    """Bring all that a batch means to the driver; None where a key is folded anew, which may have any rows.
+    """Bring all that a batch means to the driver, and fold it there.
 
-    Cost: one fold of the batch, for history another of the same changes, for deletes without values a look for
-    those; a fold of those keys that may have late changes. What it brings is as large as the batch.
+    None where that would not tell all: a key is folded anew, which may have any rows, or changes of a key differ in
+    nothing but their content.
+
+    Cost: one look at the mart; where changes may be late one at the tombstones, and a fold of those keys that may have
+    such changes; for history a fold of all changes, for deletes without values a look for those. What it brings is as
+    large as the batch.
     """
     keys = _keys(mine)
+    if keys is None:
+        return None
     kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
     seen = Seen.of(kinds.rename_columns([*KINDS, KEYS, LATE]))
     if seen.slow:
@@ -75,15 +81,18 @@ def fetch(mine: Increment) -> Fetched | None:
     return Fetched(seen=seen, rows=_rows(mine, keys, seen), places=pa.table(places))
 
 
-def _keys(mine: Increment) -> pa.Table:
-    """Bring the folded keys, as rows of the mart where it is no history, with verdicts and places."""
-    names, glance = mine.shape.keys, mine.glance()
-    fold, begins = (mine.fold(), ()) if glance is None else (glance[0], (late.BEGINS,))
+def _keys(mine: Increment) -> pa.Table | None:
+    """Fold the batch's keys, as rows of a current table, with verdicts and places; None where Spark must fold them."""
+    names = mine.shape.keys
     order = [name for name in (*mine.shape.order_columns, EVENT_TIME) if name not in names]
-    if isinstance(mine.mart, History):
-        folded = fold.selectExpr(*map(quote, names), *VERDICT, *begins)
-    else:
-        folded = states(fold, mine.shape, mine.mart.deletes, *VERDICT, *begins)
+    overlaps = mine.compares and mine.by_order
+    looks = {
+        "found": mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *(order if overlaps and mine.along else ())]))
+    }
+    if overlaps:
+        looks["dead"] = mine.tombstones()
+        if not mine.along:
+            looks["newer"] = mine.newer().select(*map(quote, [*names, *order]))
     spark = mine.target.sparkSession.sparkContext
     group = spark.getLocalProperty(_JOB_GROUP)
 
@@ -91,17 +100,39 @@ def _keys(mine: Increment) -> pa.Table:
         spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
         return rows.toArrow()
 
-    places = [*names, AT_FILE, AT_POS, *(order if glance and mine.along else ())]
-    with ThreadPoolExecutor(3) as beside:
-        looked = beside.submit(look, mine.found.select(*map(quote, places)))
-        dead = glance and beside.submit(look, glance[1])
-        apart = glance and not mine.along and beside.submit(look, mine.newer().select(*map(quote, [*names, *order])))
-        keys, found = folded.toArrow(), looked.result()
-    at = _match(keys, found, names)
+    with ThreadPoolExecutor(len(looks)) as beside:
+        looking = {what: beside.submit(look, rows) for what, rows in looks.items()}
+        keys = _folded(mine)
+    if keys is None:
+        return None
+    seen = {what: looked.result() for what, looked in looking.items()}
+    at = _match(keys, seen["found"], names)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
     for name in (AT_FILE, AT_POS):
-        keys = keys.append_column(name, found[name].take(at))
-    return _judged(mine, keys, apart.result() if apart else found, dead.result()) if dead else keys
+        keys = keys.append_column(name, seen["found"][name].take(at))
+    if overlaps:
+        return _judged(mine, keys, seen.get("newer", seen["found"]), seen["dead"])
+    return _compared(mine, keys, mine.judged()) if mine.compares else keys
+
+
+def _folded(mine: Increment) -> pa.Table | None:
+    """Fold the batch, compared with nothing."""
+    keys = newest_of_few(mine.in_memory(), mine.shape)
+    if keys is None:
+        return None
+    stands, dies = keys[LIVES], pc.invert(keys[LIVES])
+    if isinstance(mine.mart, Current) and mine.mart.deletes == "soft":
+        stands = pc.invert(keys[BARE])
+        never = pa.scalar(None, keys.schema.field(EVENT_TIME).type)
+        keys = keys.append_column("is_deleted", dies)
+        keys = keys.append_column("deleted_at", pc.if_else(dies, keys[EVENT_TIME], never))
+    number = keys.num_rows
+    return (
+        keys.append_column(STANDS, stands)
+        .append_column(LATE, pa.repeat(pa.scalar(0, pa.int64()), number))
+        .append_column(SLOW, keys[INCOMPLETE])
+        .append_column(STALE, pa.repeat(False, number))
+    )
 
 
 def _judged(mine: Increment, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
@@ -110,20 +141,23 @@ def _judged(mine: Increment, keys: pa.Table, held: pa.Table, dead: pa.Table) -> 
     for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
         at = _match(keys, rows, names)
         # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
-        is_after = pc.greater(keys[late.BEGINS].cast(end.type), end.take(at))
+        is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
     doubtful = keys.filter(pc.invert(is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
-    of_doubtful = (table.filter(pc.is_valid(_match(table, doubtful, names))) for table in (doubtful, held, dead))
     some, rows, deletes = (
-        # PySpark takes no columns that are not at least one empty piece.
-        mine.target.sparkSession.createDataFrame(table if table.num_rows else table.schema.empty_table())
-        for table in of_doubtful
+        frame(mine.target.sparkSession, table.filter(pc.is_valid(_match(table, doubtful, names))))
+        for table in (doubtful, held, dead)
     )
     new = late.of_keys(mine.new, some, names)
-    compared = late.judged(new, late.held(rows, mine.shape), deletes, mine.shape)
-    verdicts = compared.groupBy(*map(quote, names)).agg(*map(F.expr, mine.verdicts(compared=True))).toArrow()
+    return _compared(mine, keys, late.judged(new, late.held(rows, mine.shape), deletes, mine.shape))
+
+
+def _compared(mine: Increment, keys: pa.Table, judged: DataFrame) -> pa.Table:
+    """Give keys the verdicts that their judged changes come to."""
+    names = mine.shape.keys
+    verdicts = judged.groupBy(*map(quote, names)).agg(*map(F.expr, mine.verdicts(compared=True))).toArrow()
     at = _match(keys, verdicts, names)
     for name in COMPARED:
         column = pc.coalesce(verdicts[name].take(at), keys[name])
@@ -138,7 +172,7 @@ def _rows(mine: Increment, keys: pa.Table, seen: Seen) -> pa.Table:
     rows = keys.filter(pc.and_not(keys[STANDS], keys[STALE]))
     if mine.mart.deletes == "soft" and seen.bare_deletes:
         bare = pc.and_(pc.and_not(keys[BARE], keys[LIVES]), keys[late.IN_TARGET])
-        dead = mine.target.sparkSession.createDataFrame(keys.filter(bare).select([*mine.shape.keys, *FLAGS]))
+        dead = frame(mine.target.sparkSession, keys.filter(bare).select([*mine.shape.keys, *FLAGS]))
         known = last_known(mine, dead).toArrow()
         rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
     return rows

@@ -17,6 +17,7 @@ from frazil.engine.size import new_changes
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
 from frazil.marts.current import hard, soft, states
+from frazil.marts.few import BARE, LIVES
 from frazil.marts.fold import NEWEST, VALUES, fill, newest
 from frazil.marts.history import BASE, versions
 from frazil.marts.query import query
@@ -49,7 +50,7 @@ AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
 
 SLOW, STALE, LATE = "_cdc_slow", "_cdc_stale", "_cdc_late"
-LIVES, BARE, KEYS = "_cdc_lives", "_cdc_bare", "_cdc_keys"
+KEYS = "_cdc_keys"
 FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
 COMPARED: Final = (LATE, SLOW, STALE)
 """Verdicts on a folded key that come from what there is of it."""
@@ -65,70 +66,74 @@ class Increment:
     """What one mart has to take on.
 
     Attributes:
-        name: name of the mart's table.
+        context: the table's part of the run.
+        step: which mart, and which batches.
         mart, shape: the mart and the table's parts.
         changes: all changes of silver, with event time.
         target: rows of the mart as they are, with event time and place. Read at ``main``: the branch will have lost
             rows by the time the new ones are computed.
-        new: the batch's changes.
-        touched: their keys.
+        touched: keys of the batch's changes.
         found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.found` gives them, with places.
         along: ``found`` has their order too.
         heads: rows of the mart that may make a change late, by what is known of the whole batch.
         deletes: deletes of earlier batches that may, likewise.
-        context: what the rows of several steps are kept in.
-        upto: last batch.
         is_few: so few changes that one task folds them.
         compares: changes may be late. Otherwise ``heads`` and ``deletes`` do not count.
         by_order: the order alone tells whether they are; history may ask for event times.
         kept: what :meth:`once` has of ``folded``.
     """
 
-    name: str
+    context: Context
+    step: UpdateMart
     mart: Current | History
     shape: Shape
     changes: DataFrame
     target: DataFrame
-    new: DataFrame
     touched: DataFrame
     found: DataFrame
     along: bool
     heads: DataFrame
     deletes: DataFrame
-    context: Context
-    upto: int
     is_few: bool
     compares: bool
     by_order: bool
     kept: DataFrame | None = None
+
+    @property
+    def new(self) -> DataFrame:
+        """The batch's changes, with event time."""
+        new = new_changes(self.context, self.step, self.changes, self.shape)
+        return new.coalesce(1) if self.is_few else new
+
+    def in_memory(self) -> pa.Table:
+        """Bring the batch's changes to the driver, as silver has them; what refined them may have left them there."""
+        here = self.context.here.get((self.step.after, self.step.upto))
+        if here is not None:
+            return here.rows
+        names = (*self.shape.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN)
+        return self.new.select(*map(quote, names)).toArrow()
 
     def fold(self) -> DataFrame:
         """Fold the batch: one row per key, with the verdicts that come from comparing each change with what there is.
 
         Cost: the fold, and where it compares a scan of ``heads`` and one of ``deletes``, against broadcasts.
         """
-        if not self.compares:
-            return newest(self.new, self.shape, *self.verdicts(compared=False))
-        dead = late.tombstones(self.deletes, self.touched, self.shape)
-        if len(self.context.table.marts) > 1:
-            dead = self.context.keep(("tombstones", self.by_order, self.upto), lambda: dead)
+        verdicts = self.verdicts(compared=self.compares)
+        return newest(self.judged() if self.compares else self.new, self.shape, *verdicts)
+
+    def judged(self) -> DataFrame:
+        """Put beside every change of the batch how new what its key already has is."""
         # History keeps what it found; a current table would look for it again.
         held = self.found if isinstance(self.mart, History) else self.newer()
-        judged = late.judged(self.new, late.held(held, self.shape), dead, self.shape)
-        return newest(judged, self.shape, *self.verdicts(compared=True))
+        dead = self.tombstones()
+        if len(self.context.table.marts) > 1:
+            dead = self.context.keep(("tombstones", self.by_order, self.step.upto), self.tombstones)
+        return late.judged(self.new, late.held(held, self.shape), dead, self.shape)
 
-    def glance(self) -> tuple[DataFrame, DataFrame] | None:
-        """As :meth:`fold` where most keys begin after what there is of them, which shows with less work.
-
-        Returns:
-            What :meth:`fold` gives, nothing compared, with ``_cdc_begins``; and the keys' tombstones. None where that
-            is no less work.
-        """
-        if not self.compares or not self.by_order:
-            return None
-        fold = newest(self.new, self.shape, *self.verdicts(compared=False), late.begins(self.shape))
+    def tombstones(self) -> DataFrame:
+        """Give the newest delete of each of the batch's keys among ``deletes``."""
         files = int(self.context.head(self.context.changes).summary.get("total-data-files", 0))
-        return fold, late.tombstones(self.deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
+        return late.tombstones(self.deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
 
     def newer(self) -> DataFrame:
         """Give the rows among ``heads`` of the batch's keys."""
@@ -162,7 +167,7 @@ class Increment:
 
     def once(self) -> Self:
         """The same, with ``folded`` computed once, however often it is read."""
-        return replace(self, kept=self.context.keep((self.name, "folded"), lambda: self.folded))
+        return replace(self, kept=self.context.keep((self.step.mart, "folded"), lambda: self.folded))
 
     def rows(self, seen: Seen) -> DataFrame:
         """Rows that the batch brings, of all keys whose rows it replaces and of new ones."""
@@ -244,10 +249,12 @@ def increment(
     Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one fold, and where changes may be
     late a look at those tombstones, and rows of a current table, that are not older than the batch.
     """
-    new, is_few = new_changes(context, step, changes, shape), size.changes <= FEW_CHANGES
-    if is_few:
-        new = new.coalesce(1)
-    touched = new.select(*map(quote, shape.keys))
+    is_few, here = size.changes <= FEW_CHANGES, context.here.get((step.after, step.upto))
+    if here is None:
+        new = new_changes(context, step, changes, shape)
+        touched = (new.coalesce(1) if is_few else new).select(*map(quote, shape.keys))
+    else:
+        touched = here.frame(context.spark, shape.keys)
     is_history = isinstance(mart, History)
     also = [AT_FILE, AT_POS]
     if is_history:  # the rows themselves are needed again
@@ -269,19 +276,17 @@ def increment(
         newer = f"{quote(shape.sequence_by[0])} >= {size.oldest}"
         deletes, heads = deletes.where(newer), heads.where(newer)
     return Increment(
-        name=step.mart,
+        context=context,
+        step=step,
         mart=mart,
         shape=shape,
         changes=changes,
         target=target,
-        new=new,
         touched=touched,
         found=found,
         along=along,
         heads=heads,
         deletes=deletes,
-        context=context,
-        upto=step.upto,
         is_few=is_few,
         compares=compares,
         by_order=by_order,

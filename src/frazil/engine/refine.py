@@ -9,8 +9,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.here import Here
 from frazil.engine.size import end, measures
-from frazil.engine.take import APPENDED, on_driver
+from frazil.engine.take import APPENDED
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
@@ -81,14 +82,15 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
     with context.batch(context.changes, bookmark) as batch:
-        here = None if at_hand is None else observed.toArrow()
-        staged = here if here is not None and batch.takes_rows else None
+        here = None if at_hand is None else Here(observed.toArrow(), rows.schema.toNullable())
+        staged = None
         if here is not None:
             # What marts read next; typed and checked a small batch is not much more than its files.
-            rows = on_driver(context, here, rows.schema.toNullable())
-            context.kept["changes", *span] = good(rows)
+            context.here[span] = here.chosen(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
+            staged = context.here[span].rows if batch.takes_rows else None
         if staged is None:
-            (batch.replace if step.rebuild else batch.append)(good(observed if here is None else rows))
+            fresh = good(observed) if here is None else context.here[span].frame(spark)
+            (batch.replace if step.rebuild else batch.append)(fresh)
         seen = counts.get
         if not step.rebuild:
             _check_limits(context, step.upto, seen)
@@ -99,9 +101,9 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
             # The flag must be in the commit that brings the first such change.
             batch.restamp(bookmark | {"partial": True})
         if staged is not None:
-            batch.change(staged.filter(pc.is_null(staged[PROBLEM])))
+            batch.change(staged)
         if seen["bad"] or step.rebuild:
-            _to_quarantine(context, step, rows)
+            _to_quarantine(context, step, rows if here is None else here.frame(spark))
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")

@@ -106,10 +106,10 @@ def size_of(
 def new_changes(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> DataFrame:
     """Rows of the batch; silver leaves those it has just written."""
     span = (step.after, step.upto)
-    fresh = context.kept.get(("changes", *span))
-    if fresh is not None:
-        return with_event_time(fresh, shape)
-    return context.keep(("new", *span), lambda: batches(changes, *span))
+    here = context.here.get(span)
+    if here is None:
+        return context.keep(("new", *span), lambda: batches(changes, *span))
+    return with_event_time(context.keep(("changes", *span), lambda: here.frame(context.spark), in_memory=True), shape)
 
 
 def newest(context: Context, upto: int, changes: DataFrame, contract: Contract) -> int | None:

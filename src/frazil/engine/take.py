@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
+from frazil.engine.here import DRIVER_BYTES, frame
 from frazil.engine.ledger import keep_ledger
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
@@ -22,14 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from frazil.bronze.layout import Layout, NewFile
     from frazil.engine.context import Context
     from frazil.steps import TakeFiles
-
-DRIVER_BYTES = 8_000_000
-"""Batches up to this size are held in the driver's memory until the marts have them; larger ones pass through."""
 
 APPENDED = {
     "write.distribution-mode": "none",
@@ -41,11 +38,6 @@ APPENDED = {
 }
 """Properties of a table that only grows, record by record in the source's order."""
 
-_ONE_TASK = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(DRIVER_BYTES),
-    # Handed to the task as they are; a local relation would be taken apart and typed row by row in the planner.
-    "spark.sql.execution.arrow.localRelationThreshold": "0",
-}
 Reader: TypeAlias = Literal["driver", "stream", "executors"]
 """Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which passes
 them on to bronze piece by piece; or Spark's executors."""
@@ -94,7 +86,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
-            rows = _read_there(context, step, layout) if here is None else on_driver(context, here)
+            rows = _read_there(context, step, layout) if here is None else frame(context.spark, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
@@ -103,7 +95,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
     if told:
         keep_ledger(context, base, told)
     if here is not None:
-        context.kept["records", step.batch] = on_driver(context, here)
+        context.kept["records", step.batch] = frame(context.spark, here)
     report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -122,13 +114,6 @@ def reader(context: Context, size_bytes: int) -> Reader:
     if size_bytes <= DRIVER_BYTES:
         return "driver"
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
-
-
-def on_driver(context: Context, rows: pa.Table, types: StructType | None = None) -> DataFrame:
-    """Hand rows that are in the driver's memory to Spark, as one part; ``types`` where Arrow's do not tell them."""
-    for name, value in _ONE_TASK.items():
-        context.spark.conf.set(name, value)
-    return context.spark.createDataFrame(rows, types)
 
 
 def _read_here(step: TakeFiles, layout: Layout) -> pa.Table:

@@ -43,7 +43,7 @@ def apply(mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
         return chosen, seen
     if seen.replaced:
         # Another mart of the same session may be at the same place.
-        view = f"frazil_keys_{mine.name}"
+        view = f"frazil_keys_{mine.step.mart}"
         mine.keys().createOrReplaceTempView(quote(view))
         batch.delete(_condition(mine, seen, view))
     failpoint("mart.before_rows")

@@ -48,17 +48,16 @@ def soft(folded: DataFrame, shape: Shape) -> DataFrame:
     return states(folded, shape, "soft").where(STANDS).drop(STANDS)
 
 
-def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"], *also: str) -> DataFrame:
+def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"]) -> DataFrame:
     """Newest states of all keys, with those that the table has no row of.
 
     Args:
         folded: as for :func:`hard` and :func:`soft`.
         shape: the table's parts.
         deletes: which of the two tables.
-        also: further columns as SQL, of ``folded`` and ``_cdc_stands``.
 
     Returns:
-        One row per key: the table's columns, ``_cdc_stands``, then ``also``.
+        One row per key: the table's columns, then ``_cdc_stands``.
     """
     dies = f"{NEWEST}.{r.CLASS} = '{r.DELETE}'"
     flags, stands = "", f"NOT ({dies})"
@@ -71,7 +70,7 @@ def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"], *a
             {", ".join(quote(name) if name in shape.keys else columns_of((name,), VALUES) for name in shape.columns)},
             {flags}
             {columns_of((r.POSITION, r.ROW), NEWEST)},
-            {", ".join([f"{stands} AS {STANDS}", *also])}
+            {stands} AS {STANDS}
         FROM frazil_folded""",
         frazil_folded=folded,
     )

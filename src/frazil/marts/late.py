@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
-BEGINS: Final = "_cdc_begins"
-"""Of the changes of a key, the least value of the order's first column."""
 
 
 def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
@@ -88,11 +86,6 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape, *, in_one_t
         frazil_deletes=deletes,
         frazil_touched=touched,
     )
-
-
-def begins(shape: Shape) -> str:
-    """Write the aggregate of a key's changes that gives ``_cdc_begins``."""
-    return f"min({columns_of(shape.order_columns[:1])}) AS {BEGINS}"
 
 
 def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> DataFrame:
