@@ -24,6 +24,8 @@ _MANY: Final = 8
 _FEWEST: Final = 5
 """Files of a partition of which fewer are not merged."""
 _SMALL: Final = 1 / 4
+_OPENING: Final = 4 * 1024 * 1024
+"""So many bytes are read in the time it takes to open a file; Iceberg plans reading with the same number."""
 
 
 def is_due(at: Head, upkeep: Upkeep, *, after: int, upto: int) -> bool:
@@ -39,11 +41,11 @@ def is_due(at: Head, upkeep: Upkeep, *, after: int, upto: int) -> bool:
 def small_bytes(upkeep: Upkeep, at: Head | None = None) -> int:
     """Give the size from which on a file is not written again for new rows: a quarter of what compaction aims at.
 
-    Given where a table stands, a quarter of the table if that is less: its largest file is not written again for
-    each dozen of small batches.
+    For a run, which gives where the table stands, no more than a quarter of the table, and than what opening a file
+    costs: the files of a load are not written again for the batches that follow, though they could be larger.
     """
-    target = upkeep.target_file_mb * 1024 * 1024
-    return int(_SMALL * (target if at is None else min(target, _size(at))))
+    small = int(_SMALL * upkeep.target_file_mb * 1024 * 1024)
+    return small if at is None else min(small, int(_SMALL * _size(at)), _OPENING)
 
 
 def span_due(after: int, upto: int) -> int | None:
