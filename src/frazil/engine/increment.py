@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.engine.size import new_changes
+from frazil.engine.size import all_changes, new_changes
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
 from frazil.marts.current import hard, soft, states
@@ -69,16 +69,14 @@ class Increment:
         context: the table's part of the run.
         step: which mart, and which batches.
         mart, shape: the mart and the table's parts.
-        changes: all changes of silver, with event time.
+        size: how much the batch is.
         target: rows of the mart as they are, with event time and place. Read at ``main``: the branch will have lost
             rows by the time the new ones are computed.
+        heads: those that may be the newest of one of the batch's keys, by what is known of the whole batch.
         touched: keys of the batch's changes.
         found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.found` gives them, with places.
         along: ``found`` has their order too.
-        heads: rows of the mart that may make a change late, by what is known of the whole batch.
-        deletes: deletes of earlier batches that may, likewise.
-        is_few: so few changes that one task folds them.
-        compares: changes may be late. Otherwise ``heads`` and ``deletes`` do not count.
+        compares: changes may be late.
         by_order: the order alone tells whether they are; history may ask for event times.
         kept: what :meth:`once` has of ``folded``.
     """
@@ -87,14 +85,12 @@ class Increment:
     step: UpdateMart
     mart: Current | History
     shape: Shape
-    changes: DataFrame
+    size: Size
     target: DataFrame
+    heads: DataFrame
     touched: DataFrame
     found: DataFrame
     along: bool
-    heads: DataFrame
-    deletes: DataFrame
-    is_few: bool
     compares: bool
     by_order: bool
     kept: DataFrame | None = None
@@ -102,8 +98,13 @@ class Increment:
     @property
     def new(self) -> DataFrame:
         """The batch's changes, with event time."""
-        new = new_changes(self.context, self.step, self.changes, self.shape)
+        new = new_changes(self.context, self.step, self.shape)
         return new.coalesce(1) if self.is_few else new
+
+    @property
+    def is_few(self) -> bool:
+        """Whether the changes are so few that one task folds them."""
+        return self.size.changes <= FEW_CHANGES
 
     def in_memory(self) -> pa.Table:
         """Bring the batch's changes to the driver, as silver has them; what refined them may have left them there."""
@@ -116,7 +117,8 @@ class Increment:
     def fold(self) -> DataFrame:
         """Fold the batch: one row per key, with the verdicts that come from comparing each change with what there is.
 
-        Cost: the fold, and where it compares a scan of ``heads`` and one of ``deletes``, against broadcasts.
+        Cost: the fold, and where it compares a scan of those rows of the mart and deletes in silver that are not older
+        than the batch, against broadcasts.
         """
         verdicts = self.verdicts(compared=self.compares)
         return newest(self.judged() if self.compares else self.new, self.shape, *verdicts)
@@ -125,19 +127,26 @@ class Increment:
         """Put beside every change of the batch how new what its key already has is."""
         # History keeps what it found; a current table would look for it again.
         held = self.found if isinstance(self.mart, History) else self.newer()
-        dead = self.tombstones()
-        if len(self.context.table.marts) > 1:
-            dead = self.context.keep(("tombstones", self.by_order, self.step.upto), self.tombstones)
+        name = "tombstones", self.by_order, self.step.upto
+        dead = self.context.keep(name, self.tombstones) if len(self.context.table.marts) > 1 else self.tombstones()
         return late.judged(self.new, late.held(held, self.shape), dead, self.shape)
 
     def tombstones(self) -> DataFrame:
-        """Give the newest delete of each of the batch's keys among ``deletes``."""
+        """Give the newest delete of each of the batch's keys in earlier batches."""
         files = int(self.context.head(self.context.changes).summary.get("total-data-files", 0))
-        return late.tombstones(self.deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
+        earlier = other_batches(all_changes(self.context, self.shape), self.step.after, self.step.upto)
+        deletes = earlier.where(f"{r.CLASS} = '{r.DELETE}' AND {self.near_in_order()}")
+        return late.tombstones(deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
 
     def newer(self) -> DataFrame:
-        """Give the rows among ``heads`` of the batch's keys."""
-        return late.of_keys(self.heads, self.touched, self.shape.keys)
+        """Give the mart's rows of the batch's keys that may make a change late, by what is known of the whole batch."""
+        return late.of_keys(self.heads.where(self.near_in_order()), self.touched, self.shape.keys)
+
+    def near_in_order(self) -> str:
+        """SQL condition that all rows fulfil that may make a change of the batch late; files are pruned by it."""
+        if not (self.shape.sequence_by and self.by_order):
+            return "true"
+        return f"{quote(self.shape.sequence_by[0])} >= {self.size.oldest}"
 
     def verdicts(self, *, compared: bool) -> list[str]:
         """Aggregates that decide per key how its changes, judged if ``compared``, are applied; as SQL."""
@@ -229,7 +238,6 @@ def increment(
     *,
     mart: Current | History,
     shape: Shape,
-    changes: DataFrame,
     target: DataFrame,
     size: Size,
     rows: int,
@@ -241,7 +249,6 @@ def increment(
         step: what to do.
         mart: the mart.
         shape: the table's parts.
-        changes: all changes of silver, with event time.
         target: rows of the mart, with event time and place.
         size: how much the batch is.
         rows: how many rows the mart has, about.
@@ -249,45 +256,36 @@ def increment(
     Cost: nothing yet; once it is read, one scan of the mart for the batch's keys, one fold, and where changes may be
     late a look at those tombstones, and rows of a current table, that are not older than the batch.
     """
-    is_few, here = size.changes <= FEW_CHANGES, context.here.get((step.after, step.upto))
-    if here is None:
-        new = new_changes(context, step, changes, shape)
-        touched = (new.coalesce(1) if is_few else new).select(*map(quote, shape.keys))
-    else:
-        touched = here.frame(context.spark, shape.keys)
     is_history = isinstance(mart, History)
-    also = [AT_FILE, AT_POS]
-    if is_history:  # the rows themselves are needed again
-        also += [quote(name) for name in shape.columns if name not in shape.keys]
-        also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
     # Where each change is newer than all before, none is late. History asks for event times, which may differ.
     by_order = shape.times_follow_order or not is_history
     compares = not (size.follows and by_order)
     along = is_history or rows <= _ROWS_ALONG
-    if compares and along and not is_history:
+    also = [AT_FILE, AT_POS]
+    if is_history:  # the rows themselves are needed again
+        also += [quote(name) for name in shape.columns if name not in shape.keys]
+        also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
+    elif compares and along:
         also += [*(quote(name) for name in shape.order_columns if name not in shape.keys), EVENT_TIME]
+    here = context.here.get((step.after, step.upto))
+    if here is None:
+        touched = new_changes(context, step, shape).select(*map(quote, shape.keys))
+        touched = touched.coalesce(1) if size.changes <= FEW_CHANGES else touched
+    else:
+        touched = here.frame(context.spark, shape.keys)
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
     found = late.found(heads, touched, shape, *also)
-    if is_history:
-        found = context.keep((step.mart, "found", step.upto), lambda: found)
-    deletes = other_batches(changes, step.after, step.upto).where(f"{r.CLASS} = '{r.DELETE}'")
-    if shape.sequence_by and by_order:
-        # Only what is as new as the batch's oldest change matters; the rest is pruned by its files' statistics.
-        newer = f"{quote(shape.sequence_by[0])} >= {size.oldest}"
-        deletes, heads = deletes.where(newer), heads.where(newer)
     return Increment(
         context=context,
         step=step,
         mart=mart,
         shape=shape,
-        changes=changes,
+        size=size,
         target=target,
-        touched=touched,
-        found=found,
-        along=along,
         heads=heads,
-        deletes=deletes,
-        is_few=is_few,
+        touched=touched,
+        found=context.keep((step.mart, "found", step.upto), lambda: found) if is_history else found,
+        along=along,
         compares=compares,
         by_order=by_order,
     )
@@ -345,4 +343,4 @@ def _new_versions(mine: Increment, seen: Seen) -> DataFrame:
 
 
 def _slow_changes(mine: Increment) -> DataFrame:
-    return late.of_keys(mine.changes, mine.folded.where(SLOW), mine.shape.keys)
+    return late.of_keys(all_changes(mine.context, mine.shape), mine.folded.where(SLOW), mine.shape.keys)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.engine.compact import compact, is_due, small_bytes
 from frazil.engine.increment import AT_FILE, AT_POS, increment
 from frazil.engine.report import MartReport
-from frazil.engine.size import newest, size_of
+from frazil.engine.size import all_changes, newest, size_of
 from frazil.engine.ways import apply
 from frazil.failpoints import failpoint
 from frazil.lake.row_delta import takes_row_deltas
@@ -62,27 +62,24 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     silver = context.head(context.changes).bookmark
     shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     report = MartReport(mart=step.mart, batch=step.upto)
-    changes = with_event_time(spark.table(quote(*context.changes)), shape)
     chosen: Way = "rebuild"
     size, rows = None, int(base.summary.get("total-records", 0))
     if not step.rebuild and step.after > 0:
-        size = size_of(context, step, changes, shape, contract, before=base.bookmark.get("newest"))
+        size = size_of(context, step, shape, contract, before=base.bookmark.get("newest"))
         on_disk = int(base.summary.get("total-files-size", 0))
         # Of each key one row of the mart may come along, with values that the batch does not have.
         held = size.size_bytes + size.changes * _UNPACKED * on_disk // max(rows, 1)
         chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path), deletes=True))
-    until = newest(context, step.upto, changes, contract) if size is None else size.newest
+    until = newest(context, step.upto, contract) if size is None else size.newest
     bookmark = context.bookmark(step.upto, declared=declared_mart(table, mart), newest=until)
     failpoint("mart.before_write")
     with context.batch(path, bookmark) as batch:
         if size is None or chosen == "rebuild":
-            whole = _whole(context, step, mart, changes, shape)
+            whole = _whole(context, step, mart, shape)
             batch.append(whole) if base.snapshot_id is None else batch.replace(whole)
         else:
-            target = _target(context, path, shape)
-            mine = increment(
-                context, step, mart=mart, shape=shape, changes=changes, target=target, size=size, rows=rows
-            )
+            target = with_event_time(spark.table(quote(*path)), shape, f"_file AS {AT_FILE}", f"_pos AS {AT_POS}")
+            mine = increment(context, step, mart=mart, shape=shape, target=target, size=size, rows=rows)
             chosen, seen = apply(mine, batch, chosen)
             for name in ("late", "inserted", "updated", "deleted"):
                 setattr(report, name, getattr(seen, name))
@@ -102,17 +99,12 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     return report
 
 
-def _target(context: Context, path: tuple[str, ...], shape: Shape) -> DataFrame:
-    """Rows of a mart with their event time and place."""
-    placed = context.spark.table(quote(*path)).selectExpr("*", f"_file AS {AT_FILE}", f"_pos AS {AT_POS}")
-    return with_event_time(placed, shape)
-
-
-def _whole(context: Context, step: UpdateMart, mart: Current | History, changes: DataFrame, shape: Shape) -> DataFrame:
+def _whole(context: Context, step: UpdateMart, mart: Current | History, shape: Shape) -> DataFrame:
     """All rows of a mart; only keys with more than one change are folded, where they are not many.
 
     A full load has one record a key: its rows go straight through and keep the order of their files.
     """
+    changes = all_changes(context, shape)
     some = context.keep(("crowded", step.upto, shape.fills), lambda: crowded(changes, shape))
     if some.count() > BROADCAST_CHANGES:
         return all_rows(mart, changes, shape)

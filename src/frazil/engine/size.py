@@ -70,22 +70,19 @@ def end(contract: Contract, condition: str = "true") -> str:
     return f"max({_number(contract, condition)}) AS ends"
 
 
-def size_of(
-    context: Context, step: UpdateMart, changes: DataFrame, shape: Shape, contract: Contract, *, before: int | None
-) -> Size:
+def size_of(context: Context, step: UpdateMart, shape: Shape, contract: Contract, *, before: int | None) -> Size:
     """Tell how much a batch is: as it was measured when silver was written, or else measured now.
 
     Args:
         context: the table's part of the run.
         step: which batches.
-        changes: all changes of silver, with event time.
         shape: the table's parts.
         contract: the table's contract.
         before: ``newest`` of the batches before; None where that is not known.
     """
     seen: Mapping[str, Any] | None = context.measured.get((step.after, step.upto))
     if seen is None:
-        row = new_changes(context, step, changes, shape).selectExpr(*measures(contract)).first()
+        row = new_changes(context, step, shape).selectExpr(*measures(contract)).first()
         if row is None:
             raise FrazilError(f"no count of batch {step.upto}")
         seen = row.asDict()
@@ -103,23 +100,28 @@ def size_of(
     )
 
 
-def new_changes(context: Context, step: UpdateMart, changes: DataFrame, shape: Shape) -> DataFrame:
-    """Rows of the batch; silver leaves those it has just written."""
+def all_changes(context: Context, shape: Shape) -> DataFrame:
+    """Rows of silver, with event time."""
+    return with_event_time(context.spark.table(quote(*context.changes)), shape)
+
+
+def new_changes(context: Context, step: UpdateMart, shape: Shape) -> DataFrame:
+    """Rows of the batch, with event time; silver leaves those it has just written."""
     span = (step.after, step.upto)
     here = context.here.get(span)
     if here is None:
-        return context.keep(("new", *span), lambda: batches(changes, *span))
+        return context.keep(("new", *span), lambda: batches(all_changes(context, shape), *span))
     return with_event_time(context.keep(("changes", *span), lambda: here.frame(context.spark), in_memory=True), shape)
 
 
-def newest(context: Context, upto: int, changes: DataFrame, contract: Contract) -> int | None:
+def newest(context: Context, upto: int, contract: Contract) -> int | None:
     """Give the greatest value of the first sequence column up to a batch, as :class:`Size` does.
 
     None where that column is no number, date or time.
     """
     seen: Mapping[str, Any] | None = context.measured.get((0, upto))
     if seen is None:
-        row = batches(changes, 0, upto).selectExpr(end(contract)).first()
+        row = batches(context.spark.table(quote(*context.changes)), 0, upto).selectExpr(end(contract)).first()
         seen = {"ends": None} if row is None else row.asDict()
     ends: int | None = seen["ends"]
     return ends

@@ -192,8 +192,7 @@ def _file(
     stream = table.io().newOutputFile(path).create()
     java_class(spark, "java.nio.file.Files").copy(java_class(spark, "java.io.File")(f"{local}").toPath(), stream)
     stream.close()
-    local.unlink()
-    file, spec = table.io().newInputFile(path), table.spec()
+    spec = table.spec()
     config = java_class(spark, "org.apache.iceberg.MetricsConfig")
     if deletes:
         made = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
@@ -201,8 +200,10 @@ def _file(
     else:
         made = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec)
         config = config.forTable(table)
-    metrics = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(file, config)
-    made = made.withInputFile(file).withMetrics(metrics)
+    footer = java_class(spark, "org.apache.iceberg.Files").localInput(f"{local}")
+    metrics = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(footer, config)
+    made = made.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withMetrics(metrics)
+    local.unlink()
     return (made.withPartitionPath(part) if part else made).build()
 
 

@@ -78,7 +78,7 @@ def order(shape: Shape) -> str:
     return f"struct({columns_of(shape.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
 
 
-def with_event_time(rows: DataFrame, shape: Shape) -> DataFrame:
-    """Add the event time to rows: a timestamp, NULL where the table has no times."""
+def with_event_time(rows: DataFrame, shape: Shape, *also: str) -> DataFrame:
+    """Add the event time to rows: a timestamp, NULL where the table has no times. Then ``also``, as SQL."""
     times = ", ".join(f"CAST({quote(name)} AS timestamp)" for name in shape.event_times)
-    return rows.selectExpr("*", f"coalesce({times or 'CAST(NULL AS timestamp)'}) AS {EVENT_TIME}")
+    return rows.selectExpr("*", f"coalesce({times or 'CAST(NULL AS timestamp)'}) AS {EVENT_TIME}", *also)
