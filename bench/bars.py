@@ -109,6 +109,7 @@ def bars() -> tuple[Bar, ...]:
         *(_peak(millions) for millions in (5, 20)),
         *_soak("frazil-current", "format 2"),
         *_soak("frazil-current-v3", "format 3"),
+        *_soak("frazil-guarded", "batches compared with all before"),
         Bar(
             what="100 small tables in one warm run: wall a table",
             limit=0.6,

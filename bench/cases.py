@@ -128,7 +128,9 @@ WORKS: Final = {
     ),
     "soak": Work(
         about="100 batches in a row, then reading beside a fresh copy",
-        cases=(Case(rows=MILLION, changes=5_000, contenders=("frazil-current", "frazil-current-v3")),),
+        cases=(
+            Case(rows=MILLION, changes=5_000, contenders=("frazil-current", "frazil-current-v3", "frazil-guarded")),
+        ),
         rounds=1,
         batches=100,
     ),
