@@ -247,6 +247,29 @@ def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what
     assert rows == {0: "old", 1: "seen", 2: "seen", 3: "new", 6: "new", 7: "new", 8: "old", 9: "old", 11: "new"}
 
 
+@pytest.mark.parametrize("chosen", ["small", "split"])
+@pytest.mark.usefixtures("spark")  # so that Java runs
+def test_nothing_is_newer_than_what_is_not_a_number(
+    chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LATE, NO-RESURRECTION: NaN is the greatest number, and files of it alone are not left out."""
+    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
+    columns = "{name: id, type: int}, {name: at, type: double}, {name: note, type: string}"
+    shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}")
+    names = ("id", "at", "note")
+    shop.land("LOAD001.csv", *(f"I,{number},1.0,old" for number in range(10)), names=names)
+    shop.run()
+    shop.land("20260102-000000.csv", "U,1,NaN,last", "D,2,NaN,", names=names)
+    shop.run()
+
+    shop.land("20260103-000000.csv", "U,1,2.0,late", "U,2,2.0,late", "U,3,2.0,new", names=names)
+    [report] = shop.run().marts
+
+    assert (report.strategy, report.late, report.updated) == (chosen, 2, 1)
+    rows = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
+    assert rows == {0: "old", 1: "last", 3: "new"} | dict.fromkeys(range(4, 10), "old")
+
+
 @pytest.mark.parametrize("files_a_task", [0, 64])
 def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
     files_a_task: int, shop: Shop, monkeypatch: pytest.MonkeyPatch

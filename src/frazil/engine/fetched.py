@@ -83,16 +83,16 @@ def fetch(mine: Increment) -> Fetched | None:
 
 def _keys(mine: Increment) -> pa.Table | None:
     """Fold the batch's keys, as rows of a current table, with verdicts and places; None where Spark must fold them."""
-    names = mine.shape.keys
-    order = [name for name in (*mine.shape.order_columns, EVENT_TIME) if name not in names]
-    overlaps = mine.compares and mine.by_order
+    names, overlaps = mine.shape.keys, mine.compares and mine.by_order
+    # By the order's first column most keys begin after what the mart has of them; the rest of it is looked for then.
+    first = [name for name in mine.shape.order_columns[:1] if name not in names]
     looks = {
-        "found": mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *(order if overlaps and mine.along else ())]))
+        "found": mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *(first if overlaps and mine.along else ())]))
     }
     if overlaps:
         looks["dead"] = mine.tombstones()
         if not mine.along:
-            looks["newer"] = mine.newer().select(*map(quote, [*names, *order]))
+            looks["newer"] = mine.newer(mine.touched).select(*map(quote, [*names, *first]))
     spark = mine.target.sparkSession.sparkContext
     group = spark.getLocalProperty(_JOB_GROUP)
 
@@ -146,12 +146,12 @@ def _judged(mine: Increment, keys: pa.Table, held: pa.Table, dead: pa.Table) -> 
     doubtful = keys.filter(pc.invert(is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
-    some, rows, deletes = (
+    some, deletes = (
         frame(mine.target.sparkSession, table.filter(pc.is_valid(_match(table, doubtful, names))))
-        for table in (doubtful, held, dead)
+        for table in (doubtful, dead)
     )
-    new = late.of_keys(mine.new, some, names)
-    return _compared(mine, keys, late.judged(new, late.held(rows, mine.shape), deletes, mine.shape))
+    new, rows = late.of_keys(mine.new, some, names), late.held(mine.newer(some), mine.shape)
+    return _compared(mine, keys, late.judged(new, rows, deletes, mine.shape))
 
 
 def _compared(mine: Increment, keys: pa.Table, judged: DataFrame) -> pa.Table:

@@ -43,8 +43,8 @@ _FILES_A_TASK: Final = 64
 gives to a task by itself."""
 
 _ROWS_ALONG: Final = 10_000_000
-"""Rows of a current table up to which their order is read along with their places. Of more, one more look at what is
-not older than the batch costs less, which is a few files of many."""
+"""Rows of a current table up to which the first column of their order is read along with their places. Of more, one
+more look at what is not older than the batch costs less, which is a few files of many."""
 
 AT_FILE, AT_POS = "_cdc_at_file", "_cdc_at_pos"
 """Where a row of the mart stands: its file, and its number in it."""
@@ -75,7 +75,7 @@ class Increment:
         heads: those that may be the newest of one of the batch's keys, by what is known of the whole batch.
         touched: keys of the batch's changes.
         found: the mart's rows of the batch's keys, as :func:`frazil.marts.late.found` gives them, with places.
-        along: ``found`` has their order too.
+        along: ``found`` has the first column of their order too.
         compares: changes may be late.
         by_order: the order alone tells whether they are; history may ask for event times.
         kept: what :meth:`once` has of ``folded``.
@@ -125,8 +125,7 @@ class Increment:
 
     def judged(self) -> DataFrame:
         """Put beside every change of the batch how new what its key already has is."""
-        # History keeps what it found; a current table would look for it again.
-        held = self.found if isinstance(self.mart, History) else self.newer()
+        held = self.found if isinstance(self.mart, History) else self.newer(self.touched)
         name = "tombstones", self.by_order, self.step.upto
         dead = self.context.keep(name, self.tombstones) if len(self.context.table.marts) > 1 else self.tombstones()
         return late.judged(self.new, late.held(held, self.shape), dead, self.shape)
@@ -138,14 +137,18 @@ class Increment:
         deletes = earlier.where(f"{r.CLASS} = '{r.DELETE}' AND {self.near_in_order()}")
         return late.tombstones(deletes, self.touched, self.shape, in_one_task=files <= _FILES_A_TASK)
 
-    def newer(self) -> DataFrame:
-        """Give the mart's rows of the batch's keys that may make a change late, by what is known of the whole batch."""
-        return late.of_keys(self.heads.where(self.near_in_order()), self.touched, self.shape.keys)
+    def newer(self, keys: DataFrame) -> DataFrame:
+        """Give the mart's rows of some keys that may make a change late, by what is known of the whole batch."""
+        # History keeps what it found; a current table is looked through again.
+        among = self.found if isinstance(self.mart, History) else self.heads.where(self.near_in_order())
+        return late.of_keys(among, keys, self.shape.keys)
 
     def near_in_order(self) -> str:
         """SQL condition that all rows fulfil that may make a change of the batch late; files are pruned by it."""
         if not (self.shape.sequence_by and self.by_order):
             return "true"
+        if self.shape.types[self.shape.sequence_by[0]] in ("float", "double"):
+            return "true"  # NaN is the greatest number here, but files are pruned as if it were none
         return f"{quote(self.shape.sequence_by[0])} >= {self.size.oldest}"
 
     def verdicts(self, *, compared: bool) -> list[str]:
@@ -266,7 +269,7 @@ def increment(
         also += [quote(name) for name in shape.columns if name not in shape.keys]
         also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
     elif compares and along:
-        also += [*(quote(name) for name in shape.order_columns if name not in shape.keys), EVENT_TIME]
+        also += [quote(name) for name in shape.order_columns[:1] if name not in shape.keys]
     here = context.here.get((step.after, step.upto))
     if here is None:
         touched = new_changes(context, step, shape).select(*map(quote, shape.keys))
