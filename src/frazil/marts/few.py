@@ -55,7 +55,7 @@ def newest_of_few(changes: pa.Table, shape: Shape) -> pa.Table | None:
     folded = keys.group_by([*shape.keys]).aggregate([(_AT, "max"), (_AT, "min"), (_VALUES, "max"), (INCOMPLETE, "max")])
     last, first, last_upsert = (ranked.take(folded[name]) for name in (f"{_AT}_max", f"{_AT}_min", f"{_VALUES}_max"))
     columns = {name: folded[name] if name in shape.keys else changes[name].take(last_upsert) for name in shape.columns}
-    newest = changes.take(last)
+    newest = changes.select([*dict.fromkeys((*shape.event_times, r.POSITION, r.ROW))]).take(last)
     return pa.table(
         columns
         | {
