@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _M = 1_000_000
 _APPLY = "frazil-current · apply"
 _WINDOW = 10
-"""Batches at either end of a soak that are compared."""
+"""Batches at either end, or in the middle, of a soak that are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +174,11 @@ def _soak(name: str, form: str) -> tuple[Bar, ...]:
 
         return measure
 
+    def leak(works: Rows) -> float | None:
+        numbers = series(works, "rss_bytes")
+        half = len(numbers) // 2
+        return median(numbers[-_WINDOW:]) / median(numbers[half:][:_WINDOW]) if half >= 2 * _WINDOW else None
+
     def reading(works: Rows) -> float | None:
         rows = [row for row in works.get("soak", ()) if row["contender"] == name]
         here, copy = (
@@ -189,6 +194,7 @@ def _soak(name: str, form: str) -> tuple[Bar, ...]:
             measure=drift("cpu_s"),
         ),
         Bar(what="… memory", limit=1.1, at_least=False, measure=drift("rss_bytes")),
+        Bar(what="… memory, against the ten after the fiftieth", limit=1.05, at_least=False, measure=leak),
         Bar(what="… reading, against a fresh copy", limit=1.3, at_least=False, measure=reading),
     )
 
