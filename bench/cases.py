@@ -83,7 +83,11 @@ class Work:
 def _apply() -> tuple[Case, ...]:
     whole = Case(rows=5 * MILLION, changes=50_000, contenders=EVERYONE)
     sizes = [Case(rows=5 * MILLION, changes=n, contenders=(*CORE, "delta-rs")) for n in (16, 5_000, 500_000)]
-    small = Case(rows=MILLION, changes=50_000, contenders=(*CORE, "delta-rs"))
+    small = [
+        Case(rows=MILLION, changes=50_000, contenders=(*CORE, "delta-rs")),
+        # dlt upserts into Iceberg a thousand rows at a time, and reads the table for each.
+        Case(rows=MILLION, changes=5_000, contenders=("frazil-current", "recipe", "merge", "delta-rs", "dlt-iceberg")),
+    ]
     shapes = [Case(rows=5 * MILLION, changes=50_000, keys=keys) for keys in ("recent", "uniform", "hot")]
     late = Case(rows=5 * MILLION, changes=50_000, late=0.1, contenders=("frazil", *CORE))
     growth = [
@@ -91,7 +95,7 @@ def _apply() -> tuple[Case, ...]:
         for rows in (1, 5, 20)
         for keys in ("mixed", "recent")
     ]
-    return (whole, *sizes, small, *shapes, late, *growth)
+    return (whole, *sizes, *small, *shapes, late, *growth)
 
 
 WORKS: Final = {
