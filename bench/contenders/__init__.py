@@ -29,7 +29,7 @@ PLACES: Final = {
     "dlt-delta": ("dlt_pipeline", "dlt to Delta files, upsert"),
     "dlt-iceberg": (
         "dlt_pipeline",
-        "dlt to Iceberg files, upsert, deletes kept as flagged rows; slow, only when asked for",
+        "dlt to Iceberg files, upsert, a thousand rows at a time, deletes kept as flagged rows",
     ),
     "spark-once": ("spark_once", "Spark writes the CSV once, typed, to one Iceberg table"),
     "limit-write": ("limit", "physical limit: DuckDB writes the changed rows"),
