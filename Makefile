@@ -27,7 +27,7 @@ check: .venv/.packages ## Formatting, lint and types, as CI sees them
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-fix: .venv/.packages ## Format, and mend what ruff can mend
+fix: .venv/.packages ## Format, and fix what ruff can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

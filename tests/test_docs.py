@@ -1,4 +1,4 @@
-"""What the docs say is so: errors, commands, settings, links, files and declarations."""
+"""What the docs say is so: errors, commands, settings, links and files. Their examples are run in ``tests/docs``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Final
 import pytest
 
 import frazil
-from frazil.cli import look, make, work
+from frazil.cli import look, make, remove, work
 from frazil.errors import FrazilError
-from frazil.spec.document import read_document
-from frazil.spec.parse import parse
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -45,19 +43,6 @@ LAWS: Final = [
 
 def without_code(text: str) -> str:
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
-def declarations() -> list[tuple[str, str]]:
-    return [
-        (name, block)
-        for name, text in TEXTS.items()
-        for block in blocks(text, "yaml")
-        if isinstance(data := read_document(block).data, dict) and {"pipeline", "tables"} <= data.keys()
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +81,7 @@ def test_every_exit_code_is_told_of(errors: list[type[FrazilError]]) -> None:
     assert {0, 1, *(kind.exit_code for kind in errors)} <= told
 
 
-@pytest.mark.parametrize("command", [*make.COMMANDS, *work.COMMANDS, *look.COMMANDS])
+@pytest.mark.parametrize("command", [*make.COMMANDS, *work.COMMANDS, *look.COMMANDS, *remove.COMMANDS])
 def test_every_command_is_told_of(command: str) -> None:
     assert re.search(rf"\bfrazil {command}\b", USERS)
 
@@ -135,16 +120,6 @@ def test_files_that_are_named_are_there(name: str) -> None:
     named = set(re.findall(r"`((?:src|tests|docs|examples|scripts|bench)/[\w./-]+)`", TEXTS[name]))
 
     assert {path for path in named if not (ROOT / path).exists()} == set()
-
-
-@pytest.mark.parametrize(("name", "block"), declarations(), ids=lambda value: value[:40])
-def test_whole_declarations_are_right(name: str, block: str) -> None:
-    assert parse(block, name=name).tables
-
-
-@pytest.mark.parametrize("name", [name for name, text in TEXTS.items() if blocks(text, "python")])
-def test_python_is_python(name: str) -> None:
-    assert all(compile(block, name, "exec") for block in blocks(TEXTS[name], "python"))
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -22,6 +22,8 @@ def test_the_public_names_are_exactly_all() -> None:
         "History",
         "Lake",
         "Pipeline",
+        "RunFailedError",
+        "RunReport",
         "Table",
         "Upkeep",
         "load",

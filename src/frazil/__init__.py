@@ -18,15 +18,15 @@ Importing this module starts nothing and does not import Spark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from frazil.engine.report import RunFailedError, RunReport
 from frazil.errors import FrazilError
-from frazil.spec import Column, Current, DmsFiles, Gold, History, Lake, Pipeline, Table, Upkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from frazil.engine.run import run
+    from frazil.spec import Column, Current, DmsFiles, Gold, History, Lake, Pipeline, Table, Upkeep
     from frazil.spec.parse import load
 
 __version__ = "0.1.0"
@@ -40,6 +40,8 @@ __all__ = [
     "History",
     "Lake",
     "Pipeline",
+    "RunFailedError",
+    "RunReport",
     "Table",
     "Upkeep",
     "load",
@@ -47,14 +49,13 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Callable[..., object]:
-    # Spark takes half a second to import; a command that only validates must not wait for it.
-    if name == "run":
-        from frazil.engine.run import run  # noqa: PLC0415
+_ELSEWHERE = {"run": "frazil.engine.run", "load": "frazil.spec.parse"}
+"""Where a public name is that is not one of :mod:`frazil.spec`."""
 
-        return run
-    if name == "load":
-        from frazil.spec.parse import load  # noqa: PLC0415
 
-        return load
-    raise AttributeError(f"module 'frazil' has no attribute {name!r}")
+def __getattr__(name: str) -> Any:
+    # Spark and pydantic take half a second each to import: the command must not wait for them before it listens to
+    # Ctrl-C, and one that only validates never needs Spark.
+    if name not in __all__:
+        raise AttributeError(f"module 'frazil' has no attribute {name!r}")
+    return getattr(import_module(_ELSEWHERE.get(name, "frazil.spec")), name)

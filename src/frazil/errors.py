@@ -1,6 +1,7 @@
 """Every error a user can meet: a stable code, what happened, where, and the way out.
 
 FrazilError                                   exit
+├── RunFailedError        FZ001  tables of a run failed                  worst
 ├── DeclarationError      FZ1xx  what was declared is wrong             2
 │   ├── DeclarationProblems FZ100  all problems of one file, together    2
 │   └── MissingColumnsError FZ101  a step lacks columns                  2
@@ -19,10 +20,18 @@ FrazilError                                   exit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+WORST_FIRST: Final = (1, 8, 9, 6, 5, 2, 4, 3, 7)
+"""Exit codes of errors: a bug, then what a person has to decide, then what another run may cure by itself."""
+
+
+def worst_exit(codes: Iterable[int]) -> int:
+    """Return the exit code of a command in which several things failed; 0 where nothing did."""
+    return min(codes, key=WORST_FIRST.index, default=0)
 
 
 class FrazilError(Exception):
@@ -37,8 +46,8 @@ class FrazilError(Exception):
     """
 
     code: ClassVar[str] = "FZ000"
-    exit_code: ClassVar[int] = 1
-    retryable: ClassVar[bool] = False
+    exit_code: int = 1
+    retryable: bool = False
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message, self.hint = message, hint
@@ -64,7 +73,9 @@ class DeclarationProblems(DeclarationError):  # noqa: N818
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        super().__init__(f"{count} problem{'s' if count != 1 else ''} in the declaration\n" + "\n".join(self.problems))
+        super().__init__(
+            f"{count} {'problem' if count == 1 else 'problems'} in the declaration\n" + "\n".join(self.problems)
+        )
 
 
 class MissingColumnsError(DeclarationError):

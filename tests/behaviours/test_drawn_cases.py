@@ -5,7 +5,8 @@
 a full load file, ``~`` one without the field ``value``, and ``=1`` delivers file 1 again under another name.
 
 Current tables are drawn as ``1a``, with ``x@2`` behind what was deleted at second 2; histories as
-``1a [1, 2)``, with ``x`` behind what is deleted. All cases share one table: one lake, three runs.
+``1a [1, 2)``, with ``x`` behind what is deleted. All cases share one table: one lake, three runs. Those that
+docs/guarantees.md draws come after those of this file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.docs.drawings import Drawing, drawings
 
 import frazil
 from frazil.lake.session import spark_session
@@ -150,6 +152,9 @@ CASES = {
     ),
 }
 
+DRAWN = [*drawings()]
+ARRIVE = [*(case.arrives for case in CASES.values()), *(drawing.arrives for drawing in DRAWN)]
+
 Marts = dict[str, dict[int, list[dict[str, Any]]]]
 
 
@@ -161,7 +166,7 @@ def marts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mart
     pipeline = frazil.load(folder)
     del spark  # Java runs, with the settings of the tests; this lake gets a session of its own
     session = spark_session(pipeline)
-    deliveries = [[*files(number, case.arrives)] for number, case in enumerate(CASES.values())]
+    deliveries = [[*files(number, arrives)] for number, arrives in enumerate(ARRIVE)]
     for run in range(3):
         for number, delivered in enumerate(deliveries):
             for name, content in (file for at, *file in delivered if at == run):
@@ -171,7 +176,7 @@ def marts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mart
         frazil.run(pipeline, spark=session)
     found: Marts = {}
     for mart in ("hard", "soft", "close", "mark"):
-        found[mart] = {number: [] for number in range(len(CASES))}
+        found[mart] = {number: [] for number in range(len(ARRIVE))}
         for row in session.table(f"lake.marts.{mart}").toArrow().to_pylist():
             found[mart][row["case"]].append(row)
     return found
@@ -204,6 +209,13 @@ def test_the_marts_end_as_drawn(name: str, marts: Marts) -> None:
     drawn = {mart: draw(marts[mart][number]) for mart in marts}
 
     assert drawn == {"hard": case.hard, "soft": case.soft, "close": case.close, "mark": case.mark}, case.law
+
+
+@pytest.mark.parametrize("drawing", DRAWN, ids=lambda drawing: f"line {drawing.line}")
+def test_the_marts_end_as_the_docs_draw_them(drawing: Drawing, marts: Marts) -> None:
+    number = len(CASES) + DRAWN.index(drawing)
+
+    assert {mart: draw(marts[mart][number]) for mart in drawing.marts} == drawing.marts
 
 
 def test_the_marts_agree(marts: Marts) -> None:

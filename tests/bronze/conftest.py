@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import hashlib
 import pickle
 import tempfile
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from frazil.bronze.csv_lines import count_records, dialect_of
-from frazil.bronze.layout import NewFile, is_parquet, layout_of
+from frazil.bronze.layout import Layout, NewFile, is_parquet, layout_of
 from frazil.bronze.read import count_lines, records, schema
 from frazil.sources.dms import list_files, take
 from frazil.spec import Column, DmsFiles, Table
@@ -76,8 +78,110 @@ class Landing:
             lines = count_lines(file.uri, delimiter=layout.delimiter, escape=layout.escape)
             assert lines == sum(ledger[part] for part in ("rows", "bad", "headers", "foreign"))
             assert [ledger["rows"], ledger["bad"], 1] == [kinds(mine, kind) for kind in ("record", "bad", "file")]
+            assert bytes_of(mine) == own_bytes(file, mine, layout)
             rows += mine
         return rows
+
+
+def bytes_of(rows: list[dict[str, Any]]) -> bytes | None:
+    """Write a file again from its rows in bronze, in the plainest way; None where that is no text."""
+    [ledger] = [row for row in rows if row["_cdc_kind"] == "file"]
+    form = ledger["_cdc_form"]
+    if form["content"] == "values":
+        return None
+    line_end = (form["line_end"] or "").encode()
+    pieces = [ledger["_cdc_raw"] or b""]
+    others = [row for row in rows if row["_cdc_kind"] != "file"]
+
+    def place(row: dict[str, Any]) -> tuple[int, int]:
+        return row["_cdc_row"], -1 if row["_cdc_offset"] is None else row["_cdc_offset"]
+
+    for row in sorted(others, key=place):
+        pieces.append(line_of(row, ledger) if row["_cdc_raw"] is None else row["_cdc_raw"])
+        if row["_cdc_kind"] != "part":
+            pieces.append(line_end if row["_cdc_end"] is None else row["_cdc_end"])
+    return b"".join(pieces)
+
+
+def line_of(row: dict[str, Any], ledger: dict[str, Any]) -> bytes:
+    """Write a record as the ledger says that its file does."""
+    form = ledger["_cdc_form"]
+    delimiter, escape, null_value = form["delimiter"], form["escape"], form["null_value"]
+    by_name = {name.lower(): value for name, value in row.items()}
+    fields = [(column["name"], by_name[column["name"].lower()]) for column in ledger["_cdc_ledger"]["columns"]]
+    if form["table"] is not None:
+        fields[1:1] = [("_cdc_table", form["table"]), ("_cdc_schema", form["schema"])]
+    quoted = {name.lower() for name in form["quoted"]}
+    texts = []
+    for name, value in fields:
+        if value is None:
+            texts.append(form["null_text"])
+            continue
+        needs = value in ("", null_value) or any(sign in value for sign in (delimiter, '"', "\n", "\r"))
+        text = value.replace(escape, escape * 2) if escape else value
+        if needs or name.lower() in quoted:
+            text = '"' + text.replace('"', (escape or '"') + '"') + '"'
+        texts.append(text)
+    return str(delimiter.join(texts)).encode()
+
+
+def own_bytes(file: NewFile, rows: list[dict[str, Any]], layout: Layout) -> bytes | None:
+    """Read a file as it is stored, decompressed, and without the records of other tables."""
+    stored = Path(file.uri).read_bytes()
+    assert hashlib.sha256(stored).hexdigest() == file.sha256
+    [form] = [row["_cdc_form"] for row in rows if row["_cdc_kind"] == "file"]
+    if form["content"] == "values":
+        parts = b"".join(row["_cdc_raw"] for row in rows if row["_cdc_kind"] == "part")
+        assert parts in (b"", stored)
+        return None
+    if form["content"] == "bytes":
+        return stored
+    text = gzip.decompress(stored) if file.name.endswith(".gz") else stored
+    if file.shared:
+        own = {row["_cdc_row"] for row in rows}
+        # Cut by line ends that stand outside quotes, each with those of the blank lines behind it.
+        pieces = plainly_cut(text, layout.delimiter.encode(), (layout.escape or "").encode())
+        text = b"".join(piece for number, piece in enumerate(pieces) if number in {0, *own})
+    if form["content_sha256"] is not None:
+        assert form["content_sha256"] == hashlib.sha256(text).hexdigest()
+    return text
+
+
+def plainly_cut(text: bytes, delimiter: bytes, escape: bytes = b"") -> list[bytes]:  # noqa: C901 - plain on purpose
+    """Cut a text sign by sign: what stands before the first record, then each record with its line ends."""
+    pieces = [b""]
+    if text.startswith(b"\xef\xbb\xbf"):
+        pieces, text = [text[:3]], text[3:]
+    if not text.strip(b" \t\r\n".replace(delimiter, b"")):
+        return [pieces[0] + text]
+    place = "between"  # records; "field" at a field's start, "bare", "quoted", "closed" behind a closing quote
+    at = 0
+    while at < len(text):
+        sign = text[at : at + 1]
+        if (sign == escape and place != "between") or sign == escape:
+            if place == "between":
+                pieces.append(b"")
+            pieces[-1] += text[at : at + 2]
+            place = "quoted" if place == "quoted" else "bare"
+            at += 2
+            continue
+        if sign in b"\r\n" and place != "quoted":
+            place = "between"
+        else:
+            if place == "between":
+                pieces.append(b"")
+                place = "field"
+            if place == "quoted":
+                place = "closed" if sign == b'"' else "quoted"
+            elif place == "closed" and sign == b'"' and not escape:
+                place = "quoted"
+            elif sign == delimiter:
+                place = "field"
+            else:
+                place = "quoted" if sign == b'"' and place == "field" else "bare"
+        pieces[-1] += sign
+        at += 1
+    return pieces
 
 
 def kinds(rows: list[dict[str, Any]], kind: str) -> int:

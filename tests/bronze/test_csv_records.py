@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from frazil.bronze.csv_reader import MALFORMED_QUOTE
 from frazil.bronze.csv_records import DuplicateFieldsError
 from frazil.errors import DeclarationError
 
@@ -43,7 +44,7 @@ def numbers(rows: list[dict[str, Any]]) -> list[int]:
         pytest.param(b"1,2,3\n\n\r\n4,5,6\n", [("1", "2", "3"), ("4", "5", "6")], id="blank lines"),
         pytest.param(b"1,x\0y,3\n", [("1", "x\0y", "3")], id="NUL"),
         pytest.param(b' 1 , NULL ,"  y "\n', [(" 1 ", " NULL ", "  y ")], id="blanks"),
-        pytest.param(b'1,x"y"z,3\n2,"x"y,3\n', [("1", 'x"y"z', "3"), ("2", "xy", "3")], id="quote inside"),
+        pytest.param(b'1,x"y"z,3\n2, "x",3\n', [("1", 'x"y"z', "3"), ("2", ' "x"', "3")], id="quote inside"),
         pytest.param(b"1,2,3\r4,5,6\r", [("1", "2", "3"), ("4", "5", "6")], id="CR only"),
         pytest.param("1,héllo,😀\n".encode(), [("1", "héllo", "😀")], id="unicode"),
         pytest.param(b",,\n", [(None, None, None)], id="all null"),
@@ -69,6 +70,10 @@ def test_a_field_is_the_text_it_was(landing: Landing, text: bytes, expected: lis
         (b"1,2,3\n \n7,8,9\n", 2, "too_few_fields: 1, expected 3"),
         (b"1,2,3\n2,b\xffd,3\n7,8,9\n", 2, "encoding: invalid UTF-8 at byte 4"),
         (b"\xff\n2,3,4\n7,8,9\n", 1, "encoding: invalid UTF-8 at byte 1"),
+        (b'1,"a"b,3\n2,3,4\n', 1, MALFORMED_QUOTE),
+        (b'1,2,3\n2,"a"b",3\n7,8,9\n', 2, MALFORMED_QUOTE),
+        (b'1,2,3\n""x,b,3\n7,8,9\n', 2, MALFORMED_QUOTE),
+        (b'1,2,3\n1,b,"a" "b"\n7,8,9\n', 2, MALFORMED_QUOTE),
         (b'2,3,4\n2,3,4\n7,"8,9\n1,2,3\n', 3, "open_quote: to the end of the file"),
         (b'2,3,4\n2,3,4\n7,8,"9\n1,2,3\n', 3, "open_quote: to the end of the file"),
     ],
@@ -76,12 +81,13 @@ def test_a_field_is_the_text_it_was(landing: Landing, text: bytes, expected: lis
 def test_a_bad_record_keeps_its_number_and_its_bytes(landing: Landing, text: bytes, row: int, reason: str) -> None:
     landing.write("LOAD00000001.csv", text)
 
+    """NOTHING-LOST: what is not well-formed is never altered."""
     rows = landing.rows("a b c")
 
     lines = [line for line in text.split(b"\n") if line]
     raw = b"\n".join(text.split(b"\n")[row - 1 :]) if reason.startswith("open") else lines[row - 1]
     assert bad(rows) == [(row, reason, raw)]
-    assert numbers(rows) == [number for number in (1, 2, 3) if number != row]
+    assert numbers(rows) == [number for number in range(1, min(len(lines), 3) + 1) if number != row]
 
 
 def test_row_numbers_are_exact_across_blocks_with_every_kind_of_bad_record(landing: Landing) -> None:
@@ -177,7 +183,7 @@ def test_a_byte_order_mark_goes(landing: Landing) -> None:
 def test_utf_16_is_one_bad_record(landing: Landing) -> None:
     landing.write("20240101-000000000.csv", "op,a\nI,1\n".encode("utf-16"))
 
-    assert bad(landing.rows("a")) == [(1, "encoding: UTF-16, not UTF-8", None)]
+    assert bad(landing.rows("a")) == [(1, "encoding: UTF-16, not UTF-8", "op,a\nI,1\n".encode("utf-16"))]
 
 
 def test_header_names_place_the_fields(landing: Landing) -> None:
@@ -365,4 +371,14 @@ def test_any_bytes_come_out_counted_and_the_same_whatever_the_block(
     for escape in (None, "\\"):
         small = folder.rows("a b", csv_escape=escape, limits={"block_bytes": block_bytes})
 
-        assert small == folder.rows("a b", csv_escape=escape)
+        assert without_form(small) == without_form(folder.rows("a b", csv_escape=escape))
+
+
+def without_form(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out what depends on which records were seen first."""
+    of_form = {"_cdc_end", "_cdc_form"}
+
+    def is_left(name: str, row: dict[str, Any]) -> bool:
+        return name not in of_form and (name, row["_cdc_kind"]) != ("_cdc_raw", "record")
+
+    return [{name: value for name, value in row.items() if is_left(name, row)} for row in rows]

@@ -6,6 +6,7 @@ import tempfile
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from tests.failing import run_fails_with
 
 from frazil.bronze.read import ChangedWhileReadError, records
 from frazil.engine import take
@@ -79,7 +80,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
 
     with monkeypatch.context() as patch:
         patch.setattr(take, "records", grow)
-        with pytest.raises(ChangedWhileReadError, match=r"000001\.csv"):
+        with run_fails_with(ChangedWhileReadError, match=r"000001\.csv"):
             shop.run()
 
     assert head(shop.session, "lake.bronze.orders").snapshot_id is None

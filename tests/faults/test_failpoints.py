@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,7 +11,9 @@ import time
 from random import Random
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
+from tests.failing import run_fails_with
 from tests.properties.world import READERS, WAYS, World, go_by
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
@@ -84,7 +87,7 @@ def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
 
     for name in IN_A_RUN:
         monkeypatch.setenv("FRAZIL_FAILPOINT", f"{name}:raise")
-        with pytest.raises(FailpointReached, match=name):
+        with run_fails_with(FailpointReached, match=name):
             world.run(spark)
         if name == "quarantine.after_publish":
             world.deliver(2)  # more arrives while the lake is half done
@@ -105,7 +108,7 @@ def test_a_live_view_is_there_as_soon_as_its_table_has_rows(
     world = World.at(tmp_path / "world", "soft").draw_evenly(range(2), runs=1)
     world.deliver(0)
     monkeypatch.setenv("FRAZIL_FAILPOINT", "mart.after_publish:raise")
-    with pytest.raises(FailpointReached):
+    with run_fails_with(FailpointReached):
         world.run(spark)
     monkeypatch.delenv("FRAZIL_FAILPOINT")
 
@@ -151,7 +154,11 @@ def test_twenty_five_kills_at_failpoints_and_at_random_times(spark: SparkSession
         else:
             process = start(world, way=clock.choice(WAYS))
             time.sleep(clock.uniform(4, 25))
-            os.killpg(process.pid, signal.SIGKILL)
+            # Java is in a session of its own.
+            run = psutil.Process(process.pid)
+            for each in (*run.children(recursive=True), run):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
             process.communicate()
         world.run(spark)
         assert world.doubles(spark) == []

@@ -272,6 +272,8 @@ def test_without_the_lock_the_lake_ends_as_after_one_run(
     for thread in threads:
         thread.join()
 
-    assert [error for error in failures if not isinstance(error, BusyError)] == []
+    errors = [error for failure in failures if isinstance(failure, frazil.RunFailedError) for error in failure.errors]
+    assert [error for error in errors if not isinstance(error, BusyError)] == []
+    assert all(isinstance(failure, frazil.RunFailedError) for failure in failures)
     world.run(spark)
     assert world.differences(spark) == []

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.lake import catalog_clients
 from frazil.lake.doctor import Finding, examine
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 
@@ -82,11 +83,11 @@ def test_a_source_is_looked_at_up_to_its_first_wildcard(
 def test_a_catalog_file_is_opened_and_its_tables_counted(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     with sqlite3.connect(tmp_path / "lake" / "catalog.db") as database:
-        database.execute("CREATE TABLE iceberg_tables (name TEXT)")
-        database.execute("INSERT INTO iceberg_tables VALUES ('hosts')")
+        database.execute("CREATE TABLE iceberg_tables (table_namespace TEXT, table_name TEXT, metadata_location TEXT)")
+        database.execute("INSERT INTO iceberg_tables VALUES ('marts', 'hosts', 'file:///hosts')")
     database.close()
 
-    assert finding(pipeline(tmp_path), "catalog").detail == f"{tmp_path / 'lake' / 'catalog.db'}: 1 tables"
+    assert finding(pipeline(tmp_path), "catalog").detail == f"{tmp_path / 'lake' / 'catalog.db'}: 1 table"
 
 
 def test_a_damaged_catalog_file_is_found(tmp_path: Path) -> None:
@@ -122,3 +123,16 @@ def test_a_secret_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
 
     assert found.ok is False
     assert found.detail == "lake.catalog.password: ${env:FRAZIL_NOT_SET} is not set"
+
+
+def test_a_jdbc_catalog_without_its_client_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://127.0.0.1:1/lake")
+    declared = pipeline(tmp_path, lake=Lake(warehouse="lake", catalog=catalog))
+    monkeypatch.setattr(catalog_clients, "find_spec", lambda _: None)
+
+    found = finding(declared, "catalog client")
+
+    assert (found.ok, found.detail) == (None, "a jdbc catalog needs psycopg2, which is not installed")
+    assert found.hint is not None
+    assert "frazil[catalogs]" in found.hint
+    assert "catalog client" not in [other.what for other in examine(pipeline(tmp_path))]

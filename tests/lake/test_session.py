@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from frazil.errors import DeclarationError, SessionError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, warehouse_uri
-from frazil.lake.session import adopt, siblings, spark_session
+from frazil.lake.java import find_java
+from frazil.lake.session import EXTENSIONS, adopt, siblings, spark_session
 from frazil.spec import DmsFiles, EmbeddedCatalog, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:
@@ -158,11 +163,86 @@ def test_a_session_handed_in_must_not_have_another_lake(tmp_path: Path) -> None:
         adopt(ours, pipeline(tmp_path, "elsewhere"))
 
 
+def test_a_session_of_spark_connect_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    # Made without its server: nothing of it may be asked.
+    connect = ConnectSession.__new__(ConnectSession)
+
+    with pytest.raises(SessionError, match="Spark Connect, which gives wrong tables") as caught:
+        adopt(connect, pipeline(tmp_path))  # type: ignore[arg-type]
+
+    assert (caught.value.code, caught.value.exit_code) == ("FZ903", 2)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.laws
+def test_a_real_spark_connect_server_is_refused(tmp_path: Path) -> None:
+    script = """
+import sys
+from pyspark.sql import SparkSession
+import frazil
+connect = SparkSession.builder.remote("local[1]").getOrCreate()
+assert connect.range(3).count() == 3
+pipeline = frazil.load(sys.argv[1])
+for session in (connect, None):
+    try:
+        frazil.run(pipeline, spark=session)
+    except frazil.FrazilError as error:
+        print(error.code)
+connect.stop()
+"""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(
+        "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
+        "  - {name: t, source: {kind: dms, path: ./landing}, keys: [id], columns: [{name: id, type: int}]}\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert done.stdout.split() == ["FZ903", "FZ903"], done.stderr
+    assert not (tmp_path / "lake").exists()
+
+
+@pytest.mark.fault
+def test_a_session_whose_iceberg_does_not_load_is_refused(tmp_path: Path) -> None:
+    script = """
+import sys
+from pyspark.sql import SparkSession
+import frazil
+from frazil.lake.session import EXTENSIONS
+spark = SparkSession.builder.master("local[1]").config("spark.sql.extensions", EXTENSIONS).getOrCreate()
+try:
+    frazil.run(frazil.load(sys.argv[1]), spark=spark)
+except frazil.FrazilError as error:
+    print(error)
+"""
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "frazil.yml").write_text(
+        "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
+        "  - {name: t, source: {kind: dms, path: ./landing}, keys: [id], columns: [{name: id, type: int}]}\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "JAVA_HOME": f"{find_java().home}"},
+    )
+
+    assert done.stdout.startswith(f"[FZ903] this Spark session cannot load {EXTENSIONS}"), done.stderr
+    assert "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:" in done.stdout
+    assert not (tmp_path / "lake").exists()
+
+
 @pytest.mark.spark
-def test_casts_give_null_and_time_is_utc(spark: SparkSession) -> None:
-    (row,) = spark.sql("SELECT cast('x' AS INT) AS number, current_timezone() AS zone").collect()
+def test_failing_casts_are_errors_and_time_is_utc(spark: SparkSession) -> None:
+    (row,) = spark.sql("SELECT try_cast('x' AS INT) AS number, current_timezone() AS zone").collect()
 
     assert (row.number, row.zone) == (None, "UTC")
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
 
 
 @pytest.mark.spark

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.bronze.layout import NewFile
+from frazil.engine.settle import planned_values, report_of, settle
+from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
@@ -15,7 +17,7 @@ from frazil.plan.size import size_bytes
 from frazil.plan.state import BRONZE, SILVER, State, TableState, Taken, gold_state, table_state
 from frazil.silver.contract import declared, declared_mart
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
-from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
     from frazil.steps import Step
@@ -54,7 +56,7 @@ def standing(
         silver=silver,
         marts={"hosts": current, "hosts_history": history},
         taken=taken or Taken(),
-        redeclared=frozenset(redeclared),
+        rebuilds=dict.fromkeys(redeclared, "keys changed"),
     )
     return State(tables={"hosts": table}, gold={"living": {"hosts": gold}} if gold else {})
 
@@ -141,10 +143,10 @@ def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
     }
     assert declared_mart(HOSTS, mart) != declared_mart(HOSTS, history)
 
-    state = table_state(HOSTS, bookmarks, ONE)
+    state = table_state(PIPELINE, HOSTS, bookmarks, ONE)
 
     assert (state.bronze, state.silver, dict(state.marts)) == (3, 3, {"hosts": 2, "hosts_history": 2})
-    assert state.redeclared == {"hosts_history"}
+    assert state.rebuilds == {"hosts_history": "the declaration changed"}
     assert state.taken is ONE
 
 
@@ -170,10 +172,11 @@ def test_a_plan_reads_as_text() -> None:
             table="hosts", batch=2, files=files, duplicates=(duplicate,), deferred=(("landing/cut.csv", "no line end"),)
         ),
         Refine(table="hosts", after=1, upto=2),
-        Refine(table="hosts", after=0, upto=2, rebuild=True),
+        Refine(table="hosts", after=0, upto=2, rebuild=True, reason="keys changed"),
         UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
         UpdateMart(table="hosts", mart="hosts", after=1, upto=2, rows=50_000),
-        UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True),
+        UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True, reason="keys changed"),
+        AlterMart(table="hosts", mart="hosts", before={"sort_by": []}, after={"sort_by": ["id"]}),
         RefreshGold(name="living", inputs=(("hosts", 2),)),
     ]
 
@@ -184,11 +187,12 @@ def test_a_plan_reads_as_text() -> None:
         "    landing/again.csv is the same as landing/a.csv: noted, not read",
         "    landing/cut.csv waits: no line end",
         "hosts: type and check batch 2",
-        "hosts: make typed changes anew from all of bronze, batches 1 to 2",
+        "hosts: rebuild the typed changes from bronze, batches 1 to 2; keys changed",
         "hosts: apply batches 1 to 2 to hosts",
-        "hosts: apply batch 2 to hosts, written anew if more than 5,000 changes",
-        "hosts: make hosts_history anew from all changes",
-        "gold: compute living from hosts",
+        "hosts: apply batch 2 to hosts, rewritten if more than 5,000 changes",
+        "hosts: rebuild hosts_history from all changes; keys changed",
+        "hosts: alter hosts; sort_by changed",
+        "gold: refresh living from hosts",
     ]
 
 
@@ -212,3 +216,20 @@ def test_a_plan_is_json() -> None:
 )
 def test_a_plan_tells_how_much_it_reads_only_where_it_takes_all_of_it(state: State, size: int | None) -> None:
     assert size_bytes(build(PIPELINE, state)) == size
+
+
+def test_a_table_whose_state_cannot_be_read_has_no_steps_and_its_aggregates_wait() -> None:
+    others = HOSTS.model_copy(update={"name": "guests"})
+    sums = (LIVING, Gold(name="both", sql="select count(*) as n from {{ hosts }} join {{ guests }} using (id)"))
+    pipeline = PIPELINE.model_copy(update={"tables": (HOSTS, others), "gold": sums})
+    found = standing(0, 0, 0, 0, ONE)
+    state = State(tables=found.tables, failed={"guests": SourceError("no folder")})
+
+    steps = build(pipeline, state)
+    report = report_of(pipeline, {"hosts", "guests"})
+    settle(report, pipeline, state, steps)
+
+    assert {getattr(step, "table", None) or step.name for step in steps} == {"hosts", "living"}  # type: ignore[union-attr]
+    assert [(table.table, table.outcome) for table in report.tables] == [("hosts", "not started"), ("guests", "failed")]
+    assert {made.name: made.because for made in report.gold} == {"living": "", "both": "guests failed"}
+    assert planned_values(report)["exit_code"] == 3

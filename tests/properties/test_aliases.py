@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.failing import run_fails_with
 
 import frazil
 from frazil.failpoints import FailpointReached
@@ -76,7 +77,7 @@ def test_the_earliest_name_of_a_content_places_it_also_after_a_crash(
     (landing / "20260101.csv").write_bytes(second)  # known content under a name that stands earlier
     if dies_at:
         monkeypatch.setenv("FRAZIL_FAILPOINT", f"{dies_at}:raise")
-        with pytest.raises(FailpointReached):
+        with run_fails_with(FailpointReached):
             frazil.run(pipeline, spark=spark_session(pipeline))
         monkeypatch.delenv("FRAZIL_FAILPOINT")
     frazil.run(pipeline, spark=spark_session(pipeline))

@@ -97,9 +97,9 @@ def test_batches_that_are_newer_than_all_before_need_no_guard(
 def counted(call: Callable[..., DataFrame], asked: Counter[str]) -> Callable[..., DataFrame]:
     """Count how often a function is called."""
 
-    def call_and_count(*given: Any) -> DataFrame:
+    def call_and_count(*given: Any, **named: Any) -> DataFrame:
         asked[call.__name__] += 1
-        return call(*given)
+        return call(*given, **named)
 
     return call_and_count
 

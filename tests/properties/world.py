@@ -35,7 +35,9 @@ MARTS: dict[Mart, str] = {
     "close": "{kind: history, name: close}",
     "mark": "{kind: history, name: mark, deletes: mark}",
 }
-TRACKED = ("name", "qty", "note")
+TRACKED = ("name", "qty", "note", "share")
+SHARE = "if(note = 'ada', raise_error('no share of ada'), 10 div cast(qty as int))"
+"""Fails where ``note`` is ada and where ``qty`` is 0; without ``note`` the record does not know it."""
 BAD = b"U,not a number,2026-01-01 00:00:00.000000,x,1,x,0\n"
 
 DECLARATION = """
@@ -53,6 +55,7 @@ tables:
       - {{name: name, type: string}}
       - {{name: qty, type: int}}
       - {{name: note, type: string}}
+      - {{name: share, type: bigint, expr: "{share}"}}
     marts:
 {marts}
 {gold}
@@ -102,7 +105,7 @@ class World:
         (folder / "landing").mkdir(parents=True)
         lines = "\n".join(f"      - {MARTS[mart]}" for mart in world.marts)
         order = "effective_at: ts" if by_place else "sequence_by: [ts]"
-        text = DECLARATION.format(order=order, marts=lines, gold=GOLD if gold else "")
+        text = DECLARATION.format(order=order, share=SHARE, marts=lines, gold=GOLD if gold else "")
         (folder / "frazil.yml").write_text(text, encoding="utf-8")
         return world
 
@@ -226,12 +229,13 @@ class World:
 
     def expected(self, mart: Mart) -> list[dict[str, Any]]:
         """Ask the oracle what a mart holds once all has arrived."""
-        columns = list(COLUMNS)
+        columns = [*COLUMNS, "share"]
         rows = []
         for history, files in self.histories.items():
             changes = oracle_changes(
                 {name: [_without_h(record) for record in records] for name, records in files.items()}
             )
+            changes = [_with_share(change) for change in changes if not _fails(change)]
             if self.by_place:
                 changes = [replace(change, sequence=()) for change in changes]
             match mart:
@@ -252,6 +256,19 @@ class World:
     def expected_living(self) -> dict[int, int]:
         """Ask the oracle what the aggregate holds."""
         return dict(Counter(row["h"] for row in self.expected("hard")))
+
+
+def _fails(change: oracle.Change) -> bool:
+    """Whether ``SHARE`` fails on a change: then its record is none. Of a delete nobody asks."""
+    values = change.values
+    return not change.deleted and "note" in values and (values["note"] == "ada" or values["qty"] == 0)
+
+
+def _with_share(change: oracle.Change) -> oracle.Change:
+    if change.deleted or "note" not in change.values:
+        return change
+    qty = change.values["qty"]
+    return replace(change, values={**change.values, "share": None if qty is None else int(10 / qty)})
 
 
 def _without_h(record: Record) -> Record:

@@ -49,7 +49,7 @@ def test_a_lost_row_of_a_mart_is_found(shop: Shop) -> None:
         ("AGREE", "marts.items, marts.items_history"),
         ("AGREE", "marts.items, marts.items_marked"),
     }
-    assert detail == "1 rows are missing: 3"
+    assert detail == "1 row is missing: 3"
 
 
 def test_a_changed_value_is_found(shop: Shop) -> None:
@@ -58,7 +58,7 @@ def test_a_changed_value_is_found(shop: Shop) -> None:
         detail = told(shop, "CONVERGE", "marts.items_all")
 
     assert found == {("CONVERGE", "marts.items_all")}
-    assert detail == "1 rows are missing: 2 · 1 rows should not be there: 2"
+    assert detail == "1 row is missing: 2 · 1 row should not be there: 2"
 
 
 def test_a_second_row_of_a_key_is_found(shop: Shop) -> None:
@@ -70,8 +70,8 @@ def test_a_second_row_of_a_key_is_found(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ("SET valid_to = valid_from WHERE id = 2", "1 versions end before they begin"),
-        ("SET is_current = true WHERE id = 2", "1 versions have the wrong is_current"),
+        ("SET valid_to = valid_from WHERE id = 2", "1 version ends before it begins"),
+        ("SET is_current = true WHERE id = 2", "1 version has the wrong is_current"),
         ("SET valid_to = valid_to + INTERVAL 9 DAYS WHERE id = 1", "2 versions reach into the next"),
     ],
 )
@@ -86,15 +86,31 @@ def test_a_lost_record_of_bronze_is_found(shop: Shop) -> None:
         found = wrong(shop)
         detail = told(shop, "NOTHING-LOST", "bronze.items")
 
-    assert found == {("NOTHING-LOST", "bronze.items"), ("NOTHING-LOST", "silver.items_changes")}
-    assert detail == "1 files differ: landing/LOAD00000001.csv: bronze holds 2 records, the ledger says 3"
+    assert found == {
+        ("NOTHING-LOST", "bronze.items"),
+        ("NOTHING-LOST", "bronze.items bytes"),
+        ("NOTHING-LOST", "silver.items_changes"),
+    }
+    assert detail == "1 file differs: landing/LOAD00000001.csv: bronze holds 2 records, the ledger says 3"
+
+
+@pytest.mark.parametrize(
+    "change", ["SET name = concat(name, ' ') WHERE id = '3'", "SET _cdc_raw = NULL WHERE _cdc_kind = 'file'"]
+)
+def test_a_byte_of_bronze_that_is_not_the_file_s_is_found(shop: Shop, change: str) -> None:
+    sound = told(shop, "NOTHING-LOST", "bronze.items bytes")
+    with shop.damaged("bronze.items", f"UPDATE lake.bronze.items {change}"):
+        detail = told(shop, "NOTHING-LOST", "bronze.items bytes")
+
+    assert sound == "the bytes of 3 files are rebuilt from bronze"
+    assert detail.startswith(("1 file cannot be rebuilt from bronze: landing/LOAD", "3 files cannot be rebuilt from"))
 
 
 def test_a_lost_record_of_quarantine_is_found(shop: Shop) -> None:
     with shop.damaged("silver.items_quarantine", "DELETE FROM lake.silver.items_quarantine"):
         detail = told(shop, "NOTHING-LOST", "silver.items_changes")
 
-    assert detail == "1 records are neither a change nor in quarantine: landing/20260102-000000001.csv row 3"
+    assert detail == "1 record is neither a change nor in quarantine: landing/20260102-000000001.csv row 3"
 
 
 def test_a_record_that_became_two_changes_is_found(shop: Shop) -> None:
@@ -109,8 +125,8 @@ def test_a_file_that_was_taken_twice_is_found(shop: Shop) -> None:
         found = [one.detail for one in check(shop.pipeline) if one.law == "ONCE" and not one.ok]
 
     assert found == [
-        "1 files were taken twice: landing/LOAD00000001.csv",
-        "1 contents were taken twice: landing/LOAD00000001.csv = landing/LOAD00000001.csv",
+        "1 file was taken twice: landing/LOAD00000001.csv",
+        "1 content was taken twice: landing/LOAD00000001.csv = landing/LOAD00000001.csv",
     ]
 
 
@@ -118,7 +134,7 @@ def test_a_file_that_was_taken_twice_is_found(shop: Shop) -> None:
     ("content", "says"),
     [
         (b"op,id,ts,name,price\n", "has another size than when it was taken"),
-        (None, "9 lines of 2 files are the ledger's; 1 files are no longer there"),
+        (None, "9 lines of 2 files are the ledger's; 1 file is no longer there"),
     ],
 )
 def test_a_changed_file_is_wrong_and_a_missing_one_is_told(shop: Shop, content: bytes | None, says: str) -> None:
@@ -139,5 +155,5 @@ def test_marts_at_different_batches_are_not_compared(shop: Shop) -> None:
         shop.session.conf.unset(setting)
 
     assert [one.detail for one in findings if one.ok is None] == [
-        "they stand at batches 2 and 1: frazil run levels them"
+        "they stand at batches 2 and 1: frazil run brings them to the same batch"
     ]

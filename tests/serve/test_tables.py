@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.errors import StorageError
+from frazil.lake.damage import DamagedTableError
 from frazil.lake.trouble import CatalogError
 from frazil.serve.catalogs import CatalogClientError
 from frazil.serve.tables import NoLakeError, NotOnThisMachineError, Stand, stand, tables
@@ -93,6 +93,14 @@ def test_a_jdbc_catalog_is_read_directly(tmp_path: Path) -> None:
     assert tables(declared(tmp_path, JdbcCatalog(type="jdbc", uri=uri))) == LOCATED
 
 
+def test_a_jdbc_catalog_that_iceberg_never_wrote_to_is_no_lake_yet(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "empty.db").close()
+    catalog = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/empty.db")
+
+    with pytest.raises(NoLakeError):
+        tables(declared(tmp_path, catalog))
+
+
 def test_a_jdbc_catalog_without_a_reader_is_told(tmp_path: Path) -> None:
     catalog = JdbcCatalog(type="jdbc", uri="jdbc:mysql://db/lake")
 
@@ -142,7 +150,7 @@ def test_damaged_metadata_is_an_error_of_storage(tmp_path: Path, content: bytes 
     if content is not None:
         file.write_bytes(content)
 
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(DamagedTableError, match=r"1\.metadata\.json (is missing|cannot be read)"):
         stand(f"file:{file}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.errors import ContractError
+from frazil.engine.refine import TooManyBadRowsError
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.testing import draw
@@ -80,10 +80,11 @@ def test_bad_records_have_reasons_and_a_limit_stops_the_run_until_it_is_raised(
     pipeline = declare(tmp_path, 9, 0.8)
     session = spark_session(pipeline)
 
-    with pytest.raises(ContractError, match="10 of 12 records of batch 1 are bad") as stopped:
+    with pytest.raises(frazil.RunFailedError, match="10 of 12 records of batch 1 are bad") as stopped:
         frazil.run(pipeline, spark=session)
 
     assert stopped.value.exit_code == 5
+    assert [type(error) for error in stopped.value.errors] == [TooManyBadRowsError] * 2
     rows = session.table("lake.silver.free_quarantine").toArrow().to_pylist()
     rows.sort(key=lambda row: row["_cdc_row"])
     assert lines(draw(rows, ("_cdc_row", "rule", "column", "reason"))) == lines(REASONS)

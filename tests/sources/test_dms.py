@@ -340,3 +340,34 @@ def test_an_empty_file_adds_no_columns(tmp_path: Path) -> None:
     table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"), Column(name="later")))
 
     assert layout_of(table, take_all(tmp_path).new, (), batch=1, arrived_at=NOW).columns == ("op", "id")
+
+
+def test_files_of_another_kind_are_named_with_the_reason(tmp_path: Path) -> None:
+    names = ["a.csv", "b.CSV.gz", "c.csv.bz2", "d.zip", "e.parquet", "f.json", ".hidden.zip", "_x", "g.csv.tmp"]
+    for name in names:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"op,id\n")
+
+    csv = list_files(DmsFiles(path=("in",)), tmp_path)
+    parquet = list_files(DmsFiles(path=("in",), format="parquet"), tmp_path)
+    both = list_files(DmsFiles(path=("in",), format="parquet", cdc_path=("in",)), tmp_path)
+
+    assert [file.name for file in csv.files] == ["a.csv", "b.CSV.gz"]
+    assert dict(csv.passed) == {
+        "in/c.csv.bz2": "packed as bz2; of packed files only .csv.gz is read",
+        "in/d.zip": "packed as zip; of packed files only .csv.gz is read",
+        "in/e.parquet": "not .csv or .csv.gz; the source says format: csv",
+        "in/f.json": "not .csv or .csv.gz",
+    }
+    assert dict(parquet.passed)["in/a.csv"] == "not .parquet; the source says format: parquet"
+    assert sorted(dict(both.passed)) == ["in/c.csv.bz2", "in/d.zip", "in/f.json"]
+
+
+def test_a_name_that_is_no_utf8_can_be_shown_among_those_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.zip", "wb"):  # noqa: PTH123 - no Path has such a name
+        pass
+
+    [(path, _)] = list_files(DmsFiles(path=("in",)), tmp_path).passed
+
+    assert path == "in/\\xff.zip"

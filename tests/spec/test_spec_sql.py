@@ -18,7 +18,7 @@ from frazil.spec.sql import expression_problems, fields_of, mart_references, sel
     ],
 )
 def test_one_select_over_marts_is_gold(sql: str) -> None:
-    assert select_problems(sql) == []
+    assert select_problems(sql) == ()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_gold_reads_each_mart_once_in_order_of_first_use() -> None:
     ],
 )
 def test_one_expression_over_a_record_is_a_column(expr: str) -> None:
-    assert expression_problems(expr) == []
+    assert expression_problems(expr) == ()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from numpy.typing import NDArray
 
@@ -30,15 +30,22 @@ BLOCK_BYTES: Final = 4 * 1024 * 1024
 """How much is read at a time: the records of about one batch, and the memory a file needs."""
 
 RECORD_BYTES: Final = 16 * 1024 * 1024
-"""A record of more bytes than this is bad: its first ``KEPT_BYTES`` are kept."""
+"""A record of more bytes than this is bad: its first ``KEPT_BYTES`` stand in its row, the others in parts."""
 
 KEPT_BYTES: Final = 1024 * 1024
+
+LINE_ENDS: Final = b"\r\n"
+
+OPEN_QUOTE: Final = "open_quote: to the end of the file"
 
 UNREADABLE = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a compressed file that breaks off or is damaged raises."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
-_BOM, _UTF_16 = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
+_CR_BYTE: Final = b"\r"
+_NOWHERE: Final = np.array([], np.int64)
+BOM: Final = b"\xef\xbb\xbf"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Scan(NamedTuple):
@@ -46,20 +53,44 @@ class Scan(NamedTuple):
 
     Attributes:
         ends: positions of the line-end bytes outside quotes, rising.
+        quotes: positions of the quotes, but those that an escape character makes text.
+        doubled: how many quotes double the one before them; None where a quote stands in an unquoted field.
+        stray: positions of closing quotes behind which neither a delimiter nor a line end stands.
         state: bytes that bring a scanner from a record's start to where this text ends; none at a line end.
         open: the text ends inside quotes or after an escape character.
     """
 
     ends: Positions
+    quotes: Positions
+    doubled: int | None
+    stray: Positions
     state: bytes
     open: bool
 
+    def between(self, start: int, stop: int) -> Scan:
+        """Keep what stands in whole records from ``start`` to ``stop``, counted from there."""
+        found = (self.ends, self.quotes, self.stray)
+        ends, quotes, stray = (at[np.searchsorted(at, start) : np.searchsorted(at, stop)] - start for at in found)
+        doubled = None if self.doubled is None else _doubled(quotes)
+        return Scan(ends, quotes, doubled, stray, b"", open=False)
+
 
 class Block(NamedTuple):
-    """Some whole records; with a ``reason``, one record that cannot be taken apart."""
+    """A piece of a CSV file.
+
+    Attributes:
+        data: whole records with all that stands before the next one; with a ``reason`` one record without its line end.
+        found: where its records end; None with a ``reason`` and for a part.
+        reason: why the one record cannot be taken apart.
+        end: with a ``reason``, what stands between the record and the next one, unless that is in a part.
+        is_part: bytes of the record to come that are too many for one row, and what stands behind it.
+    """
 
     data: bytes
+    found: Scan | None = None
     reason: str | None = None
+    end: bytes = b""
+    is_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,19 +119,22 @@ class Dialect:
             dangling = any(not match[1] for match in self._escaped.finditer(data))
             data = self._escaped.sub(lambda match: b"\0" * len(match[0]), data)
         text = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero((text == _LF) | (text == _CR))
-        quotes = np.flatnonzero(text == _QUOTE)
+        ends, quotes = _positions(text, data, _LF), _positions(text, data, _QUOTE)
+        if _CR_BYTE in data:
+            ends = np.flatnonzero((text == _LF) | (text == _CR))
         opening = self._opening(text, quotes)
+        stray, doubled = _NOWHERE, 0 if not quotes.size else None
         if not opening.any():
             is_open = closed = False
         elif self._well_placed(quotes, opening):
             is_open, closed = bool(quotes.size % 2), bool(quotes[-1] == text.size - 1)
             ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+            stray, doubled = self._stray(text, quotes[1::2]), _doubled(quotes)
         else:
-            ends, is_open, closed = self._scan_any(data, ends, quotes[opening])
+            ends, stray, is_open, closed = self._scan_any(data, ends, quotes[opening])
         at_end = ends.size > 0 and ends[-1] == text.size - 1
         if text.size == 0 or at_end:
-            return Scan(ends, b"", open=False)
+            return Scan(ends, quotes, doubled, stray, b"", open=False)
         if is_open:
             state = b'"'
         elif closed:
@@ -109,7 +143,7 @@ class Dialect:
             state = data[-1:] if data[-1:] == self.delimiter.encode() else b"x"
         if dangling:
             state += (self.escape or "").encode()
-        return Scan(ends, state, is_open or dangling)
+        return Scan(ends, quotes, doubled, stray, state, is_open or dangling)
 
     def _opening(self, text: NDArray[np.uint8], quotes: Positions) -> NDArray[np.bool_]:
         """Which quotes stand where a field may begin; only there one opens a quoted field."""
@@ -125,7 +159,14 @@ class Dialect:
             right[1:] |= quotes[1:-1:2] == quotes[2::2] - 1
         return bool(right.all())
 
-    def _scan_any(self, data: bytes, ends: Positions, opening: Positions) -> tuple[Positions, bool, bool]:
+    def _stray(self, text: NDArray[np.uint8], closing: Positions) -> Positions:
+        """Keep the quotes behind which text stands; one that is doubled closes nothing."""
+        after = text[np.minimum(closing + 1, text.size - 1)]
+        sound = (after == ord(self.delimiter)) | (after == _LF) | (after == _CR) | (after == _QUOTE)
+        found: Positions = closing[~sound & (closing + 1 < text.size)]
+        return found
+
+    def _scan_any(self, data: bytes, ends: Positions, opening: Positions) -> tuple[Positions, Positions, bool, bool]:
         starts, stops, closed = [], [0], True
         for start in opening.tolist():
             # One that stands inside the quotes before opens nothing; what follows a closing quote is literal.
@@ -135,7 +176,19 @@ class Dialect:
                 closed = bool(field[1])
         nearest = np.searchsorted(starts, ends, side="right")  # 0: before the first
         outside = ends >= np.array(stops)[nearest]
-        return ends[outside], not closed, closed and stops[-1] == len(data)
+        last = len(starts) if closed else len(starts) - 1
+        sound = self.delimiter.encode() + LINE_ENDS
+        stray = [stop - 1 for stop in stops[1 : last + 1] if stop < len(data) and data[stop] not in sound]
+        return ends[outside], np.array(stray, np.int64), not closed, closed and stops[-1] == len(data)
+
+
+def _positions(text: NDArray[np.uint8], data: bytes, sign: int) -> Positions:
+    return np.flatnonzero(text == sign) if sign in data else _NOWHERE
+
+
+def _doubled(quotes: Positions) -> int:
+    """Count the quotes that double the one before, where each second one opens a field or does so."""
+    return int(np.count_nonzero(quotes[1:-1:2] == quotes[2::2] - 1))
 
 
 def dialect_of(layout: Layout) -> Dialect:
@@ -156,26 +209,39 @@ def open_text(uri: str) -> IO[bytes]:
     Raises:
         UnicodeError: it is UTF-16.
     """
+    return open_behind_mark(uri)[0]
+
+
+def open_behind_mark(uri: str) -> tuple[IO[bytes], bytes]:
+    """Open a CSV file as :func:`open_text` does; also returns its byte order mark, if it has one.
+
+    Raises:
+        UnicodeError: it is UTF-16.
+    """
     with ExitStack() as stack:
-        text: Any = gzip.open(uri) if uri.lower().endswith(".gz") else Path(uri).open("rb")  # noqa: SIM115
+        text: Any = gzip.open(uri) if is_gzip(uri) else Path(uri).open("rb")  # noqa: SIM115
         stack.callback(text.close)
-        head = text.peek(len(_BOM))[: len(_BOM)]
+        head = text.peek(len(BOM))[: len(BOM)]
         if head.startswith(_UTF_16):
             raise UnicodeError("UTF-16, not UTF-8")
-        if head == _BOM:
-            text.read(len(_BOM))
+        mark = text.read(len(BOM)) if head == BOM else b""
         stack.pop_all()  # it stays open for the caller
-    return cast("IO[bytes]", text)
+    return cast("IO[bytes]", text), mark
+
+
+def is_gzip(name: str) -> bool:
+    """Whether a file is compressed, by its name."""
+    return name.lower().endswith(".gz")
 
 
 def chunks(text: IO[bytes], dialect: Dialect, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Read a file piece by piece; one of nothing but blanks and line ends has no piece."""
     blank = b" \t\r\n".replace(dialect.delimiter.encode(), b"")
-    pending = b""
+    pending = []
     while piece := text.read(block_bytes):
-        pending += piece
-        if pending.strip(blank):
-            yield pending
+        pending.append(piece)
+        if piece.strip(blank):
+            yield b"".join(pending)
             break
     while piece := text.read(block_bytes):
         yield piece
@@ -186,49 +252,80 @@ def blocks(
 ) -> Iterator[Block]:
     """Cut a file into blocks of whole records.
 
-    Order and bytes stay. A record that stays open to the end of the file comes as a block of its own with the
-    reason ``open_quote``. Memory: some times ``block_bytes``, and ``record_bytes`` more for a long record.
+    Order and bytes stay; a block begins with a record, but for line ends at the beginning of the file. A record that
+    stays open to the end of the file comes as a block of its own with the reason ``open_quote``, one of more than
+    ``record_bytes`` over many blocks in parts and at last with its beginning and the reason ``field_too_large``.
+    Memory: some times ``block_bytes``, and ``record_bytes`` more for a long record; blank lines stay with what is
+    before them.
     """
     pieces = chunks(text, dialect, block_bytes)
     rest = b""
     for piece in pieces:
         rest += piece
         found = dialect.scan(rest)
-        if found.ends.size:
-            cut = int(found.ends[-1]) + 1
-            yield Block(rest[:cut])
+        if cut := _last_start(found.ends, len(rest)):
+            yield Block(rest[:cut], found.between(0, cut))
             rest = rest[cut:]
-        elif len(rest) > record_bytes:
-            block, rest = _too_large(rest, found, pieces, dialect)
-            yield block
+        elif not found.ends.size and len(rest) > record_bytes:
+            rest = yield from _too_large(rest, found, pieces, dialect)
     found = dialect.scan(rest)
-    cut = int(found.ends[-1]) + 1 if found.ends.size else 0
+    cut = len(rest)
+    if found.open:
+        cut = int(found.ends[-1]) + 1 if found.ends.size else 0
     if cut:
-        yield Block(rest[:cut])
+        yield Block(rest[:cut], found.between(0, cut))
     if rest[cut:]:
-        yield Block(rest[cut:], "open_quote: to the end of the file" if found.open else None)
+        yield Block(rest[cut:], reason=OPEN_QUOTE)
 
 
-def _too_large(head: bytes, found: Scan, pieces: Iterator[bytes], dialect: Dialect) -> tuple[Block, bytes]:
-    """Read on to the end of a record without keeping it; also returns what was read behind it."""
-    size = len(head)
-    for piece in pieces:
+def _last_start(ends: Positions, size: int) -> int:
+    """Find where the last record begins that may go on, or may be followed by further line ends."""
+    if not ends.size or ends[-1] != size - 1:
+        return int(ends[-1]) + 1 if ends.size else 0
+    filled = np.flatnonzero(np.diff(ends, prepend=-1) > 1)
+    last = int(filled[-1]) if filled.size else 0
+    return int(ends[last - 1]) + 1 if last else 0
+
+
+def _too_large(head: bytes, found: Scan, pieces: Iterator[bytes], dialect: Dialect) -> Generator[Block, None, bytes]:
+    """Read on to the end of a record, giving it out in parts; returns what was read behind it."""
+    kept, size, rest = b"", 0, b""
+    own = head
+    while own:
+        size += len(own)
+        room = KEPT_BYTES - len(kept)
+        kept += own[:room]
+        if own[room:]:
+            yield Block(own[room:], is_part=True)
+        if rest or not (piece := next(pieces, b"")):
+            break
         before = len(found.state)
         found = dialect.scan(found.state + piece)
-        if found.ends.size:
-            end = int(found.ends[0]) - before
-            return too_large(head, size + end), piece[end + 1 :]
-        size += len(piece)
-    if found.open:
-        kept = head[:KEPT_BYTES]
-        return Block(kept, f"open_quote: to the end of the file, {size} bytes, {len(kept)} kept"), b""
-    return too_large(head, size), b""
+        cut = int(found.ends[0]) - before if found.ends.size else len(piece)
+        own, rest = piece[:cut], piece[cut:]
+    if found.open and not rest:
+        yield Block(kept, reason=f"{OPEN_QUOTE}, {size} bytes{_of_which(size, kept)}")
+        return b""
+    end = b""
+    while rest and not rest.strip(LINE_ENDS):
+        end += rest
+        rest = next(pieces, b"")
+    behind = rest.lstrip(LINE_ENDS)
+    end += rest[: len(rest) - len(behind)]
+    if size > len(kept):
+        yield Block(end, is_part=True)
+        end = b""
+    yield Block(kept, reason=too_large(size, kept), end=end)
+    return behind
 
 
-def too_large(record: bytes, size: int) -> Block:
-    """The bad record for one of ``size`` bytes, more than are taken."""
-    kept = record[:KEPT_BYTES]
-    return Block(kept, f"field_too_large: {size} bytes in one record, {len(kept)} kept")
+def too_large(size: int, kept: bytes) -> str:
+    """Say that a record has more bytes than are taken, and how many of them its row keeps."""
+    return f"field_too_large: {size} bytes in one record{_of_which(size, kept)}"
+
+
+def _of_which(size: int, kept: bytes) -> str:
+    return "" if size == len(kept) else f", the first {len(kept)} here"
 
 
 def count_records(uri: str, dialect: Dialect, *, block_bytes: int = BLOCK_BYTES) -> int:

@@ -6,7 +6,7 @@ All values here are frozen and picklable: the driver makes them, executors read 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.bronze.record import BRONZE_COLUMNS, safe_name
 from frazil.errors import DeclarationError
@@ -187,6 +187,28 @@ def layout_of(
         batch=batch,
         arrived_at=arrived_at,
     )
+
+
+def read_settings(table: Table) -> dict[str, Any]:
+    """Return what the records of a table's files depend on in its declaration, as plain values.
+
+    Bronze keeps it in its bookmark: were it changed, a lake that took the files before would hold other records than
+    one that takes them now. ``path`` and ``by_place`` are there to see that a source was exchanged for another.
+    """
+    source = table.source
+    kept: dict[str, Any] = {
+        "path": [*source.path, *(source.cdc_path or ())],
+        "format": source.format,
+        "by_place": not table.sequence_by and not source.change_seq,
+    }
+    if source.cdc_path:
+        kept["cdc_table"] = source.cdc_table
+    if source.format == "csv":
+        kept |= source.model_dump(include={"header", "csv_delimiter", "csv_null_value", "csv_escape"})
+    if source.cdc_path or (source.format == "csv" and not source.header):
+        kept |= {"fields": [*_declared_fields(table)], "op": source.op}
+        kept["include_op_for_full_load"] = source.include_op_for_full_load
+    return kept
 
 
 def _is_headerless(file: NewFile, source: DmsFiles) -> bool:

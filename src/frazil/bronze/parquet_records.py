@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -11,27 +11,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.bronze.csv_records import NO_OP_COLUMN, Bad, Parsed, check_names
+from frazil.bronze.csv_reader import NO_OP_COLUMN
+from frazil.bronze.csv_records import check_names
+from frazil.bronze.parquet_text import as_text, int96_text, spark_type
+from frazil.bronze.parsed import Bad, Parsed
+from frazil.bronze.values import ValuesHash
+from frazil.bronze.whole_file import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator, Mapping
 
     from frazil.bronze.layout import Layout, NewFile
 
 BATCH_ROWS: Final = 32_768
-
-_SCIENTIFIC: Final = "[eE]"
-_NANOSECOND_ZEROS: Final = r"(\.\d{6})000$"
-_UINT64_DIGITS: Final = 20
+_INT96: Final = "INT96"
 
 
 def parquet_columns(path: str, uri: str) -> tuple[tuple[str, str], ...]:
     """Read the names and Spark types of a file's fields from its footer.
 
     Raises:
-        pyarrow.ArrowInvalid, OSError: there is no footer, or not a sound one.
+        pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
         DuplicateFieldsError: two names are equal without regard to case.
     """
     with closing(pq.ParquetFile(uri)) as parquet:
@@ -40,98 +40,175 @@ def parquet_columns(path: str, uri: str) -> tuple[tuple[str, str], ...]:
     return tuple((field.name, spark_type(field.type)) for field in fields)
 
 
-def spark_type(kind: Any) -> str:  # noqa: PLR0911 - a table of types reads best as one
-    """Name the Spark type of an Arrow type; ``string`` for times of day and nested values."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return spark_type(kind.value_type)
-    if types.is_boolean(kind):
-        return "boolean"
-    if types.is_uint64(kind):
-        return f"decimal({_UINT64_DIGITS},0)"
-    if types.is_integer(kind):
-        return "bigint" if types.is_int64(kind) or types.is_uint32(kind) else "int"
-    if types.is_floating(kind):
-        return "double" if types.is_float64(kind) else "float"
-    if types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if types.is_date(kind):
-        return "date"
-    if types.is_timestamp(kind):
-        return "timestamp"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        return "binary"
-    return "string"
-
-
-def parquet_records(file: NewFile, layout: Layout, *, batch_rows: int = BATCH_ROWS) -> Iterator[Parsed]:
-    """Read a Parquet file, some records at a time.
-
-    Values become text: timestamps ``YYYY-MM-DD HH:MM:SS.ffffff`` in UTC (nine digits where there are
-    nanoseconds), dates ``YYYY-MM-DD``, decimals without exponent, floats the shortest text that reads back as
-    they are, ``true`` and ``false``, binary in lower-case hex, nested values as JSON. NULL stays NULL.
-
-    Yields:
-        All records in order. From where the file cannot be decoded on, they are bad, without their bytes.
-    """
-    names = layout.fields_of(file)
-    no_op = not file.load and layout.op not in names
-    with closing(pq.ParquetFile(file.uri)) as parquet:
-        row, count = 1, parquet.metadata.num_rows
-        batches = parquet.iter_batches(batch_size=batch_rows, use_threads=False)
-        while row <= count:
-            try:
-                batch = next(batches)
-            except (OSError, pa.ArrowException, StopIteration) as error:
-                reason = f"unreadable: {first_line(error)}"
-                yield Parsed(bad=[Bad(number, reason) for number in range(row, count + 1)])
-                return
-            yield _no_op(batch, row) if no_op else _parsed(batch, names, row)
-            row += batch.num_rows
-
-
 def first_line(error: Exception) -> str:
     """The first line of a message of Arrow, which may go on with a trace."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _no_op(batch: Any, row: int) -> Parsed:
-    found = enumerate(batch.to_pylist(), row)
-    return Parsed(bad=[Bad(number, NO_OP_COLUMN, _json(values)) for number, values in found])
+class ParquetRecords:
+    """The records of a Parquet file, its values as canonical text (:mod:`frazil.bronze.parquet_text`).
+
+    A record with a value that has no text is bad, with all its values. From where the file cannot be decoded on
+    records are bad without values; the file as it is stored then stands in the parts of the first of them.
+
+    Args:
+        file: a sound file: ``broken`` is None.
+        layout: how its fields map to columns.
+    """
+
+    def __init__(self, file: NewFile, layout: Layout) -> None:
+        self._uri, self._names = file.uri, layout.fields_of(file)
+        self._no_op = not file.load and layout.op not in self._names
+        self._hash = ValuesHash(len(self._names))
+
+    @property
+    def content_sha256(self) -> str:
+        """Hash of the values that were read so far."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[Parsed]:
+        """Read all records in order; once only."""
+        row = 1
+        with ExitStack() as stack:
+            parquet = stack.enter_context(closing(pq.ParquetFile(self._uri, coerce_int96_timestamp_unit="us")))
+            count = parquet.metadata.num_rows
+            batches = parquet.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
+            finer = stack.enter_context(closing(_Int96(self._uri, parquet)))
+            while row <= count:
+                try:
+                    batch = next(batches)
+                    nanos = finer.read(batch.num_rows)
+                except (OSError, pa.ArrowException, StopIteration) as error:
+                    yield from self._undecoded(row, count, first_line(error))
+                    return
+                yield self._hashed(self._parsed(batch, nanos, row))
+                row += batch.num_rows
+
+    def _undecoded(self, row: int, count: int, error: str) -> Iterator[Parsed]:
+        yield self._hashed(Parsed(bad=[Bad(number, f"unreadable: {error}") for number in range(row, count + 1)]))
+        yield from parts_of(self._uri, row)
+
+    def _hashed(self, parsed: Parsed) -> Parsed:
+        if len(parsed.rows):
+            self._hash.add(parsed.rows, [parsed.fields[name] for name in self._names])
+        for bad in parsed.bad:
+            self._hash.add_bad(bad.row, bad.raw)
+        return parsed
+
+    def _parsed(self, batch: Any, nanos: Mapping[int, Any], row: int) -> Parsed:
+        try:
+            return self._texts(batch, nanos, row)
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            if batch.num_rows == 1:
+                reason = f"unsupported: {first_line(error)}"
+                return Parsed(bad=[Bad(row, reason, _stored(batch))])
+        half = batch.num_rows // 2
+        halves = []
+        for start, length in ((0, half), (half, batch.num_rows - half)):
+            some = {place: column.slice(start, length) for place, column in nanos.items()}
+            halves.append(self._parsed(batch.slice(start, length), some, row + start))
+        return _joined(halves)
+
+    def _texts(self, batch: Any, nanos: Mapping[int, Any], row: int) -> Parsed:
+        columns: list[Any] = []
+        invalid: dict[int, dict[int, Any]] = {}
+        for place, column in enumerate(batch.columns):
+            text, wrong = _sound_text(column)
+            columns.append(int96_text(column, nanos[place]) if place in nanos else as_text(text))
+            for number, value in wrong.items():
+                invalid.setdefault(number, {})[place] = value
+        rows = np.arange(row, row + batch.num_rows, dtype=np.int64)
+        if self._no_op:
+            values = [self._json(columns, invalid.get(at, {}), at) for at in range(len(rows))]
+            return Parsed(bad=[Bad(int(at), NO_OP_COLUMN, raw) for at, raw in zip(rows, values, strict=True)])
+        fields = dict(zip(self._names, columns, strict=True))
+        if not invalid:
+            return Parsed(fields, pa.array(rows))
+        bad = [
+            Bad(
+                int(rows[at]),
+                f"encoding: invalid UTF-8 in {', '.join(self._names[place] for place in values)}",
+                self._json(columns, values, at),
+            )
+            for at, values in sorted(invalid.items())
+        ]
+        sound = np.delete(np.arange(len(rows)), list(invalid))
+        kept = {name: column.take(pa.array(sound)) for name, column in fields.items()}
+        return Parsed(kept, pa.array(rows[sound]), bad=bad)
+
+    def _json(self, columns: list[Any], invalid: Mapping[int, bytes], at: int) -> bytes:
+        """Write a record as JSON of texts; bytes that are no text as hexadecimal digits."""
+        record = {
+            name: {"hex": invalid[place].hex()} if place in invalid else columns[place][at].as_py()
+            for place, name in enumerate(self._names)
+        }
+        return json.dumps(record, ensure_ascii=False).encode()
 
 
-def _parsed(batch: Any, names: tuple[str, ...], row: int) -> Parsed:
-    rows = np.arange(row, row + batch.num_rows, dtype=np.int64)
-    columns: dict[str, Any] = {}
-    bad: dict[int, Bad] = {}
-    for name, column in zip(names, batch.columns, strict=True):
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)  # noqa: PLW2901
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            invalid = _invalid_text(column)
-            reason = f"encoding: invalid UTF-8 in {name}"
-            bad |= {at: Bad(int(rows[at]), reason, raw) for at, raw in invalid.items()}
-            if invalid:
-                column = pc.if_else(pa.array(_all_but(invalid, len(column))), column, None)  # noqa: PLW2901
-        columns[name] = as_text(column)
-    if not bad:
-        return Parsed(columns, pa.array(rows))
-    sound = _all_but(bad, len(rows))
-    kept = {name: column.filter(pa.array(sound)) for name, column in columns.items()}
-    return Parsed(kept, pa.array(rows[sound]), [bad[at] for at in sorted(bad)])
+class _Int96:
+    """The timestamps of 96 bits in a file, as nanoseconds that may have wrapped around."""
+
+    def __init__(self, uri: str, parquet: Any) -> None:
+        schema = parquet.schema
+        flat = [schema.column(number) for number in range(len(schema.names))]
+        names = {column.path for column in flat if column.physical_type == _INT96}
+        self._places = {name: place for place, name in enumerate(parquet.schema_arrow.names) if name in names}
+        self._file = pq.ParquetFile(uri) if self._places else None
+        columns = list(self._places)
+        self._batches = self._file.iter_batches(batch_size=BATCH_ROWS, columns=columns) if self._file else iter(())
+        self._rest: Any = None
+
+    def read(self, count: int) -> dict[int, Any]:
+        """Give the next values of each such column, by the column's place."""
+        while self._file and (self._rest is None or self._rest.num_rows < count):
+            batch = pa.Table.from_batches([next(self._batches)])
+            self._rest = batch if self._rest is None else pa.concat_tables([self._rest, batch])
+        if self._rest is None:
+            return {}
+        found = {place: self._rest[name].slice(0, count).combine_chunks() for name, place in self._places.items()}
+        self._rest = self._rest.slice(count)
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
 
 
-def _all_but(left_out: Collection[int], count: int) -> NDArray[np.bool_]:
-    return ~np.isin(np.arange(count), list(left_out))
+def _stored(batch: Any) -> bytes:
+    """Give a record as an Arrow stream, which has a form for values of any type."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
 
 
-def _invalid_text(column: Any) -> dict[int, bytes]:
+def _joined(some: list[Parsed]) -> Parsed:
+    with_fields = [parsed for parsed in some if parsed.fields]
+    names = with_fields[0].fields if with_fields else ()
+    return Parsed(
+        {name: pa.concat_arrays([parsed.fields[name] for parsed in with_fields]) for name in names},
+        pa.concat_arrays([parsed.rows for parsed in some]),
+        bad=[bad for parsed in some for bad in parsed.bad],
+    )
+
+
+def _sound_text(column: Any) -> tuple[Any, dict[int, bytes]]:
+    """Take what is not UTF-8 out of a text column; its bytes by their place."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kinds = pa.types
+    if not (kinds.is_string(column.type) or kinds.is_large_string(column.type) or kinds.is_string_view(column.type)):
+        return column, {}
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
         raw = column.cast(pa.large_binary()).to_pylist()
-        return {at: value for at, value in enumerate(raw) if value is not None and not _is_utf8(value)}
-    return {}
+        invalid = {at: value for at, value in enumerate(raw) if value is not None and not _is_utf8(value)}
+        sound = np.ones(len(column), np.bool_)
+        sound[list(invalid)] = False
+        return pc.if_else(pa.array(sound), column, None), invalid
+    return column, {}
 
 
 def _is_utf8(value: bytes) -> bool:
@@ -140,41 +217,3 @@ def _is_utf8(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def as_text(column: Any) -> Any:
-    """Write the values of an Arrow array as canonical text; NULL stays NULL."""
-    types, kind = pa.types, column.type
-    if types.is_nested(kind):
-        return _each(column, lambda value: _json(value).decode())
-    if spark_type(kind) == "binary":
-        return _each(column, bytes.hex)
-    if types.is_decimal(kind):
-        text = column.cast(pa.string())
-        has_exponent = pc.any(pc.match_substring_regex(text, _SCIENTIFIC)).as_py()
-        return _each(column, lambda value: format(value, "f")) if has_exponent else text
-    if types.is_timestamp(kind):
-        return _timestamps(column)
-    if types.is_float16(kind):
-        column = column.cast(pa.float32())
-    return column.cast(pa.string())
-
-
-def _timestamps(column: Any) -> Any:
-    kind = column.type
-    unit = "ns" if kind.unit == "ns" else "us"
-    if kind.tz:
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
-    text = column.cast(pa.timestamp(unit)).cast(pa.string())
-    return pc.replace_substring_regex(text, _NANOSECOND_ZEROS, r"\1") if unit == "ns" else text
-
-
-def _each(column: Any, write: Any) -> Any:
-    return pa.array([None if value is None else write(value) for value in column.to_pylist()], pa.string())
-
-
-def _json(value: Any) -> bytes:
-    def plain(other: Any) -> str:
-        return other.hex() if isinstance(other, bytes) else str(other)
-
-    return json.dumps(value, default=plain, ensure_ascii=False).encode()

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.bronze import record as r
 from frazil.bronze.csv_lines import BLOCK_BYTES, RECORD_BYTES, Dialect, count_records
-from frazil.bronze.csv_records import Bad, Parsed, csv_records, unreadable
+from frazil.bronze.csv_records import CsvRecords, unreadable
 from frazil.bronze.layout import is_parquet
-from frazil.bronze.parquet_records import parquet_records
+from frazil.bronze.parquet_records import ParquetRecords
+from frazil.bronze.whole_file import WholeFile
 from frazil.errors import SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.bronze.layout import Layout, NewFile
+    from frazil.bronze.parsed import Bad, Parsed, Part
 
 _HELD_BYTES: Final = 32 * 1024 * 1024
 """Bad records of this size wait for the good ones to be through; a file with more gives them out between."""
@@ -38,6 +40,20 @@ _LEDGER: Final = pa.struct(
         ("columns", pa.list_(pa.struct([("name", pa.string()), ("type", pa.string())]))),
     ]
 )
+_FORM: Final = pa.struct(
+    [
+        ("content", pa.string()),
+        ("content_sha256", pa.string()),
+        ("delimiter", pa.string()),
+        ("escape", pa.string()),
+        ("null_value", pa.string()),
+        ("null_text", pa.string()),
+        ("line_end", pa.string()),
+        ("quoted", pa.list_(pa.string())),
+        ("table", pa.string()),
+        ("schema", pa.string()),
+    ]
+)
 _TYPES: Final = {
     "string": pa.string(),
     "bigint": pa.int64(),
@@ -45,6 +61,7 @@ _TYPES: Final = {
     "array<string>": pa.list_(pa.string()),
     "binary": pa.binary(),
     r.LEDGER_TYPE: _LEDGER,
+    r.FORM_TYPE: _FORM,
 }
 
 
@@ -86,8 +103,8 @@ def records(
 
     Yields:
         Record batches of ``schema(layout)``: records in file order, then bad ones, then a ledger row. Only
-        where bad records pass some 32 MB do they come out between the good ones. Row numbers count from 1,
-        bad records and those of other tables included, blank lines and the header not.
+        where bad records pass some 32 MB do they come out between the good ones, and parts of long ones always do.
+        Row numbers count from 1, bad records and those of other tables included, blank lines and the header not.
 
     Raises:
         ChangedWhileReadError: size or time of the file are not those of the listing, before or after reading.
@@ -98,9 +115,12 @@ def records(
     held: list[Bad] = []
     into = _Rows(file, layout)
     _check_unchanged(file)
-    for parsed in _parsed(file, layout, block_bytes, record_bytes):
+    source = _source(file, layout, block_bytes, record_bytes)
+    for parsed in _readable(file, source):
         if len(parsed.rows):
             yield into.good(parsed)
+        if parsed.parts:
+            yield into.parts(parsed.parts)
         rows += len(parsed.rows)
         bad_count += len(parsed.bad)
         foreign += parsed.foreign
@@ -114,12 +134,13 @@ def records(
         yield into.bad(held)
     # An empty file has no header either, and of a broken one nothing was read.
     headers = int(layout.has_header(file) and bool(file.columns) and not is_parquet(file.name))
-    yield into.ledger({"rows": rows, "bad": bad_count, "headers": headers, "foreign": foreign})
+    counts = {"rows": rows, "bad": bad_count, "headers": headers, "foreign": foreign}
+    yield into.ledger(counts, _head_of(source), _form_of(source))
 
 
 def duplicate(file: NewFile, layout: Layout) -> Any:
     """Build the ledger row of a file whose content was taken before: no records, and where they are."""
-    return _Rows(file, layout).ledger({"rows": 0, "bad": 0, "headers": 0, "foreign": 0})
+    return _Rows(file, layout).ledger({"rows": 0, "bad": 0, "headers": 0, "foreign": 0}, None, None)
 
 
 def count_lines(uri: str, *, delimiter: str = ",", escape: str | None = None) -> int:
@@ -136,16 +157,50 @@ def count_lines(uri: str, *, delimiter: str = ",", escape: str | None = None) ->
         return 1
 
 
-def _parsed(file: NewFile, layout: Layout, block_bytes: int, record_bytes: int) -> Iterator[Parsed]:
+_Source: TypeAlias = CsvRecords | ParquetRecords | WholeFile
+
+
+def _source(file: NewFile, layout: Layout, block_bytes: int, record_bytes: int) -> _Source:
     if file.broken:
-        yield Parsed(bad=[Bad(1, file.broken)])
-    elif is_parquet(file.name):
-        yield from parquet_records(file, layout)
-    else:
-        try:
-            yield from csv_records(file, layout, block_bytes=block_bytes, record_bytes=record_bytes)
-        except unreadable() as error:
-            raise ChangedWhileReadError(file.path, f"became unreadable ({error})") from error
+        return WholeFile(file.uri, file.broken)
+    if is_parquet(file.name):
+        return ParquetRecords(file, layout)
+    return CsvRecords(file, layout, block_bytes=block_bytes, record_bytes=record_bytes)
+
+
+def _readable(file: NewFile, source: _Source) -> Iterator[Parsed]:
+    try:
+        yield from source
+    except unreadable() as error:
+        raise ChangedWhileReadError(file.path, f"became unreadable ({error})") from error
+
+
+def _head_of(source: _Source) -> bytes | None:
+    return source.head if isinstance(source, CsvRecords) else None
+
+
+def _form_of(source: _Source) -> dict[str, Any]:
+    """Say how the bytes of a file that was read follow from its rows."""
+    match source:
+        case WholeFile():
+            return {"content": r.BYTES}
+        case ParquetRecords():
+            return {"content": r.VALUES, "content_sha256": source.content_sha256}
+        case CsvRecords():
+            form, (table, schema) = source.form, source.constants
+            quoted = zip(source.names, form.quoted or (False,) * len(source.names), strict=True)
+            return {
+                "content": r.CSV,
+                "content_sha256": source.content_sha256,
+                "delimiter": form.delimiter,
+                "escape": form.escape,
+                "null_value": form.null_value,
+                "null_text": form.null_text,
+                "line_end": None if form.line_end is None else form.line_end.decode(),
+                "quoted": [name for name, always in quoted if always],
+                "table": table,
+                "schema": schema,
+            }
 
 
 def _check_unchanged(file: NewFile) -> None:
@@ -171,6 +226,7 @@ class _Rows:
         known = self.layout.known_of(self.file)
         if known is not None:
             columns[r.KNOWN] = _repeat(known, _TYPES["array<string>"], count)
+        columns |= {name: kept for name, kept in ((r.RAW, parsed.raw), (r.END, parsed.ends)) if kept is not None}
         return self._batch(r.RECORD, count, columns)
 
     def bad(self, records: list[Bad]) -> Any:
@@ -179,10 +235,20 @@ class _Rows:
             r.ROW: pa.array([one.row for one in records], pa.int64()),
             r.RAW: pa.array([one.raw for one in records], pa.binary()),
             r.REASON: pa.array([one.reason for one in records], pa.string()),
+            r.END: pa.array([one.end for one in records], pa.binary()),
         }
         return self._batch(r.BAD, len(records), columns)
 
-    def ledger(self, counts: dict[str, int]) -> Any:
+    def parts(self, parts: list[Part]) -> Any:
+        """One batch of bytes that belong to bad records."""
+        columns = {
+            r.ROW: pa.array([part.row for part in parts], pa.int64()),
+            r.RAW: pa.array([part.data for part in parts], pa.binary()),
+            r.OFFSET: pa.array([part.offset for part in parts], pa.int64()),
+        }
+        return self._batch(r.PART, len(parts), columns)
+
+    def ledger(self, counts: dict[str, int], head: bytes | None, form: dict[str, Any] | None) -> Any:
         """One row of the ledger."""
         file = self.file
         named = file.columns or tuple((name, "string") for name in self._headerless())
@@ -195,7 +261,12 @@ class _Rows:
             "same_as": file.same_as,
             "columns": [{"name": name, "type": kind} for name, kind in named],
         }
-        return self._batch(r.LEDGER_ROW, 1, {r.LEDGER: pa.array([line | counts], _LEDGER)})
+        columns = {
+            r.LEDGER: pa.array([line | counts], _LEDGER),
+            r.RAW: pa.array([head], pa.binary()),
+            r.FORM: pa.array([form], _FORM),
+        }
+        return self._batch(r.LEDGER_ROW, 1, columns)
 
     def _headerless(self) -> list[str]:
         own = set(self.layout.columns)

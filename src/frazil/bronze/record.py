@@ -1,12 +1,17 @@
 """The columns Frazil owns, and the shape of bronze.
 
-A bronze table has three kinds of rows, partitioned by ``_cdc_kind``:
+A bronze table has four kinds of rows, partitioned by ``_cdc_kind``:
 
 - ``record``: one record of a file as it came, every field as text in a column of its own name;
 - ``bad``: a record that could not be taken apart, its bytes in ``_cdc_raw`` and the reason in ``_cdc_reason``;
+- ``part``: bytes of a bad record that are too many for its row, in ``_cdc_raw``, from ``_cdc_offset`` on;
 - ``file``: the ledger, one row a file taken (or met again), committed with its records.
 
-``lines = rows + bad + headers`` holds for every file of the ledger.
+``lines = rows + bad + headers + foreign`` holds for every file of the ledger.
+
+The bytes of a CSV file are those of ``_cdc_raw`` in its ledger row, and then row by row: ``_cdc_raw``, where that is
+NULL the fields written in the file's form (``_cdc_form`` in its ledger row); ``_cdc_end``, where that is NULL the
+form's line end; the parts of the row.
 """
 
 from __future__ import annotations
@@ -26,8 +31,12 @@ KNOWN: Final = "_cdc_known"
 RAW: Final = "_cdc_raw"
 REASON: Final = "_cdc_reason"
 LEDGER: Final = "_cdc_ledger"
+END: Final = "_cdc_end"
+OFFSET: Final = "_cdc_offset"
+FORM: Final = "_cdc_form"
 
-RECORD, BAD, LEDGER_ROW = "record", "bad", "file"
+RECORD, BAD, LEDGER_ROW, PART = "record", "bad", "file", "part"
+CSV, VALUES, BYTES = "csv", "values", "bytes"
 UPSERT, DELETE = "upsert", "delete"
 
 ICEBERG_RESERVED: Final = frozenset(
@@ -43,6 +52,19 @@ LEDGER_TYPE: Final = (
 """What the ledger keeps of a file; ``foreign`` counts records of other tables in a transaction file,
 ``same_as`` is the path the same content was first taken from, ``columns`` the file's own layout."""
 
+FORM_TYPE: Final = (
+    "struct<content: string, content_sha256: string, delimiter: string, escape: string, null_value: string, "
+    "null_text: string, line_end: string, quoted: array<string>, table: string, schema: string>"
+)
+"""How the bytes of a file follow from its rows; NULL in rows that older versions of Frazil wrote.
+
+``content`` is ``csv`` for records that can be written again; ``values`` for records of another format, of which
+``content_sha256`` says the hash of their values (``bronze/values.py``); ``bytes`` for a file of which nothing
+could be read, which is one bad record. ``content_sha256`` of CSV is the hash of its text without the records of other
+tables, NULL where that is the file as it is stored. ``quoted`` names the columns whose values all have quotes;
+``table`` and ``schema`` stand behind the op in every record of a transaction file.
+"""
+
 BRONZE_COLUMNS: Final = {
     KIND: "string",
     FILE: "string",
@@ -54,6 +76,9 @@ BRONZE_COLUMNS: Final = {
     RAW: "binary",
     REASON: "string",
     LEDGER: LEDGER_TYPE,
+    END: "binary",
+    OFFSET: "bigint",
+    FORM: FORM_TYPE,
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import os
 import sys
 import traceback
 from contextlib import contextmanager
@@ -19,15 +21,25 @@ if TYPE_CHECKING:
 _PLAIN_WIDTH = 160
 """Width of tables that go to a file or a pipe, where there is no edge to keep to."""
 
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Terminal(Console):
+    """Says that a reader is gone as Python does, not by the exit code of a bug."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = _Terminal(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+err = _Terminal(stderr=True, highlight=False, soft_wrap=True)
 
 _BUG = 1
+_BROKEN_PIPE = 128 + 13
 
 
 def print_json(value: Any) -> None:
     """Write a value as JSON, alone on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
 
 
 @contextmanager
@@ -35,33 +47,57 @@ def told(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     """End the command with the exit code and the text of an error, and without a stack unless asked for."""
     try:
         yield
-    except FrazilError as error:
-        _tell(error, as_json=as_json, verbose=verbose)
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        err.print("stopped; the next run takes up where this one was")
-        raise typer.Exit(130) from None
     except (typer.Exit, typer.Abort):
         raise
-    except Exception as error:
+    except BrokenPipeError:
+        # Who reads has seen enough, as head does. What is still to be written must not complain at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(_BROKEN_PIPE) from None
+    except Exception as error:  # noqa: BLE001 - the last resort of every command
         known = _translated(error)
         if known is not None:
             _tell(known, as_json=as_json, verbose=verbose)
             raise typer.Exit(known.exit_code) from None
-        if verbose:
-            raise
-        first = str(error).strip().splitlines()
-        err.print(f"[bold red]a bug in Frazil:[/] {type(error).__name__}: {first[0] if first else ''}", markup=True)
-        err.print("  again with -v for the whole stack; the lake is as its last commit left it")
+        _tell_bug(error, as_json=as_json, verbose=verbose)
         raise typer.Exit(_BUG) from None
 
 
 def _translated(error: Exception) -> FrazilError | None:
-    if "pyspark" not in sys.modules:
-        return None
-    from frazil.lake.trouble import told as translated  # noqa: PLC0415 - only where Spark is loaded anyway
+    if isinstance(error, FrazilError):
+        return error
+    from frazil.lake.trouble import told as translated  # noqa: PLC0415 - most commands end without
 
     return translated(error)
+
+
+def _tell_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
+    """Say in one line what nobody thought of, and keep the stack for those who fix it."""
+    stack = "".join(traceback.format_exception(error))
+    first = next(iter(str(error).strip().splitlines()), "")
+    bug = FrazilError(f"a bug in Frazil: {type(error).__name__}: {first}", hint=_reported(stack))
+    _tell(bug, as_json=as_json, verbose=False)
+    if verbose:
+        err.print(stack, markup=False)
+
+
+def _reported(stack: str) -> str:
+    """Write the stack to the log of the day, and say where it is."""
+    from frazil import __version__  # noqa: PLC0415
+    from frazil.lake.machine import kept_folder  # noqa: PLC0415
+
+    command = " ".join(sys.argv[1:2])
+    now = dt.datetime.now(dt.UTC)
+    rest = "the lake is as its last commit left it"
+    try:
+        log = kept_folder("logs") / f"bug-{now:%Y-%m-%d}.log"
+        log.touch(mode=0o600)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(
+                f"{now:%H:%M:%S} frazil {__version__}, Python {sys.version.split()[0]}: frazil {command}\n{stack}\n"
+            )
+    except (OSError, FrazilError):
+        return f"again with -v for the whole stack; {rest}"
+    return f"please report it with {log}, where the whole stack is; {rest}"
 
 
 def _tell(error: FrazilError, *, as_json: bool, verbose: bool) -> None:

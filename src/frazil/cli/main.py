@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import look, make, work
+from frazil.cli import look, make, remove, work
 from frazil.cli.console import out
 
 
@@ -37,11 +37,6 @@ def frazil(
     """Turn database changes into exact Apache Iceberg tables."""
 
 
-for _group in (make, work, look):
+for _group in (make, work, look, remove):
     for _name, _command in _group.COMMANDS.items():
         app.command(_name)(_command)
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

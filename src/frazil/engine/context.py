@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.engine.here import Here
     from frazil.engine.report import TableReport
     from frazil.lake.heads import Head
+    from frazil.plan.identity import Role
     from frazil.spec import History, Pipeline, Table
 
 
@@ -34,7 +35,9 @@ class Context:
         pipeline, table: the declaration.
         now: time of the run; becomes ``_cdc_arrived_at``.
         report: what the table's steps did so far; steps add to it.
+        run_id: id of the run, for the summaries of its commits.
         tell: called with a short text when a step begins, for people who wait.
+        progress: called with a short text on how far a long step is, now and then.
     """
 
     spark: SparkSession
@@ -42,7 +45,9 @@ class Context:
     table: Table
     now: dt.datetime
     report: TableReport
+    run_id: str = ""
     tell: Callable[[str], None] = field(default=lambda _: None)
+    progress: Callable[[str], None] = field(default=lambda _: None)
     heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
     """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
@@ -74,10 +79,12 @@ class Context:
     @contextmanager
     def batch(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[Batch]:
         """Open a batch of writes to a table from where it stands, and keep where it stands afterwards."""
-        with Batch(self.spark, path, self.head(path), bookmark) as batch:
+        with Batch(self.spark, path, self.head(path), bookmark, run_id=self.run_id) as batch:
             yield batch
             if batch.published is not None:
                 self.heads[path] = batch.published
+                if batch.published.snapshot_id is not None:
+                    self.report.commits[".".join(path[1:])] = batch.published.snapshot_id
 
     def keep(self, what: object, rows: Callable[[], DataFrame], *, in_memory: bool = False) -> DataFrame:
         """Give rows that are computed once, however often they are read; ``what`` names them.
@@ -118,6 +125,6 @@ class Context:
         """Path of a mart."""
         return (CATALOG, self.pipeline.lake.namespaces.marts, self.table.mart_name(mart))
 
-    def bookmark(self, batch: int, **more: object) -> dict[str, object]:
-        """Build the bookmark that a commit of this table carries."""
-        return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "batch": batch, **more}
+    def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
+        """Build the bookmark that a commit of one of this table's tables carries: whose it is, and where it stands."""
+        return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "role": role, "batch": batch, **more}

@@ -86,9 +86,8 @@ def _keys(mine: Increment) -> pa.Table | None:
     names, overlaps = mine.shape.keys, mine.compares and mine.by_order
     # By the order's first column most keys begin after what the mart has of them; the rest of it is looked for then.
     first = [name for name in mine.shape.order_columns[:1] if name not in names]
-    looks = {
-        "found": mine.found.select(*map(quote, [*names, AT_FILE, AT_POS, *(first if overlaps and mine.along else ())]))
-    }
+    wanted = [*names, late.LIVED, AT_FILE, AT_POS, *(first if overlaps and mine.along else ())]
+    looks = {"found": mine.found.select(*map(quote, wanted))}
     if overlaps:
         looks["dead"] = mine.tombstones()
         if not mine.along:
@@ -108,6 +107,7 @@ def _keys(mine: Increment) -> pa.Table | None:
     seen = {what: looked.result() for what, looked in looking.items()}
     at = _match(keys, seen["found"], names)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
+    keys = keys.append_column(late.LIVED, pc.fill_null(seen["found"][late.LIVED].take(at), fill_value=False))
     for name in (AT_FILE, AT_POS):
         keys = keys.append_column(name, seen["found"][name].take(at))
     if overlaps:

@@ -1,45 +1,109 @@
-"""Compute an aggregate anew, in one commit."""
+"""Refresh an aggregate, in one commit."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.report import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
-from frazil.lake.commit import Batch
+from frazil.lake.commit import Batch, replace_table
+from frazil.lake.expression import SqlError, user_sql
 from frazil.lake.heads import head
-from frazil.lake.tables import TableLayout, ensure
+from frazil.lake.tables import TableLayout, ensure, fits
+from frazil.lake.trouble import explained
+from frazil.plan.identity import belongs
 from frazil.spec import CATALOG
+from frazil.spec.contract import repeated
 from frazil.spec.names import backslashes, quote
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from frazil.engine.report import GoldReport
+    from frazil.errors import FrazilError
+    from frazil.lake.heads import Head
     from frazil.spec import Pipeline
     from frazil.steps import RefreshGold
 
 
-def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold) -> None:
+def refresh(
+    spark: SparkSession, pipeline: Pipeline, step: RefreshGold, made: GoldReport, run_id: str
+) -> list[FrazilError]:
+    """Refresh an aggregate and report it; give what failed."""
+    began, name = time.monotonic(), f"{pipeline.lake.namespaces.gold}.{step.name}"
+    try:
+        published = refresh_gold(spark, pipeline, step, run_id=run_id)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this aggregate's
+        failure = explained(error)
+        made.outcome = "failed"
+        made.errors.append(Failure.of(name, failure))
+        return [failure]
+    finally:
+        made.seconds = time.monotonic() - began
+    made.outcome = "done"
+    made.rows = int(published.summary.get("total-records", 0))
+    if published.snapshot_id is not None:
+        made.commits[name] = published.snapshot_id
+    return []
+
+
+def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> Head:
     """Replace an aggregate's rows by what its SELECT gives now.
 
     The bookmark names the batch of every mart the rows come from.
+
+    Returns:
+        Where the aggregate stands now.
+
+    Raises:
+        OtherOwnerError: the table belongs to another pipeline, or is no aggregate.
+        SqlError: Spark refuses the SELECT, it fails on a value, or its rows cannot be a table.
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
     names = pipeline.lake.namespaces
-    rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, names.marts, mart)))
+    whose = f"sql of gold {gold.name!r}"
+    with user_sql(whose, gold.sql):
+        rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, names.marts, mart)))
+    _check_columns(whose, rows)
     path = (CATALOG, names.gold, gold.name)
     columns = {field.name: field.dataType.simpleString() for field in rows.schema}
-    ensure(spark, TableLayout(path=path, columns=columns))
+    layout = TableLayout(path=path, columns=columns)
     base = head(spark, quote(*path))
+    belongs(".".join(path[1:]), base.bookmark, pipeline=pipeline.pipeline, table=gold.name, role="gold")
     bookmark = {
         "pipeline": pipeline.pipeline,
         "gold": gold.name,
+        "role": "gold",
         "declared": declared_gold(pipeline, gold),
         "batch": max(n for _, n in step.inputs),
         "inputs": dict(step.inputs),
     }
-    with Batch(spark, path, base, bookmark) as batch:
-        batch.replace(rows)
+    with user_sql(whose, gold.sql):
+        if not fits(spark, layout):
+            failpoint("gold.before_publish")
+            published = replace_table(spark, layout, base, bookmark, rows, run_id=run_id)
+            failpoint("gold.after_publish")
+            return published
+    ensure(spark, layout)
+    with Batch(spark, path, base, bookmark, run_id=run_id) as batch:
+        batch.note(strategy="replace")
+        with user_sql(whose, gold.sql):
+            batch.replace(rows)
         failpoint("gold.before_publish")
-        batch.publish()
+        published = batch.publish()
     failpoint("gold.after_publish")
+    return published
+
+
+def _check_columns(whose: str, rows: DataFrame) -> None:
+    for name in repeated(rows.columns):
+        raise SqlError(f"{whose}: it has two columns '{name}'", hint="give one of them another name with AS")
+    for column in rows.schema:
+        kind = column.dataType.simpleString()
+        if kind == "void" or kind.startswith("interval"):
+            raise SqlError(
+                f"{whose}: column '{column.name}' is of type {kind}, which no table can hold",
+                hint="cast it: CAST(… AS string)",
+            )

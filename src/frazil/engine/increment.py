@@ -56,7 +56,7 @@ COMPARED: Final = (LATE, SLOW, STALE)
 """Verdicts on a folded key that come from what there is of it."""
 VERDICT: Final = (*COMPARED, f"{NEWEST}.{r.CLASS} = '{r.UPSERT}' AS {LIVES}", f"{VALUES} IS NULL AS {BARE}")
 """What there is to say of a folded key beside whether the mart has a row of it, as SQL."""
-KINDS: Final = (SLOW, STALE, LIVES, BARE, late.IN_TARGET)
+KINDS: Final = (SLOW, STALE, LIVES, BARE, late.IN_TARGET, late.LIVED)
 """Columns of which :meth:`Seen.of` is made, each true or false."""
 _REPLACED: Final = f"({SLOW} OR ({late.IN_TARGET} AND NOT {STALE}))"
 
@@ -155,19 +155,16 @@ class Increment:
         """Aggregates that decide per key how its changes, judged if ``compared``, are applied; as SQL."""
         mart, shape = self.mart, self.shape
         is_late, incomplete = late.is_late(shape) if compared else "false", f"bool_or({late.is_incomplete(shape)})"
-        slow, stale = f"bool_or({is_late}) OR {incomplete}", "false"
-        match mart:
-            case History() if compared:
-                slow = f"bool_or({late.is_not_after(shape)} OR {is_late}) OR {incomplete}"
-            case Current(deletes="hard") if not shape.fills:
-                # A whole row needs no older one, so a late change simply drops out.
-                slow, stale = "false", f"bool_and({is_late})"
-            case _:
-                pass
+        slow = f"bool_or({is_late}) OR {incomplete}"
+        if isinstance(mart, History) and compared:
+            slow = f"bool_or({late.is_not_after(shape)} OR {is_late}) OR {incomplete}"
+        elif isinstance(mart, Current) and mart.deletes == "hard" and not shape.fills:
+            # A whole row needs no older one, so a late change simply drops out.
+            slow = "false"
         return [
             f"count_if({is_late}) AS {LATE}",
             f"{slow} AS {SLOW}",
-            f"{stale} AS {STALE}",
+            f"bool_and({is_late}) AS {STALE}",
         ]
 
     @property
@@ -195,7 +192,7 @@ class Increment:
 
     def seen(self) -> Seen:
         """Count the verdicts."""
-        kinds = self.folded.selectExpr(*VERDICT, late.IN_TARGET).groupBy(*KINDS)
+        kinds = self.folded.selectExpr(*VERDICT, late.IN_TARGET, late.LIVED).groupBy(*KINDS)
         return Seen.of(kinds.agg(F.expr(f"count(*) AS {KEYS}"), F.expr(f"sum({LATE}) AS {LATE}")).toArrow())
 
 
@@ -204,10 +201,9 @@ class Seen:
     """How many keys of a batch there are of each verdict; ``late`` counts changes.
 
     Attributes:
-        late: changes older than what their key has.
+        late, inserted, updated, deleted: as :class:`frazil.engine.report.MartReport` defines them.
         slow: keys folded anew from all their changes.
         replaced: keys of which the mart loses rows.
-        inserted, updated, deleted: keys that come, change and go.
         bare_deletes: keys that go, by a change that came without the row's values.
     """
 
@@ -224,14 +220,16 @@ class Seen:
         """Count from numbers of keys of each kind: ``KINDS``, ``_cdc_keys``, and ``_cdc_late``, their late changes."""
         of: Counter[str] = Counter()
         for kind in kinds.to_pylist():
-            keys, slow, stale, lives, is_there = (kind[name] for name in (KEYS, SLOW, STALE, LIVES, late.IN_TARGET))
+            keys, slow, stale = kind[KEYS], kind[SLOW], kind[STALE]
+            is_there, lived = kind[late.IN_TARGET], kind[late.LIVED]
+            lives = lived if stale else kind[LIVES]  # late changes do not decide whether a key lives
             of["late"] += kind[LATE]
             of["slow"] += keys * slow
             of["replaced"] += keys * (slow or (is_there and not stale))
-            if not stale:
-                verdict = ("updated" if is_there else "inserted") if lives else "deleted" if is_there else "nothing"
-                of[verdict] += keys
-            of["bare_deletes"] += keys * (not lives and kind[BARE] and is_there and not slow)
+            of["inserted"] += keys * (lives and not lived)
+            of["updated"] += keys * (lives and lived and not stale)
+            of["deleted"] += keys * (lived and not lives)
+            of["bare_deletes"] += keys * (not kind[LIVES] and kind[BARE] and is_there and not slow)
         return cls(**{field.name: of[field.name] for field in fields(cls)})
 
 
@@ -277,7 +275,8 @@ def increment(
     else:
         touched = here.frame(context.spark, shape.keys)
     heads = target.where(f"is_current AND {size.near}" if is_history else size.near)
-    found = late.found(heads, touched, shape, *also)
+    lives = "NOT is_deleted" if is_history or mart.deletes == "soft" else "true"
+    found = late.found(heads, touched, shape, *also, lives=lives)
     return Increment(
         context=context,
         step=step,

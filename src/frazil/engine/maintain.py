@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import AtomicType
+
 from frazil.engine.compact import compact, small_bytes
+from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
+from frazil.lake.gateway import java_table
 from frazil.lake.heads import BOOKMARK, head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
+from frazil.lake.trouble import translated
 from frazil.spec import CATALOG
+from frazil.spec.amount import sized
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
 
@@ -25,8 +32,6 @@ if TYPE_CHECKING:
 
     from frazil.lake.heads import Head
     from frazil.spec import Pipeline, Upkeep
-
-_MEGA = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,13 +54,12 @@ class MaintainReport:
 
     def as_row(self) -> list[Any]:
         """Give the report as a row for people."""
-        before, after = (f"{size / _MEGA:.1f}" for size in (self.size_before_bytes, self.size_after_bytes))
         return [
             self.table,
             self.files_before,
             self.files_after,
-            before,
-            after,
+            sized(self.size_before_bytes),
+            sized(self.size_after_bytes),
             self.snapshots_expired,
             self.orphans_removed,
             f"{self.seconds:.1f}",
@@ -88,13 +92,16 @@ def maintain(
         BusyError: a run holds the pipeline.
     """
     moment = now or dt.datetime.now(dt.UTC)
-    reports = []
-    with lock(pipeline), working_sessions(spark, 1) as (session,):
-        for path in _paths(pipeline, selected(pipeline, select), everything=not select):
+    paths = _paths(pipeline, selected(pipeline, select), everything=not select)
+
+    def work(session: SparkSession) -> Iterator[MaintainReport]:
+        for path in paths:
             if session.catalog.tableExists(quote(*path)):
                 tell(".".join(path[1:]))
-                reports.append(_table(session, path, pipeline.upkeep, moment))
-    return reports
+                yield _table(session, path, pipeline.upkeep, moment)
+
+    with lock(pipeline), translated(pipeline), working_sessions(spark, 1) as sessions:
+        return interruptibly(lambda: [*work(sessions[0])], sessions)
 
 
 def _paths(pipeline: Pipeline, names: Sequence[str], *, everything: bool) -> Iterator[tuple[str, ...]]:
@@ -124,14 +131,26 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
         report.snapshots_expired = _expire(spark, path, upkeep, now)
         failpoint("maintain.after_expire")
         older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
-        report.orphans_removed = call(spark, path, "remove_orphan_files", f"older_than => {older}").count()
+        table = java_table(spark, quote(*path))
+        listing = listing_of(table.location() if table else "")
+        report.orphans_removed = call(spark, path, "remove_orphan_files", f"older_than => {older}", *listing).count()
         if before.summary.get("total-records", "0") != "0":
-            call(spark, path, "compute_table_stats")
+            _statistics(spark, path)
     after = head(spark, quote(*path))
     report.files_after, report.size_after_bytes = _size(after)
     report.delete_files_after = int(after.summary.get("total-delete-files", 0))
     report.seconds = time.monotonic() - began
     return report
+
+
+def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Compute statistics of all columns but those whose names the procedure takes for something else."""
+    columns = [column for column in spark.table(quote(*path)).schema if isinstance(column.dataType, AtomicType)]
+    names = [column.name for column in columns if not {".", "`"} & set(column.name)]
+    if len(names) == len(columns):
+        call(spark, path, "compute_table_stats")
+    elif names:
+        call(spark, path, "compute_table_stats", f"columns => array({', '.join(map(literal, names))})")
 
 
 def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
@@ -149,6 +168,14 @@ def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
     call(spark, path, "expire_snapshots", f"older_than => {older}", f"retain_last => {upkeep.retain_last}")
     return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
+
+
+def listing_of(address: str) -> tuple[str, ...]:
+    """Return the argument that has a table's files listed by Iceberg's own client of an object store.
+
+    None where Hadoop lists them as well: it knows local disks and HDFS, and has no client for the others here.
+    """
+    return ("prefix_listing => true",) if re.match(r"(?!file:|hdfs:)[a-z][a-z0-9+.-]+:", address) else ()
 
 
 def _timestamp(moment: dt.datetime) -> str:

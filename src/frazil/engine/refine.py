@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.expressions import made_of, reasons
 from frazil.engine.here import Here
 from frazil.engine.size import end, measures
 from frazil.engine.take import APPENDED
+from frazil.engine.unread import explained
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
-from frazil.lake.tables import TableLayout, ensure
+from frazil.lake.commit import replace_table
+from frazil.lake.tables import TableLayout, ensure, fits
 from frazil.silver.batches import batches
-from frazil.silver.contract import Contract, declared, settle
-from frazil.silver.dms import PROBLEM, change_rows
+from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
+from frazil.silver.dms import FAILS, PROBLEM, change_rows
 from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
+from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -31,7 +36,18 @@ if TYPE_CHECKING:
     from frazil.steps import Refine
 
 
-_IS_RECORD = f"{r.KIND} <> {literal(r.LEDGER_ROW)}"
+_OP_AND_ONE = 2
+"""No more fields than these: of no file more than one field could be read."""
+
+_IS_RECORD = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
+_IS_GOOD: Final = f"{PROBLEM} IS NULL"
+_SUMS: Final = (
+    f"count_if({_IS_GOOD}) AS good",
+    f"count_if({PROBLEM} IS NOT NULL) AS bad",
+    f"count_if({_IS_GOOD} AND {r.KNOWN} IS NOT NULL) AS partial",
+    f"count_if({PROBLEM}.rule = {literal(FAILS)}) AS failed",
+)
+"""What is counted of the change rows while they are written."""
 
 
 class TooManyBadRowsError(ContractError):
@@ -41,8 +57,16 @@ class TooManyBadRowsError(ContractError):
 
 
 def contract_of(context: Context) -> Contract:
-    """Settle the table's contract against the fields that bronze has."""
-    return settle(context.table, context.head(context.bronze).bookmark.get("fields", {}))
+    """Settle the table's contract against the fields that bronze has.
+
+    Raises:
+        MissingFieldError: a declared column is a field of no file; says which files could not be read, and why.
+    """
+    fields = context.head(context.bronze).bookmark.get("fields", {})
+    try:
+        return settle(context.table, fields)
+    except MissingFieldError as error:
+        raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
 
 
 def refine(context: Context, step: Refine, contract: Contract) -> None:
@@ -54,34 +78,31 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     """
     context.tell("type and check")
     spark = context.spark
-    ensure(
-        spark,
-        TableLayout(
-            path=context.changes,
-            columns=change_columns(contract),
-            partition_by=(r.CLASS,),
-            properties=APPENDED,
-        ),
+    layout = TableLayout(
+        path=context.changes, columns=change_columns(contract), partition_by=(r.CLASS,), properties=APPENDED
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
+    if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
+        _replace_all(context, step, contract, layout)
+        return
+    ensure(spark, layout)
     base = context.head(context.changes, rebuilt=step.rebuild)
     bronze = context.head(context.bronze).bookmark
     span = (step.after, step.upto)
     at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
-    rows = change_rows(records, contract, context.table.source)
+    rows = change_rows(records, contract, context.table.source, made_of(spark, contract))
     counts = Observation()
-    is_new, is_good = step.after > 0 and not step.rebuild, f"{PROBLEM} IS NULL"
+    is_new = step.after > 0 and not step.rebuild
     observed = rows.observe(
         counts,
-        *map(F.expr, measures(contract, is_good) if is_new else [end(contract, is_good)]),
-        F.expr(f"count_if({is_good}) AS good"),
-        F.expr(f"count_if({PROBLEM} IS NOT NULL) AS bad"),
-        F.expr(f"count_if({is_good} AND {r.KNOWN} IS NOT NULL) AS partial"),
+        *map(F.expr, measures(contract, _IS_GOOD) if is_new else [end(contract, _IS_GOOD)]),
+        *map(F.expr, _SUMS),
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
     with context.batch(context.changes, bookmark) as batch:
+        batch.note(strategy="rebuild" if step.rebuild else "append")
         here = None if at_hand is None else Here(observed.toArrow(), rows.schema.toNullable())
         staged = None
         if here is not None:
@@ -101,13 +122,38 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
             # The flag must be in the commit that brings the first such change.
             batch.restamp(bookmark | {"partial": True})
         if staged is not None:
+            batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
             batch.change(staged)
         if seen["bad"] or step.rebuild:
-            _to_quarantine(context, step, rows if here is None else here.frame(spark))
+            bad = rows if here is None else here.frame(spark)
+            _to_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
     context.measured[span] = seen
+    context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+
+
+def _replace_all(context: Context, step: Refine, contract: Contract, layout: TableLayout) -> None:
+    """Replace a silver table whose columns are other than declared, with its rows in one commit."""
+    base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
+    whole = replace(step, after=0, rebuild=True)
+    made = made_of(context.spark, contract)
+    rows = change_rows(_bronze_records(context, whole, bronze), contract, context.table.source, made)
+    sums = [F.expr(end(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
+    (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
+    if context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:
+        for number, counted in _bad_by_batch(rows).items():
+            _check_limits(context, number, counted)
+    failpoint("silver.before_write")
+    _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
+    failpoint("silver.before_publish")
+    bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
+    context.heads[context.changes] = replace_table(
+        context.spark, layout, base, bookmark, good(rows), run_id=context.run_id
+    )
+    failpoint("silver.after_publish")
+    context.measured[0, step.upto] = seen
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 
@@ -144,8 +190,10 @@ def _bookmark(
         for column in contract.columns
     }
     return context.bookmark(
+        "silver",
         step.upto,
         declared=declared(context.table),
+        settings=settings(context.table),
         since={name: batch for name, batch in since.items() if batch},
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
     )
@@ -166,22 +214,23 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
     if over_rows or over_fraction:
         limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
         raise TooManyBadRowsError(
-            f"table {table.name!r}: {bad} of {total} records of batch {number} are bad, {limit} allows fewer; "
+            f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
+            f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
             "they are in bronze, nothing of the batch is visible past it",
-            hint="look at them in bronze, mend the declaration or raise the limit, and run again",
+            hint="look at them in bronze, fix the declaration or raise the limit, and run again",
         )
 
 
-def _to_quarantine(context: Context, step: Refine, rows: DataFrame) -> None:
+def _to_quarantine(context: Context, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
-    with context.batch(context.quarantine, context.bookmark(step.upto)) as batch:
+    with context.batch(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
         if step.rebuild:
-            batch.replace(quarantined(rows))
+            batch.replace(quarantined(rows, said))
         else:
             # A run that died after this commit left the quarantine ahead of silver.
-            batch.append(quarantined(batches(rows, max(step.after, base.batch), step.upto)))
+            batch.append(quarantined(batches(rows, max(step.after, base.batch), step.upto), said))
         failpoint("quarantine.before_publish")
         batch.publish()
     failpoint("quarantine.after_publish")

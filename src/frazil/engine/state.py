@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
-from frazil.plan.state import BRONZE, SILVER, TableState, gold_state, table_state
+from frazil.lake.warehouse import verify_catalog
+from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, gold_state, moved_marts, table_state
 from frazil.sources.offer import offer
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
@@ -21,26 +23,52 @@ if TYPE_CHECKING:
 
 
 def read_state(context: Context, *, rebuild: bool) -> TableState:
-    """Read where the tables of one source table stand, and list what is new at the source."""
+    """Read where the tables of one source table stand, and list what is new at the source.
+
+    Raises:
+        HistoryChangedError: the catalog does not know what the warehouse holds, a bookmark is lost, or a known file has
+            other content.
+        SourceError: a landing folder is missing.
+        FrazilError: what is declared does not go with what there is, see :func:`frazil.plan.state.table_state`.
+        SqlError: Spark refuses an expression of the table; nothing was written.
+    """
     table = context.table
+    bronze = context.head(context.bronze)
+    if bronze.location is not None or bronze.snapshot_id is None:
+        verify_catalog(context.pipeline, table, bronze.location)
     bookmarks = {
         BRONZE: context.head(context.bronze).bookmark,
         SILVER: context.head(context.changes, rebuilt=rebuild).bookmark,
+        QUARANTINE: context.head(context.quarantine, rebuilt=rebuild).bookmark,
         **{
             table.mart_name(mart): context.head(context.mart_path(mart), rebuilt=rebuild).bookmark
             for mart in table.marts
         },
     }
+    moved_marts(context.pipeline, table, bookmarks)
     ledger = read_ledger(context)
     rows = {
         table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
         for mart in table.marts
     }
-    return table_state(table, bookmarks, offer(table, context.pipeline.folder, ledger), rows)
+    state = table_state(context.pipeline, table, bookmarks, offer(table, context.pipeline.folder, ledger), rows)
+    # Spark has seen the expressions before, over these fields, unless something of that is new.
+    if SILVER in state.rebuilds or state.silver == 0 or state.fields.keys() - state.seen_fields:
+        check_expressions(context.spark, table, state.fields)
+    return state
 
 
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:
-    """Read which batches of which marts the aggregates were computed from."""
+    """Read which batches of which marts the aggregates were computed from.
+
+    One that cannot be read counts as never computed: refreshing it tells why, and stops no other.
+    """
     space = pipeline.lake.namespaces.gold
-    bookmarks = {gold.name: head(spark, quote(CATALOG, space, gold.name)).bookmark for gold in pipeline.gold}
-    return gold_state(pipeline, bookmarks)
+
+    def bookmark(name: str) -> Mapping[str, Any]:
+        try:
+            return head(spark, quote(CATALOG, space, name)).bookmark
+        except Exception:  # noqa: BLE001 - whatever it is, it is this aggregate's
+            return {}
+
+    return gold_state(pipeline, {gold.name: bookmark(gold.name) for gold in pipeline.gold})

@@ -12,12 +12,14 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.bronze.layout import layout_of
+from frazil.bronze.layout import layout_of, read_settings
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
 from frazil.engine.here import DRIVER_BYTES, frame
 from frazil.engine.ledger import keep_ledger
+from frazil.engine.reading import Reading
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +52,7 @@ _TASK_FILES = 256
 
 def take_files(context: Context, step: TakeFiles) -> None:
     """Read files exactly as they are into the bronze table."""
-    context.tell(f"read {len(step.files)} files")
+    context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
     fields = dict(base.bookmark.get("fields", {}))
     layout = layout_of(context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now)
@@ -70,17 +72,23 @@ def take_files(context: Context, step: TakeFiles) -> None:
         ),
     )
     who = reader(context, step.size_bytes)
-    here = _read_here(step, layout) if who == "driver" else None
+    reading = Reading(step.files, context.progress)
+    here = _read_here(step, layout, reading) if who == "driver" else None
     failpoint("bronze.before_write")
-    bookmark = context.bookmark(step.batch, fields=fields, since=since, lists=lists)
+    bookmark = context.bookmark(
+        "bronze", step.batch, fields=fields, since=since, lists=lists, reading=read_settings(context.table)
+    )
     with context.batch(context.bronze, bookmark) as batch:
+        batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
         told = [] if here is None else [here]
         if here is not None and takes_rows:
             batch.change(here)
             seen = _counts(told)
         elif who == "stream" and takes_rows:
-            batch.stream([_pieces(some, layout, told) for some in _streams(step, layout)], schema(layout).names)
+            batch.stream(
+                [_pieces(some, layout, told) for some in _streams(step, layout, reading)], schema(layout).names
+            )
             pa.default_memory_pool().release_unused()
             seen = _counts(told)
         else:
@@ -116,15 +124,15 @@ def reader(context: Context, size_bytes: int) -> Reader:
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 
 
-def _read_here(step: TakeFiles, layout: Layout) -> pa.Table:
-    batches = [batch for some in _streams(step, layout) for batch in some]
+def _read_here(step: TakeFiles, layout: Layout, reading: Reading) -> pa.Table:
+    batches = [batch for some in _streams(step, layout, reading) for batch in some]
     return pa.Table.from_batches(batches, schema(layout)).combine_chunks()
 
 
-def _streams(step: TakeFiles, layout: Layout) -> list[Iterable[pa.RecordBatch]]:
+def _streams(step: TakeFiles, layout: Layout, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
     """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
     again = [duplicate(file, layout) for file in step.duplicates]
-    read = partial(records, layout=layout)
+    read = partial(reading.of, partial(records, layout=layout))
     return [*(chain.from_iterable(map(read, files)) for files in _bins(step.files)), *([again] if again else [])]
 
 

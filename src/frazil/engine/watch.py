@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.report import RunFailedError
 from frazil.engine.run import run
+from frazil.errors import FrazilError, worst_exit
 from frazil.sources.dms import list_files
 from frazil.spec.select import selected
 
@@ -15,11 +17,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.listener import Listener
     from frazil.engine.report import RunReport
-    from frazil.engine.run import Listener
     from frazil.spec import Pipeline
 
 _SLOWER = 1.5
+_MOST_RETRY_SECONDS = 60.0
 
 
 def watch(
@@ -30,14 +33,20 @@ def watch(
     select: Sequence[str] = (),
     every_seconds: float = 0.25,
     idle_seconds: float = 0.5,
+    retry_seconds: float = 1.0,
     listener: Listener | None = None,
     ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None,
-) -> None:
+    tell: Callable[[str], None] = lambda _: None,
+) -> int:
     """Run whenever files arrive, until told to stop; a run that has begun is always ended.
 
     The folders are listed every ``every_seconds``; while nothing arrives the pause grows to
     ``idle_seconds``. Only a listing that differs from the one before starts a run, so idling costs no Spark
     job. Between runs the pipeline is free: ``frazil maintain`` or another run can have it.
+
+    A table that fails ends nothing. It is tried again when the listing changes; where the error may pass by itself,
+    another run holds the pipeline, or files wait to be finished, also after a pause that grows from ``retry_seconds``
+    to a minute.
 
     Args:
         pipeline: the declaration.
@@ -46,35 +55,116 @@ def watch(
         select: as for a run.
         every_seconds: pause between looks while files arrive.
         idle_seconds: longest pause while nothing does.
+        retry_seconds: first pause before what may pass by itself is tried again.
         listener: is told what each run does.
         ran: called after each run that did something, with its report and its lag: seconds from the newest
             taken file's modification to the moment its rows could be read.
+        tell: given a sentence when something fails that did not fail before, is right again, or is waited for.
+
+    Returns:
+        Exit code of the worst failure that stands at the end; 0 where none does.
 
     Raises:
-        FrazilError: a run failed; what was published stays.
+        FrazilError: a run cannot begin, and trying again would not help; what was published stays.
     """
+    troubles, again = _Troubles(tell), _Again(retry_seconds)
     seen: object = None
     pause = every_seconds
     while not stop.is_set():
         listing = _listing(pipeline, select)
-        if listing != seen:
-            report = run(pipeline, spark=spark, select=select, listener=listener)
-            if report.steps:
-                newest = max((modified for _, _, modified in listing), default=0)
-                ran(report, max(0.0, time.time() - newest / 1e9))
-                pause = every_seconds
-            # Files that look cut off wait for a later run, so the listing is not done with while there are any.
-            seen = None if any(table.deferred for table in report.tables) else listing
-        else:
+        if listing == seen and not again.is_due():
             pause = min(pause * _SLOWER, idle_seconds)
+            stop.wait(pause)
+            continue
+        again.arrived(is_new=listing != seen)
+        seen = listing
+        try:
+            report, cure = run(pipeline, spark=spark, select=select, listener=listener), False
+        except RunFailedError as error:
+            report, cure = error.report, any(failure.retryable for failure in error.report.errors)
+        except FrazilError as error:
+            if not error.retryable:
+                raise
+            troubles.wait_for(error)
+            again.later()
+            continue
+        is_new = troubles.now(report)
+        outcomes = {*(table.outcome for table in report.tables), *(made.outcome for made in report.gold)}
+        if is_new or "done" in outcomes:
+            newest = max((modified for _, _, _, modified in listing), default=0)
+            ran(report, max(0.0, time.time() - newest / 1e9))
+            pause = every_seconds
+        # Files that look cut off wait for a later run, so the listing is not done with while there are any.
+        if cure or any(table.deferred for table in report.tables):
+            again.later()
         stop.wait(pause)
+    return troubles.exit_code
 
 
-def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, int, int]]:
+class _Again:
+    """When to try again though nothing has arrived."""
+
+    def __init__(self, first_seconds: float) -> None:
+        self._first = self._seconds = first_seconds
+        self._at: float | None = None
+
+    def is_due(self) -> bool:
+        return self._at is not None and time.monotonic() >= self._at
+
+    def arrived(self, *, is_new: bool) -> None:
+        self._at = None
+        if is_new:
+            self._seconds = self._first
+
+    def later(self) -> None:
+        self._at = time.monotonic() + self._seconds
+        self._seconds = min(2 * self._seconds, _MOST_RETRY_SECONDS)
+
+
+class _Troubles:
+    """What fails now; each change is told once."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._failures: dict[str, tuple[str, int]] = {}
+        self._waits_for: FrazilError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        waits = [] if self._waits_for is None else [self._waits_for.exit_code]
+        return worst_exit([*(code for _, code in self._failures.values()), *waits])
+
+    def now(self, report: RunReport) -> bool:
+        """Take in what a run failed at; give whether something fails that did not fail before."""
+        now = {failure.name: (f"{failure}", failure.exit_code) for failure in report.errors}
+        new = [text for name, (text, _) in now.items() if self._failures.get(name, ("", 0))[0] != text]
+        if self._waits_for is not None:
+            self._waits_for = None
+            self._tell("the wait is over")
+        for text in new:
+            self._tell(text)
+        for name in self._failures.keys() - now.keys():
+            self._tell(f"{name}: right again")
+        self._failures = now
+        return bool(new)
+
+    def wait_for(self, error: FrazilError) -> None:
+        """Take in why a run cannot begin yet."""
+        if self._waits_for is None or self._waits_for.message != error.message:
+            self._tell(f"waiting: [{error.code}] {error.message}")
+        self._waits_for = error
+
+
+def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, str, int, int]]:
+    """Say what is at the sources: (table, address, size, time) of each file, or of a source its trouble."""
     names = selected(pipeline, select)
-    return frozenset(
-        (file.uri, file.size_bytes, file.modified_ns)
-        for table in pipeline.tables
-        if table.name in names
-        for file in list_files(table.source, pipeline.folder).files
-    )
+    found: set[tuple[str, str, int, int]] = set()
+    for table in pipeline.tables:
+        if table.name in names:
+            try:
+                files = list_files(table.source, pipeline.folder).files
+            except FrazilError as error:
+                found.add((table.name, error.message, 0, 0))
+            else:
+                found.update((table.name, file.uri, file.size_bytes, file.modified_ns) for file in files)
+    return frozenset(found)

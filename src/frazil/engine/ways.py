@@ -31,6 +31,7 @@ def apply(mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
         fetched = fetch(mine)
         if fetched is not None:
             failpoint("mart.before_rows")
+            _note(batch, chosen, fetched.seen)
             batch.change(fetched.rows, fetched.places)
             return chosen, fetched.seen
         chosen = "split"
@@ -39,6 +40,7 @@ def apply(mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
     rows = mine.rows(seen)
     if chosen == "rewrite" and seen.replaced:
         failpoint("mart.before_rows")
+        _note(batch, chosen, seen)
         batch.replace(_without_replaced(mine, rows.columns).unionByName(rows))
         return chosen, seen
     if seen.replaced:
@@ -47,8 +49,13 @@ def apply(mine: Increment, batch: Batch, chosen: Way) -> tuple[Way, Seen]:
         mine.keys().createOrReplaceTempView(quote(view))
         batch.delete(_condition(mine, seen, view))
     failpoint("mart.before_rows")
+    _note(batch, "split", seen)
     batch.append(rows)
     return "split", seen
+
+
+def _note(batch: Batch, way: Way, seen: Seen) -> None:
+    batch.note(strategy=way, inserted=seen.inserted, updated=seen.updated, deleted=seen.deleted, late=seen.late)
 
 
 def _without_replaced(mine: Increment, names: Sequence[str]) -> DataFrame:

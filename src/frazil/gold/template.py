@@ -20,6 +20,12 @@ def inputs(sql: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_PLACE.findall(sql)))
 
 
+def tables_of(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
+    """Names of the source tables whose marts an aggregate reads, in the order of the declaration."""
+    marts = set(inputs(gold.sql))
+    return tuple(table.name for table in pipeline.tables if any(table.mart_name(mart) in marts for mart in table.marts))
+
+
 def declared_gold(pipeline: Pipeline, gold: Gold) -> str:
     """Fingerprint of what an aggregate's rows depend on, its marts' declarations among it."""
     marts = {table.mart_name(mart): declared_mart(table, mart) for table in pipeline.tables for mart in table.marts}

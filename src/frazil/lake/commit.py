@@ -16,6 +16,7 @@ from frazil.errors import BusyError
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import BOOKMARK, Head, head
 from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
+from frazil.lake.tables import all_properties, partition_clause, property_list, set_sort_order
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -25,7 +26,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
+    from frazil.lake.tables import TableLayout
+
 PREFIX = "frazil_run_"
+RUN_ID: Final = "frazil.run-id"
+"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`Batch.note`."""
+
+_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
+"""Prefix of a session's settings that get into the summary of what it writes."""
 
 _OVERTAKEN: Final = ("ancestor", "CommitFailedException", "older than last sequence number")
 """What Iceberg says where the table has changed since: the last of a branch that another run writes to."""
@@ -47,10 +55,19 @@ class Batch:
         published: where the table stands since this batch was published; None before.
     """
 
-    def __init__(self, spark: SparkSession, path: tuple[str, ...], base: Head, bookmark: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: tuple[str, ...],
+        base: Head,
+        bookmark: Mapping[str, Any],
+        *,
+        run_id: str = "",
+    ) -> None:
         self._spark, self._path, self._base = spark, path, base
         self._name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
         self._bookmark = dict(bookmark)
+        self._notes = {RUN_ID: run_id} if run_id else {}
         self._at = base.snapshot_id
         self._has_branch = self._has_writes = False
         self._staged: Any | None = None
@@ -77,6 +94,13 @@ class Batch:
     ) -> None:
         if self.published is None and self._has_branch:
             self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
+
+    def note(self, **values: str | int) -> None:
+        """Put values into the summary of the snapshots written from now on, as ``frazil.<name>``.
+
+        They are for people and tools: nothing in Frazil reads them back.
+        """
+        self._notes |= {f"frazil.{name}": f"{value}" for name, value in values.items()}
 
     def delete(self, condition: str) -> None:
         """Delete the rows of the branch for which a SQL condition over the alias ``t`` holds."""
@@ -124,7 +148,7 @@ class Batch:
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
         except Exception as error:
             if any(sign in str(error) for sign in _OVERTAKEN):
-                raise self._came_second() from error
+                raise _came_second(self._path) from error
             raise
         return self.published
 
@@ -134,7 +158,7 @@ class Batch:
         before = operations.current()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
-            raise self._came_second()
+            raise _came_second(self._path)
         if self._staged is None:
             self._follow(table)
             newest = table.snapshot(self._name)
@@ -142,7 +166,7 @@ class Batch:
         else:
             newest = self._staged
             if newest.parentId() != self._base.snapshot_id:
-                raise self._came_second()
+                raise _came_second(self._path)
             # A commit of Iceberg's own would be made again on top of what came in between.
             metadata = java_class(self._spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
             operations.commit(before, metadata.setBranchSnapshot(newest, "main").build())
@@ -152,7 +176,7 @@ class Batch:
     def _publish_by_sql(self) -> Head:
         self._follow(None)
         if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
-            raise self._came_second()
+            raise _came_second(self._path)
         catalog, *names = self._path
         self._spark.sql(
             f"CALL {quote(catalog)}.system.fast_forward({literal('.'.join(names))}, 'main', {literal(self._name)})"
@@ -161,14 +185,17 @@ class Batch:
         return head(self._spark, self.table)
 
     def _stage(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str], places: pa.Table | None) -> None:
-        summary = {BOOKMARK: _text(self._bookmark)}
+        summary = {BOOKMARK: _text(self._bookmark), **self._notes}
         self._staged = stage_row_delta(
             self._spark, self.table, rows=rows, columns=columns, places=places, summary=summary
         )
 
     def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
         self._begin_write()
-        return rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
+        writer = rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
+        for name, value in self._notes.items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        return writer
 
     def _begin_write(self) -> None:
         table = java_table(self._spark, self.table)
@@ -214,12 +241,68 @@ class Batch:
         ).collect()
         return (found[0][0], found[0][1]) if found else (None, None)
 
-    def _came_second(self) -> BusyError:
-        return BusyError(
-            f"{'.'.join(self._path[1:])}: another run published first; nothing of this batch is visible",
-            hint="run again: it takes up where the other run ended",
+
+def replace_table(
+    spark: SparkSession,
+    layout: TableLayout,
+    base: Head,
+    bookmark: Mapping[str, Any],
+    rows: DataFrame,
+    *,
+    run_id: str = "",
+) -> Head:
+    """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
+
+    For tables that :func:`frazil.lake.tables.ensure` cannot bring to a layout. Readers see the old table or the new
+    one; the old snapshots can still be read until they expire. The bookmark is handed over as a setting of the session,
+    so nothing else may be written in it meanwhile.
+
+    Args:
+        spark: a session that this thread alone writes with.
+        layout: how the table is to be; the rows have its columns.
+        base: where the table stood when the rows were computed.
+        bookmark: what the commit carries.
+        rows: all rows of the table.
+        run_id: names the run in the snapshot's summary.
+
+    Returns:
+        Where the table stands now.
+
+    Raises:
+        BusyError: another run published first.
+    """
+    name, view = quote(*layout.path), f"frazil_rows_{layout.path[-1]}"
+    if head(spark, name, rebuilt=True).snapshot_id != base.snapshot_id:
+        raise _came_second(layout.path)
+    columns = ", ".join(
+        f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in layout.columns.items()
+    )
+    properties = property_list(all_properties(layout))
+    rows.createOrReplaceTempView(quote(view))
+    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "rebuild"}
+    for key, value in summary.items():
+        spark.conf.set(_SNAPSHOT_PROPERTY + key, value)
+    try:
+        spark.sql(
+            f"REPLACE TABLE {name} USING iceberg{partition_clause(layout)} TBLPROPERTIES ({properties}) "
+            f"AS SELECT {columns} FROM {quote(view)}"
         )
+    finally:
+        for key in summary:
+            spark.conf.unset(_SNAPSHOT_PROPERTY + key)
+        spark.catalog.dropTempView(view)
+    if layout.sort_by:
+        set_sort_order(spark, name, layout.sort_by)
+    return head(spark, name)
+
+
+def _came_second(path: tuple[str, ...]) -> BusyError:
+    return BusyError(
+        f"{'.'.join(path[1:])}: another run published first; nothing of this batch is visible",
+        hint="run again: it takes up where the other run ended",
+    )
 
 
 def _text(bookmark: Mapping[str, Any]) -> str:
-    return json.dumps(dict(bookmark), separators=(",", ":"), sort_keys=True)
+    # Not sorted: the fields of bronze stand in the order of their first appearance.
+    return json.dumps(dict(bookmark), separators=(",", ":"))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from frazil.errors import FrazilError
+from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog, warehouse_folder
 from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
@@ -32,7 +33,9 @@ from frazil.lake.machine import (
     total_memory_bytes,
     usable_cores,
 )
+from frazil.lake.warehouse import verify_catalog
 from frazil.spec import EmbeddedCatalog
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
 
 _LITTLE_DISK_BYTES: Final = 2 * 2**30
+_REPAIR: Final = "restore the file from a backup; or make it again from the warehouse: frazil doctor --repair"
 _ANSWER_SECONDS: Final = 3.0
 _RELEASED: Final = 1_790_000_000
 """Seconds since 1970 of a day before this version was made: a clock that shows an earlier one is wrong."""
@@ -164,8 +168,10 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
         yield Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
         return
     if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
-        yield _sqlite(embedded_catalog(pipeline))
+        yield _sqlite(pipeline, embedded_catalog(pipeline))
         return
+    if missing := missing_client(pipeline.lake.catalog):
+        yield Finding(what="catalog client", ok=None, detail=missing, hint=CLIENTS_HINT)
     kind, uri = pipeline.lake.catalog.type, settings.get(f"{PREFIX}.uri")
     address = _address(uri) if uri else None
     if address is None:
@@ -184,17 +190,25 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
         )
 
 
-def _sqlite(path: Path) -> Finding:
-    if not path.exists():
-        return Finding(what="catalog", ok=True, detail=f"{path} (made by the first run)")
+def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
+    known: dict[tuple[str, str], str] = {}
+    if path.exists():
+        try:
+            with contextlib.closing(
+                sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_ANSWER_SECONDS)
+            ) as database:
+                found = database.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables")
+                known = {(namespace, name): location for namespace, name, location in found}
+        except sqlite3.Error as error:
+            if "no such table" not in str(error):
+                return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint=_REPAIR)
     try:
-        with contextlib.closing(
-            sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_ANSWER_SECONDS)
-        ) as database:
-            (tables,) = database.execute("SELECT count(*) FROM iceberg_tables").fetchone()
-    except sqlite3.Error as error:
-        return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint="restore the file from a backup")
-    return Finding(what="catalog", ok=True, detail=f"{path}: {tables} tables")
+        for table in pipeline.tables:
+            verify_catalog(pipeline, table, known.get((pipeline.lake.namespaces.bronze, table.name)))
+    except FrazilError as error:
+        return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+    made = counted(len(known), "table") if path.exists() else "(made by the first run)"
+    return Finding(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
 
 
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:

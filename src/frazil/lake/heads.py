@@ -34,12 +34,15 @@ class Head:
         bookmark: what the newest bookmark in the snapshot's ancestry says; empty for a table never written.
         summary: the snapshot's own summary.
         branches: names of all other branches.
+        location: address of the table's metadata file; None for a table that does not exist, or where Java's API cannot
+            be asked.
     """
 
     snapshot_id: int | None = None
     bookmark: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
     branches: tuple[str, ...] = ()
+    location: str | None = None
 
     @property
     def batch(self) -> int:
@@ -70,7 +73,7 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
     if found.snapshot_id is not None and found.summary.get("total-records") != "0":
         raise BookmarkLostError(
             f"{name.replace('`', '')} has rows and no bookmark: something else wrote it, or expired its history",
-            hint="run: frazil rebuild --select TABLE, which makes silver and marts anew from bronze",
+            hint="run: frazil rebuild --select TABLE, which rebuilds silver and marts from bronze",
         )
     return found
 
@@ -88,8 +91,9 @@ def _head_by_java(spark: SparkSession, table: Any) -> Head:
     # As one text each: a Java collection read item by item costs a round trip an item.
     names = tuple(re.findall(r"[^\[\], ]+", table.refs().keySet().toString()))
     branches = tuple(name for name in names if name != "main")
+    location = table.operations().current().metadataFileLocation()
     if snapshot is None:
-        return Head(branches=branches)
+        return Head(branches=branches, location=location)
     newest = snapshot_fields(spark, snapshot)
     at, bookmark = newest, newest["summary"].get(BOOKMARK)
     while bookmark is None and at.get("parent-snapshot-id") is not None:
@@ -103,6 +107,7 @@ def _head_by_java(spark: SparkSession, table: Any) -> Head:
         bookmark=json.loads(bookmark) if bookmark else {},
         summary=newest["summary"],
         branches=branches,
+        location=location,
     )
 
 

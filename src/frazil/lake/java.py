@@ -29,10 +29,12 @@ _SHIM: Final = """\
 #!/bin/sh
 # Written by Frazil: starts Java for Spark.
 # Spark always asks for the incubating vector module. Trimmed runtimes lack it, and Frazil does not need it.
-archive=
+# It starts Java twice: first a small one that only writes the second one's command line.
+archive= scratch=$_FRAZIL_SCRATCH
 for argument do
   shift
   case $argument in
+    org.apache.spark.launcher.Main) scratch= ;;
     --add-modules=jdk.incubator.vector) continue ;;
     -XX:ArchiveClassesAtExit=*) archive=${{argument#*=}} ;;
     *:*/slf4j-api-*.jar:*/jars/\\*)
@@ -42,9 +44,15 @@ for argument do
   esac
   set -- "$@" "$argument"
 done
-[ -n "$archive" ] || exec {java} "$@"
+[ -n "$archive$scratch" ] || exec {java} "$@"
+{java} "$@"
+code=$?
 # An archive gets its name only when it is whole: <name>.part.<number> becomes <name>.
-{java} "$@" && [ -s "$archive" ] && mv -f "$archive" "${{archive%.part.*}}"
+if [ -n "$archive" ]; then
+  {{ [ $code = 0 ] && [ -s "$archive" ] && mv -f "$archive" "${{archive%.part.*}}"; }} || rm -f "$archive"
+fi
+[ -z "$scratch" ] || rm -rf "$scratch"
+exit $code
 """
 
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from frazil.errors import BusyError, StorageError
+from frazil.lake.catalog_conf import warehouse_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from frazil.spec import Pipeline
 
@@ -26,14 +26,15 @@ class UnwritableLakeError(StorageError):
     code = "FZ302"
 
 
-def local_warehouse(pipeline: Pipeline) -> Path | None:
-    """Give the warehouse as a folder of this machine, or None if it is an object store."""
-    text = pipeline.lake.warehouse
-    if text.startswith("file:"):
-        text = "/" + text.removeprefix("file:").lstrip("/")
-    elif "://" in text:
+def holder(pipeline: Pipeline) -> int | None:
+    """Return the process that held the pipeline last, which may be gone; None where that is not known."""
+    folder = warehouse_folder(pipeline)
+    if folder is None:
         return None
-    return (pipeline.folder / text).resolve()
+    try:
+        return int((folder / f".{pipeline.pipeline}.lock").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
         BusyError: another process holds it.
         UnwritableLakeError: the lock file cannot be made.
     """
-    folder = local_warehouse(pipeline)
+    folder = warehouse_folder(pipeline)
     if folder is None:
         yield
         return
@@ -55,7 +56,7 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
     except OSError as error:
         raise UnwritableLakeError(
             f"cannot write the warehouse {folder}: {error.strerror}",
-            hint="mend the folder's rights, or choose another warehouse",
+            hint="grant write permission on the folder, or choose another warehouse",
         ) from error
     with handle:
         try:

@@ -6,23 +6,23 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from importlib import import_module
 from threading import Thread
-from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from frazil.errors import SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog
 from frazil.lake.gateway import java_class
-from frazil.lake.jars import jars_for, ready_jars
+from frazil.lake.jars import ICEBERG, jars_for, ready_jars
 from frazil.lake.java import find_java, spark_java_home
+from frazil.lake.launch import environment, launched, own_interrupts
 from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable_cores
+from frazil.lake.scratch import scratch
 from frazil.lake.start_up import start_up_options
 from frazil.spec import CATALOG, EmbeddedCatalog
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
+_SPARK: Final = "4.1"
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
 _SHORT: Final = [
     "-XX:TieredStopAtLevel=1",
@@ -68,6 +69,8 @@ _STEADY: Final = [
 ]
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
+_fit: Final[WeakSet[SparkSession]] = WeakSet()
+"""Sessions that were seen to have what Iceberg needs."""
 _LOG_LIMIT_BYTES: Final = 10_000_000
 _LOG4J: Final = """\
 rootLogger.level = warn
@@ -111,9 +114,10 @@ def spark_session(
         SessionError: Java does not start, for a reason it names, or the running session lacks Iceberg.
         DeclarationError: the catalog refers to a secret that is not there.
     """
+    refuse_connect()
     lake = _opened(pipeline)
     if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only way to see it from every thread
-        return _pointed_at(SparkSession.builder.getOrCreate(), lake)
+        return _pointed_at(SparkSession.builder.getOrCreate(), pipeline, lake)
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         wanted = [
             name for name in SparkConf().get("spark.sql.extensions", "").split(",") if name and name != EXTENSIONS
@@ -121,26 +125,17 @@ def spark_session(
         builder = SparkSession.builder.config("spark.sql.extensions", ",".join([*wanted, EXTENSIONS]))
         return adopt(builder.getOrCreate(), pipeline)
 
-    java = find_java()
-    jars = ready_jars(jars_for(pipeline), tell=tell)
-    heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
-    options = [f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}", "-Duser.timezone=UTC"]
-    if sys.platform == "linux":
-        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
-        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
-    options += [*start_up_options(java, jars), *(_SHORT if short else [*_STEADY, f"-Xms{heap}"])]
-    launch = {
-        "spark.driver.memory": heap,
-        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
-    }
-    settings = launch | _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
-    # Everything else is handed over inside the process: a command line can be read by every user of the
-    # machine.
-    with _environment(JAVA_HOME=f"{spark_java_home(java)}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"):
+    # Everything else is handed over inside the process: a command line can be read by every user of the machine.
+    with (
+        environment(
+            JAVA_HOME=f"{spark_java_home(find_java())}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"
+        ),
+        own_interrupts(),
+    ):
         if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
-            SparkContext._ensure_initialized(gateway=_launched(launch, heap, verbose=verbose))  # noqa: SLF001
+            gateway = _java(pipeline, memory=memory, short=short, verbose=verbose, tell=tell)
+            SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+        settings = _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
     spark = SparkSession(context)
     # For every file on a local disk Hadoop writes another with checksums, and starts the program chmod for both.
@@ -155,10 +150,12 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     Settings made at run time do not reach sessions made with ``newSession()``: see :func:`siblings`.
 
     Raises:
-        SessionError: Iceberg's extensions are missing, or the session's ``lake`` is not the pipeline's.
+        SessionError: it is a session of Spark Connect or of another Spark, Iceberg's extensions are missing or do not
+            load, or the session's ``lake`` is not the pipeline's.
         DeclarationError: the catalog refers to a secret that is not there.
     """
-    _require_iceberg(spark)
+    refuse_connect(spark)
+    _require_iceberg(spark, pipeline)
     wanted, present = _opened(pipeline), _lake_settings(spark)
     if not present:
         return _set(spark, wanted)
@@ -170,6 +167,19 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
                 hint=f"declare what the session has, or leave {PREFIX} out of it: Frazil sets it",
             )
     return spark
+
+
+def refuse_connect(spark: object | None = None) -> None:
+    """Refuse a session of Spark Connect, or where this process would get one: its tables would be wrong.
+
+    Raises:
+        SessionError: it is one. Nothing was asked of it, and nothing was written.
+    """
+    if is_remote() if spark is None else not isinstance(spark, SparkSession):
+        raise SessionError(
+            "this is a session of Spark Connect, which gives wrong tables",
+            hint="hand over a session of Spark itself, or run the script with spark-submit; nothing was written",
+        )
 
 
 @contextlib.contextmanager
@@ -205,6 +215,8 @@ def _opened(pipeline: Pipeline) -> dict[str, str]:
 
 def _local_conf(app_name: str) -> dict[str, str]:
     cores = usable_cores()
+    # Java's own folder for what is temporary: what stays there is removed when Java is gone.
+    scratch_folder = SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr] # noqa: SLF001
     return {
         "spark.app.name": app_name,
         "spark.master": f"local[{cores}]",
@@ -216,10 +228,10 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.broadcastExchange.maxThreadThreshold": "8",
         "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": tempfile.gettempdir(),
+        "spark.local.dir": scratch_folder,
         "spark.redaction.regex": _SECRET,
         # Never used, but made: without this in the working folder.
-        "spark.sql.warehouse.dir": f"{tempfile.gettempdir()}/spark-warehouse",
+        "spark.sql.warehouse.dir": f"{scratch_folder}/spark-warehouse",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
@@ -229,8 +241,8 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.buffer.pageSize": "16m",
         # The default of 100 is less than the tables of one run need; what drops out is compiled again.
         "spark.sql.codegen.cache.maxEntries": "5000",
-        # A user's expression that fails gives NULL; casts are checked by silver.
-        "spark.sql.ansi.enabled": "false",
+        # A view over a column with "${…}" in its name could not be read.
+        "spark.sql.variable.substitute": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # A worker that read files waits a minute for more, beside the steps that need the memory.
         "spark.python.factory.idleWorkerMaxPoolSize": "1",
@@ -239,25 +251,36 @@ def _local_conf(app_name: str) -> dict[str, str]:
     }
 
 
-def _launched(launch: Mapping[str, str], heap: str, *, verbose: bool) -> object:
+def _java(pipeline: Pipeline, *, memory: str | None, short: bool, verbose: bool, tell: Callable[[str], object]) -> Any:
+    """Start Java with the pipeline's jars, and return py4j's gateway to it."""
+    java = find_java()
+    jars = ready_jars(jars_for(pipeline), tell=tell)
+    heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
+    place = scratch()
+    options = [
+        f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}",
+        "-Duser.timezone=UTC",
+        f"-Djava.io.tmpdir={place.folder}",
+    ]
+    if sys.platform == "linux":
+        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
+        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
+    options += [
+        *start_up_options(java, jars, place.unfinished),
+        *(_SHORT if short else [*_STEADY, f"-Xms{heap}"]),
+    ]
+    launch = {
+        "spark.driver.memory": heap,
+        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
+    }
     log = kept_folder("logs") / "spark.log"
     if log.is_file() and log.stat().st_size > _LOG_LIMIT_BYTES:
         log.unlink()
-    with log.open("ab") as sink:
-        before = sink.tell()
-        # PySpark loads pandas at its first call of Java; here it does so while Java starts.
-        Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
-        try:
-            return launch_gateway(  # type: ignore[no-untyped-call]
-                SparkConf(loadDefaults=False).setAll(list(launch.items())),
-                {} if verbose else {"stdout": sink, "stderr": sink},
-            )
-        except PySparkRuntimeError as error:
-            said = log.read_bytes()[before:].decode(errors="replace").strip().splitlines()
-            raise SessionError(
-                f"Java does not start with a heap of {heap}" + "".join(f"\n  {line}" for line in said[:5]),
-                hint=f"set FRAZIL_DRIVER_MEMORY to less, or look at {log}",
-            ) from error
+    # PySpark loads pandas at its first call of Java; here it does so while Java starts.
+    Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
+    return launched(place, launch, log, verbose=verbose)
 
 
 def _log4j(*, verbose: bool) -> Path:
@@ -268,32 +291,38 @@ def _log4j(*, verbose: bool) -> Path:
     )
 
 
-@contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """Set what Spark reads while it starts; ``SPARK_HOME`` must not lead to another Spark."""
-    before = {name: os.environ.pop(name, None) for name in (*values, "SPARK_HOME")}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, text in before.items():
-            os.environ.pop(name, None)
-            if text is not None:
-                os.environ[name] = text
-
-
-def _require_iceberg(spark: SparkSession) -> None:
+def _require_iceberg(spark: SparkSession, pipeline: Pipeline) -> None:
+    if spark in _fit:
+        return
+    if not spark.version.startswith(f"{_SPARK}."):
+        raise SessionError(
+            f"this session is Spark {spark.version}, and Frazil's Iceberg {ICEBERG.version} is made for Spark {_SPARK}",
+            hint=f"start it with Spark {_SPARK}; nothing was written",
+        )
+    packages = ",".join(f"{jar.group}:{jar.name}:{jar.version}" for jar in jars_for(pipeline))
+    settings = (
+        "start it with\n"
+        f"    spark.jars.packages    {packages}\n"
+        f"    spark.sql.extensions   {EXTENSIONS}\n"
+        "or spark-submit --packages with the same; nothing was written"
+    )
     if EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise SessionError(
             "this Spark session has no Iceberg extensions, and they can only be set where a session starts",
-            hint="start it with\n"
-            "    spark.jars.packages    org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0\n"
-            f"    spark.sql.extensions   {EXTENSIONS}",
+            hint=settings,
         )
+    java = java_class(spark, "org.apache.spark.util.Utils")
+    needed = [EXTENSIONS, "org.apache.iceberg.spark.SparkCatalog"]
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        needed.append("org.sqlite.JDBC")
+    for name in needed:
+        if not java.classIsLoadable(name):
+            raise SessionError(f"this Spark session cannot load {name}: a jar is missing", hint=settings)
+    _fit.add(spark)
 
 
-def _pointed_at(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
-    _require_iceberg(spark)
+def _pointed_at(spark: SparkSession, pipeline: Pipeline, lake: Mapping[str, str]) -> SparkSession:
+    _require_iceberg(spark, pipeline)
     present = _lake_settings(spark)
     if present == lake:
         return spark

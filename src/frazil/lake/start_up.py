@@ -27,10 +27,11 @@ _CLAIM_SECONDS: Final = 3600
 _KEEP_SECONDS: Final = 30 * 86400
 
 
-def start_up_options(java: JavaHome, jars: Sequence[Path]) -> list[str]:
+def start_up_options(java: JavaHome, jars: Sequence[Path], unfinished: list[Path]) -> list[str]:
     """Choose the Java options that use the archive, or that make it when there is none yet.
 
-    None at all when ``$FRAZIL_START_UP_ARCHIVE`` is ``off``, or while another session is making it.
+    One that Java is about to make is added to ``unfinished``: it is to be removed if Java is killed. No options when
+    ``$FRAZIL_START_UP_ARCHIVE`` is ``off``, or while another session is making it.
 
     Making it slows that one session by about a quarter and leaves a file of 190 MB, written after the process
     that started the session has ended.
@@ -49,6 +50,7 @@ def start_up_options(java: JavaHome, jars: Sequence[Path]) -> list[str]:
         return []
     claim = folder / f"{name}.jsa.part.{os.getpid()}"
     claim.touch()
+    unfinished.append(claim)
     return [*(f"-XX:SharedArchiveFile={path}" for path in base), f"-XX:ArchiveClassesAtExit={claim}", *silent]
 
 

@@ -15,7 +15,7 @@ from frazil.lake.heads import is_missing
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -78,11 +78,57 @@ def ensure(spark: SparkSession, layout: TableLayout) -> bool:
                 raise TypeChangedError(
                     f"{'.'.join(layout.path[1:])}: column {column!r} is {have} in the table "
                     f"and {kind} in the declaration",
-                    hint=f"declare it as {have}, or drop the table and run: frazil rebuild",
+                    hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
                 )
             spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
             changed = True
     return changed
+
+
+def fits(spark: SparkSession, layout: TableLayout) -> bool:
+    """Tell whether a table is missing, or :func:`ensure` can give it just the columns of a layout.
+
+    Other tables have columns that the layout lacks, or of types that no widening reaches: to hold what the layout says
+    they are replaced, see :func:`frazil.lake.commit.replace_table`.
+    """
+    present = _columns(spark, quote(*layout.path))
+    if present is None:
+        return True
+    wanted = {column.lower(): kind for column, kind in layout.columns.items()}
+    return present.keys() <= wanted.keys() and all(
+        have == _simple(wanted[column]) or _is_wider(have, wanted[column]) for column, have in present.items()
+    )
+
+
+def set_sort_order(spark: SparkSession, name: str, sort_by: Sequence[str]) -> None:
+    """Let writers sort the files of a table, by its quoted name; no columns for no order."""
+    order = f"LOCALLY ORDERED BY {', '.join(map(quote, sort_by))}" if sort_by else "UNORDERED"
+    spark.sql(f"ALTER TABLE {name} WRITE {order}")
+
+
+def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str], gone: Iterable[str] = ()) -> None:
+    """Set properties of a table, by its quoted name, and remove those that are ``gone``."""
+    if properties:
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list(properties)})")
+    left = ", ".join(map(literal, gone))
+    if left:
+        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({left})")
+
+
+def property_list(properties: Mapping[str, str]) -> str:
+    """Write properties as the list of a TBLPROPERTIES clause."""
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
+
+
+def all_properties(layout: TableLayout) -> dict[str, str]:
+    """Return the properties that a table of a layout has: Frazil's own, and those of the layout before them."""
+    distribution = "hash" if layout.partition_by else "none"
+    return DEFAULTS | {"write.distribution-mode": distribution} | dict(layout.properties)
+
+
+def partition_clause(layout: TableLayout) -> str:
+    """Write the PARTITIONED BY clause of a layout; empty for a table that is not partitioned."""
+    return f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
 
 
 def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
@@ -107,13 +153,10 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
     name = quote(*layout.path)
     _namespace(spark, quote(*layout.path[:-1]))
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
-    partition = f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
-    distribution = "hash" if layout.partition_by else "none"
-    wanted = DEFAULTS | {"write.distribution-mode": distribution} | dict(layout.properties)
-    properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in wanted.items())
+    partition, properties = partition_clause(layout), property_list(all_properties(layout))
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
     if layout.sort_by:
-        spark.sql(f"ALTER TABLE {name} WRITE LOCALLY ORDERED BY {', '.join(map(quote, layout.sort_by))}")
+        set_sort_order(spark, name, layout.sort_by)
 
 
 def _namespace(spark: SparkSession, name: str) -> None:

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
+LIVED: Final = "_cdc_lived"
+"""Whether the mart has a row of a key that is not deleted."""
 
 
-def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> DataFrame:
+def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str, lives: str = "true") -> DataFrame:
     """Find the rows of a mart for the keys of a batch.
 
     Args:
@@ -29,15 +31,17 @@ def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str) -> Da
         touched: rows with the batch's keys, repeats allowed.
         shape: the table's parts.
         also: further columns of the target to give.
+        lives: SQL condition of a row of the target: it is not a deleted one. Never NULL.
 
     Returns:
-        At most one row per key: the keys, ``_cdc_in_target``, which is true, then ``also``.
+        At most one row per key: the keys, ``_cdc_in_target``, which is true, ``_cdc_lived``, then ``also``.
 
     Cost: one scan of the target's columns named here, against a broadcast.
     """
+    columns = [f"true AS {IN_TARGET}", f"{lives} AS {LIVED}", *also]
     return query(
         f"""
-        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join([f"true AS {IN_TARGET}", *also])}
+        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join(columns)}
         FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}""",
         frazil_target=target,
         frazil_touched=touched,
@@ -116,7 +120,7 @@ def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> Da
 
 
 def placed(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
-    """Put beside every folded key whether the mart has a row of it.
+    """Put beside every folded key whether the mart has a row of it, and whether that is not deleted.
 
     Args:
         folded: n rows, one per key.
@@ -125,9 +129,10 @@ def placed(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> Dat
         also: columns of ``found`` to give too, NULL for keys it does not have.
 
     Returns:
-        n rows: those of ``folded`` with ``_cdc_in_target`` and ``also``.
+        n rows: those of ``folded`` with ``_cdc_in_target``, ``_cdc_lived`` and ``also``.
     """
-    columns = [f"f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}", *(f"f.{name}" for name in also)]
+    verdicts = f"f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}", f"coalesce(f.{LIVED}, false) AS {LIVED}"
+    columns = [*verdicts, *(f"f.{name}" for name in also)]
     return query(
         f"""
         SELECT /*+ BROADCAST(f) */ n.*, {", ".join(columns)}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.bronze import record as r
 from frazil.marts.shape import Shape
 from frazil.spec import Current, History
+from frazil.spec.transforms import partition_transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,8 +34,9 @@ def mart_columns(mart: Current | History, contract: Contract) -> dict[str, str]:
 
 
 def partitioning(mart: Current | History) -> tuple[str, ...]:
-    """List a mart's partition transforms; history is split by ``is_current`` first, so a batch reads the living."""
-    return ("is_current", *mart.partition_by) if isinstance(mart, History) else mart.partition_by
+    """List a mart's partition transforms as SQL; history is split by ``is_current`` first: a batch reads the living."""
+    transforms = tuple(partition_transform(text).sql for text in mart.partition_by)
+    return ("is_current", *transforms) if isinstance(mart, History) else transforms
 
 
 def mart_properties(mart: Current | History) -> dict[str, str]:
@@ -42,6 +44,17 @@ def mart_properties(mart: Current | History) -> dict[str, str]:
     # Parted by is_current alone every task has rows of both parts, and sending them around would gain nothing.
     here = {} if mart.partition_by else {"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"}
     return {"format-version": str(mart.format_version)} | here | mart.properties
+
+
+def mart_layout(mart: Current | History) -> dict[str, Any]:
+    """Return how a mart's table is laid out, as plain values: what a bookmark keeps to see that it was changed."""
+    return {
+        "partition_by": [*partitioning(mart)],
+        "sort_by": [*mart.sort_by],
+        "format_version": mart.format_version,
+        "properties": dict(mart.properties),
+        "live_view": mart.live_view if isinstance(mart, Current) else None,
+    }
 
 
 def shape_of(contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool) -> Shape:

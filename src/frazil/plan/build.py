@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.gold.template import inputs
 from frazil.plan.state import SILVER
-from frazil.steps import Refine, RefreshGold, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from frazil.plan.state import State
+    from frazil.plan.state import State, TableState
     from frazil.spec import Pipeline, Table
     from frazil.steps import Step
+
+_EARLIER: Final = "a known content came under an earlier name"
 
 
 def build(
@@ -22,13 +24,14 @@ def build(
     """List what a run has to do, in order.
 
     Every table is brought level: what a killed run left behind comes first by itself, since each step starts
-    where its own table stands. A lake that stands where its sources stand gives no steps.
+    where its own table stands. A lake that stands where its sources stand gives no steps. A table whose state could
+    not be read has none, and no aggregate over it is refreshed, nor one that ``failed`` names.
 
     Args:
         pipeline: the declaration.
         state: where the tables stand and what the sources offer.
         tables: names of the tables to look at; None for all.
-        rebuild: names of the tables whose silver and marts are made anew from bronze.
+        rebuild: names of the tables whose silver and marts are rebuilt from bronze.
 
     Returns:
         The steps table by table, then the aggregates.
@@ -36,7 +39,7 @@ def build(
     steps: list[Step] = []
     reached: dict[str, int] = {}
     for table in pipeline.tables:
-        if tables is None or table.name in tables:
+        if table.name not in state.failed and (tables is None or table.name in tables):
             steps += _table_steps(table, state, rebuild=table.name in rebuild)
         stand = state.tables.get(table.name)
         for mart in table.marts:
@@ -47,6 +50,8 @@ def build(
             )
     renewed = {step.mart for step in steps if isinstance(step, UpdateMart) and step.rebuild}
     for gold in pipeline.gold:
+        if f"gold.{gold.name}" in state.failed:
+            continue
         wanted = {mart: reached[mart] for mart in inputs(gold.sql)}
         if all(wanted.values()) and (wanted != dict(state.gold.get(gold.name, {})) or renewed & wanted.keys()):
             steps.append(RefreshGold(name=gold.name, inputs=tuple(sorted(wanted.items()))))
@@ -66,20 +71,36 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
             duplicates=taken.duplicates,
             deferred=taken.deferred,
         )
-    reorders = taken.reorders or stand.silver < taken.reordered_in
-    again = (rebuild or reorders or SILVER in stand.redeclared) and bronze > 0
-    if again or stand.silver < bronze:
-        yield Refine(table=table.name, after=0 if again else stand.silver, upto=bronze, rebuild=again)
+    why = _why_all(stand, rebuild=rebuild) if bronze else ""
+    if why or stand.silver < bronze:
+        yield Refine(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
     for mart in table.marts:
         name = table.mart_name(mart)
         after = stand.marts.get(name, 0)
-        anew = again or after < taken.reordered_in or (name in stand.redeclared and bronze > 0)
-        if anew or after < bronze:
+        reason = why or _why_mart(stand, name, after) if bronze else ""
+        if reason or after < bronze:
             yield UpdateMart(
                 table=table.name,
                 mart=name,
-                after=0 if anew else after,
+                after=0 if reason else after,
                 upto=bronze,
-                rebuild=anew,
+                rebuild=bool(reason),
                 rows=stand.rows.get(name, 0),
+                reason=reason,
             )
+        elif name in stand.alters:
+            change = stand.alters[name]
+            yield AlterMart(table=table.name, mart=name, before=change.before, after=change.after)
+
+
+def _why_all(stand: TableState, *, rebuild: bool) -> str:
+    """Return why silver and all marts of a table are rebuilt; empty where they are not."""
+    if rebuild:
+        return "asked for"
+    if stand.taken.reorders or stand.silver < stand.taken.reordered_in:
+        return _EARLIER
+    return stand.rebuilds.get(SILVER, "")
+
+
+def _why_mart(stand: TableState, name: str, after: int) -> str:
+    return _EARLIER if after < stand.taken.reordered_in else stand.rebuilds.get(name, "")

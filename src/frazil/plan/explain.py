@@ -6,13 +6,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, assert_never
 
 from frazil.plan.way import most_marked
-from frazil.steps import Refine, RefreshGold, Step, TakeFiles, UpdateMart
+from frazil.spec.amount import counted, sized
+from frazil.steps import AlterMart, Refine, RefreshGold, Step, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _SHOWN_FILES = 5
-_MEGA = 1_000_000
 
 
 def explain(step: Step) -> str:
@@ -21,13 +21,15 @@ def explain(step: Step) -> str:
         case TakeFiles():
             return _explain_files(step)
         case Refine(rebuild=True):
-            return f"{step.table}: make typed changes anew from all of bronze, batches 1 to {step.upto}"
+            return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
         case Refine():
             return f"{step.table}: type and check {_batches(step.after, step.upto)}"
         case UpdateMart():
             return _explain_mart(step)
+        case AlterMart():
+            return f"{step.table}: alter {step.mart}; {', '.join(step.settings)} changed"
         case RefreshGold():
-            return f"gold: compute {step.name} from {', '.join(name for name, _ in step.inputs)}"
+            return f"gold: refresh {step.name} from {', '.join(name for name, _ in step.inputs)}"
         case _:
             assert_never(step)
 
@@ -38,7 +40,8 @@ def as_values(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 def _explain_files(step: TakeFiles) -> str:
-    lines = [f"{step.table}: take {len(step.files)} files ({step.size_bytes / _MEGA:.1f} MB) as batch {step.batch}"]
+    files = f"{counted(len(step.files), 'file')} ({sized(step.size_bytes)})"
+    lines = [f"{step.table}: take {files} as batch {step.batch}"]
     lines += [f"    {file.path}" for file in step.files[:_SHOWN_FILES]]
     if len(step.files) > _SHOWN_FILES:
         lines.append(f"    and {len(step.files) - _SHOWN_FILES} more")
@@ -51,9 +54,9 @@ def _explain_files(step: TakeFiles) -> str:
 
 def _explain_mart(step: UpdateMart) -> str:
     if step.rebuild:
-        return f"{step.table}: make {step.mart} anew from all changes"
+        return f"{step.table}: rebuild {step.mart} from all changes; {step.reason}"
     text = f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
-    return f"{text}, written anew if more than {most_marked(step.rows):,} changes" if step.after else text
+    return f"{text}, rewritten if more than {counted(most_marked(step.rows), 'change')}" if step.after else text
 
 
 def _batches(after: int, upto: int) -> str:

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from frazil.bronze.layout import file_columns, read_settings
+from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
-from frazil.silver.contract import declared, declared_mart
+from frazil.marts.layout import mart_layout
+from frazil.plan.identity import Role, belongs
+from frazil.plan.names import gold_name_problem, table_name_problems
+from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
+from frazil.spec.contract import layout
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from frazil.bronze.layout import NewFile
-    from frazil.spec import Gold, Pipeline, Table
+    from frazil.errors import FrazilError
+    from frazil.spec import Current, Gold, History, Pipeline, Table
+
+_DELIMITERS: Final = (";", "\t", "|", ",")
+"""What often stands between fields."""
 
 BRONZE = "bronze"
 SILVER = "silver"
+QUARANTINE = "quarantine"
+
+
+class SourceChangedError(SchemaError):
+    """The declaration reads the source in another way than bronze was read."""
+
+    code = "FZ504"
+
+
+class FormatVersionError(SchemaError):
+    """A mart is declared with an older table format than it has; Iceberg cannot go back."""
+
+    code = "FZ505"
+
+    def __init__(self, mart: str, before: int, after: int) -> None:
+        super().__init__(
+            f"mart {mart!r} has format_version {before}, which cannot become {after}",
+            hint=f"declare format_version: {before}; or drop the table and let the next run make it again: "
+            f"frazil drop --select {mart}",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +56,24 @@ class Taken:
     files: tuple[NewFile, ...] = ()
     duplicates: tuple[NewFile, ...] = ()
     deferred: tuple[tuple[str, str], ...] = ()
+    known: int = 0
+    """Files at the source that bronze knows, by path or by content."""
+    again: int = 0
+    """Files in bronze's ledger whose content it had already taken under another path."""
+    passed: tuple[tuple[str, str], ...] = ()
+    """(path, reason) of files that are passed over."""
     reorders: bool = False
     """A known content came under a name that stands earlier: ties may fall otherwise, so the table is rebuilt."""
     reordered_in: int = 0
     """Newest batch of bronze in which that happened: tables that stand before it are still to be rebuilt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutChange:
+    """Settings of a mart's table that can change without its rows: from what it was made with, to what is declared."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,43 +85,107 @@ class TableState:
     marts: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows of each mart."""
+    seen_fields: frozenset[str] = frozenset()
+    """Fields of the source that bronze has."""
     taken: Taken = Taken()
-    redeclared: frozenset[str] = frozenset()
-    """Marts whose declaration changed since they were written, and ``SILVER`` if the changes' did."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the source with their types, as bronze has them and the new files bring them; none if none is known."""
+    rebuilds: Mapping[str, str] = field(default_factory=dict)
+    """Marts, and ``SILVER``, that must be rebuilt -> why."""
+    alters: Mapping[str, LayoutChange] = field(default_factory=dict)
+    """Marts of which only the layout was declared otherwise -> what changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where a whole lake stands, and what the sources have."""
+    """Where a whole lake stands, and what the sources have.
+
+    A source table is in ``tables`` or in ``failed``; one that is in neither is not looked at.
+    """
 
     tables: Mapping[str, TableState] = field(default_factory=dict)
+    failed: Mapping[str, FrazilError] = field(default_factory=dict)
+    """Source table -> why its state could not be read; ``gold.<name>`` -> why that aggregate cannot be refreshed."""
     gold: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Aggregate -> mart -> batch of the mart it was computed from."""
 
 
 def table_state(
-    table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: Taken, rows: Mapping[str, int] | None = None
+    pipeline: Pipeline,
+    table: Table,
+    bookmarks: Mapping[str, Mapping[str, Any]],
+    taken: Taken,
+    rows: Mapping[str, int] | None = None,
 ) -> TableState:
-    """Read a table's state off its bookmarks.
+    """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
 
     Args:
-        table: the declaration.
-        bookmarks: of ``BRONZE``, ``SILVER`` and each mart by name; empty for a table never written.
+        pipeline: the declaration.
+        table: one of its tables.
+        bookmarks: of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart by name; empty for a table never written.
         taken: what the source offers.
         rows: of each mart by name.
+
+    Raises:
+        OtherOwnerError: one of the tables belongs to something else.
+        SourceChangedError: bronze was read in another way than the declaration says.
+        FormatVersionError: a mart is declared with an older table format than it has.
+        DeclarationProblems: an expression or a setting names a field or a column that there is not.
+        MissingFieldError: a declared column is a field of no file, neither of those taken nor of those offered.
     """
-    wanted = {SILVER: declared(table)} | {table.mart_name(mart): declared_mart(table, mart) for mart in table.marts}
+    rebuilds = moved_marts(pipeline, table, bookmarks)
+    _check_reading(table, bookmarks[BRONZE], taken)
+    files = [file.columns for file in taken.files if not file.broken]
+    fields = known_fields(table, bookmarks[BRONZE].get("fields", {}), files)
+    if fields:
+        try:
+            settle(table, fields)
+        except MissingFieldError as error:
+            raise _with_delimiter(error, table, files) from None
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
+    silver = bookmarks[SILVER]
+    if silver and silver.get("declared") != declared(table):
+        rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
+    # What was checked before, and is not used again, is not parsed again.
+    is_used = bool(taken.files) or SILVER in rebuilds
+    if problems := table_name_problems(pipeline, table, fields) if is_used else []:
+        raise DeclarationProblems(map(str, problems))
+    alters: dict[str, LayoutChange] = {}
+    for mart in table.marts:
+        name = table.mart_name(mart)
+        reason, change = _mart_change(table, mart, bookmarks[name])
+        if reason:
+            rebuilds.setdefault(name, reason)
+        if change and name not in rebuilds and SILVER not in rebuilds:
+            alters[name] = change
     return TableState(
         bronze=batches[BRONZE],
         silver=batches[SILVER],
-        marts={name: batches[name] for name in wanted if name != SILVER},
+        marts={table.mart_name(mart): batches[table.mart_name(mart)] for mart in table.marts},
         rows=rows or {},
+        seen_fields=frozenset(bookmarks[BRONZE].get("fields", ())),
         taken=taken,
-        redeclared=frozenset(
-            name for name, print_ in wanted.items() if bookmarks[name] and bookmarks[name].get("declared") != print_
-        ),
+        fields=fields,
+        rebuilds=rebuilds,
+        alters=alters,
     )
+
+
+def known_fields(table: Table, fields: Mapping[str, str], files: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """List the fields that bronze has once some files are taken; none while no file names any but the op column.
+
+    Args:
+        table: the declaration.
+        fields: name -> type of those that bronze has.
+        files: (name, type) of the fields that each new file names; none of a file whose fields the declaration names.
+    """
+    found = [*fields.items(), *(column for columns in files for column in columns)]
+    if not all(files):
+        found += file_columns(((name, "string") for name in layout(table) or ()), table.source.op)
+    known = {table.source.op.lower(): (table.source.op, "string")}
+    for name, kind in found:
+        known.setdefault(name.lower(), (name, kind))
+    return dict(known.values()) if len(known) > 1 else {}
 
 
 def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:
@@ -95,3 +204,116 @@ def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -
         return found if bookmark.get("declared") == declared_gold(pipeline, gold) else {}
 
     return {gold.name: inputs(gold) for gold in pipeline.gold}
+
+
+def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Verify whose each table is, before anything else is read of it.
+
+    Returns:
+        Marts that were made of another source table -> that as a reason to rebuild them.
+
+    Raises:
+        OtherOwnerError: one of the tables belongs to something else.
+    """
+    spaces = pipeline.lake.namespaces
+    own: dict[str, tuple[Role, str]] = {
+        BRONZE: ("bronze", f"{spaces.bronze}.{table.name}"),
+        SILVER: ("silver", f"{spaces.silver}.{table.name}_changes"),
+        QUARANTINE: ("quarantine", f"{spaces.silver}.{table.name}_quarantine"),
+    }
+    moved = {}
+    for key, bookmark in bookmarks.items():
+        role, name = own.get(key, ("mart", f"{spaces.marts}.{key}"))
+        if not belongs(name, bookmark, pipeline=pipeline.pipeline, table=table.name, role=role):
+            moved[key] = f"its rows are those of table {bookmark['table']!r}"
+    return moved
+
+
+def _check_reading(table: Table, bronze: Mapping[str, Any], taken: Taken) -> None:
+    """Refuse to go on with a bronze table that was read in another way: a fresh lake would hold other records."""
+    before: Mapping[str, Any] | None = bronze.get("reading")
+    if before is None:
+        return
+    now = read_settings(table)
+    for setting in sorted(before.keys() | now.keys()):
+        old, new = before.get(setting), now.get(setting)
+        if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
+            continue
+        if setting == "path":
+            fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
+        else:
+            fits = setting == "by_place" and not taken.again
+        if not fits:
+            again = f"drop what was read and read it again: frazil drop --select {table.name}, then frazil run"
+            found = "" if setting != "path" else ", and none of the files there is known"
+            raise SourceChangedError(
+                f"table {table.name!r}: {_WORDS.get(setting, f'source.{setting}')} was {_shown(old)} when its files "
+                f"were read and is {_shown(new)} now{found}",
+                hint=f"set it back; or {again} (the files must still be at the source)",
+            )
+
+
+_WORDS = {
+    "by_place": "whether files alone order the changes (neither sequence_by nor change_seq)",
+    "fields": "the list of fields of files without header",
+}
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
+
+
+def _with_delimiter(
+    error: MissingFieldError, table: Table, files: Sequence[Sequence[tuple[str, str]]]
+) -> MissingFieldError:
+    """Suggest another delimiter where the files name one field each, with such a sign in it."""
+    alone = [columns[0][0] for columns in files if len(columns) == 1]
+    for sign in _DELIMITERS:
+        if sign != table.source.csv_delimiter and alone and len(alone) == len(files) and all(sign in n for n in alone):
+            hint = f"fields seem to be separated by another sign: csv_delimiter: {json.dumps(sign)} in the source"
+            return MissingFieldError(error.message, hint=hint)
+    return error
+
+
+def _mart_change(
+    table: Table, mart: Current | History, bookmark: Mapping[str, Any]
+) -> tuple[str | None, LayoutChange | None]:
+    """Return why a mart must be rebuilt, or what of its layout changes without its rows."""
+    if not bookmark:
+        return None, None
+    if bookmark.get("declared") != declared_mart(table, mart):
+        return changed_settings(bookmark.get("settings"), table, mart), None
+    before, after = bookmark.get("layout"), mart_layout(mart)
+    if before is None or before == after:
+        return None, None
+    if before["partition_by"] != after["partition_by"]:
+        return "partition_by changed", None
+    if after["format_version"] < before["format_version"]:
+        raise FormatVersionError(table.mart_name(mart), before["format_version"], after["format_version"])
+    return None, LayoutChange(before=before, after=after)
+
+
+def gold_problems(
+    pipeline: Pipeline, tables: Mapping[str, TableState], gold: Mapping[str, Mapping[str, int]]
+) -> dict[str, FrazilError]:
+    """Find aggregates that have to be refreshed and whose SELECT names a column that its marts have not.
+
+    Args:
+        pipeline: the declaration.
+        tables: source table -> where its tables stand.
+        gold: aggregate -> mart -> batch of the mart it was computed from.
+
+    Returns:
+        ``gold.<name>`` -> what is wrong; aggregates over a table that is not in ``tables`` are passed over.
+    """
+    fields = {name: stand.fields for name, stand in tables.items()}
+    reached = {mart: batch for stand in tables.values() for mart, batch in stand.marts.items()}
+    is_busy = any(stand.taken.files or stand.taken.duplicates or stand.rebuilds for stand in tables.values())
+    found: dict[str, FrazilError] = {}
+    for index, one in enumerate(pipeline.gold):
+        stands = gold.get(one.name, {})
+        if is_busy or not stands or any(reached.get(mart) != batch for mart, batch in stands.items()):
+            problem = gold_name_problem(pipeline, index, fields)
+            if problem is not None:
+                found[f"gold.{one.name}"] = DeclarationProblems([str(problem)])
+    return found

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from frazil.errors import FrazilError, SetupError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.trouble import CatalogError
-from frazil.serve.tables import TABLES_SQL
+from frazil.serve.tables import TABLES_SQL, NoLakeError
 from frazil.spec import CATALOG, JdbcCatalog
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from frazil.serve.tables import Located
     from frazil.spec import Pipeline
 
+_UNDEFINED_TABLE: Final = "42P01"
 _POSTGRES_SETTINGS: Final = frozenset({"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"})
 """Settings of a JDBC address that PostgreSQL's own library knows by the same name."""
 
@@ -41,6 +42,7 @@ def catalog_tables(pipeline: Pipeline) -> Located:
     """Find all tables of a catalog that is not embedded, with secrets resolved.
 
     Raises:
+        NoLakeError: a database that Iceberg never wrote to.
         CatalogClientError: a library is missing.
         CatalogError: the catalog does not answer. Its address is told without what may be secret in it.
         DeclarationError: a reference to a secret leads nowhere.
@@ -57,6 +59,8 @@ def catalog_tables(pipeline: Pipeline) -> Located:
     except FrazilError:
         raise
     except Exception as error:  # noqa: BLE001 - every client has errors of its own
+        if _has_no_tables(error):
+            raise NoLakeError(pipeline.lake.warehouse) from None
         # The text of a client's error can carry the address with its password.
         raise CatalogError(
             f"the {kind} catalog does not answer: {type(error).__name__}",
@@ -70,6 +74,13 @@ def _jdbc(settings: Mapping[str, str]) -> Located:
         cursor = connection.cursor()
         cursor.execute(TABLES_SQL)
         return {(namespace, name): location for namespace, name, location in cursor.fetchall()}
+
+
+def _has_no_tables(error: Exception) -> bool:
+    """Whether a database is there and Iceberg never wrote to it: its first run makes the catalog's own tables."""
+    # PostgreSQL has a code for it; SQLite has one for every mistake, and words.
+    is_sqlite = isinstance(error, sqlite3.OperationalError)
+    return getattr(error, "pgcode", None) == _UNDEFINED_TABLE or (is_sqlite and "no such table" in str(error))
 
 
 def _connected(address: str, settings: Mapping[str, str]) -> Any:

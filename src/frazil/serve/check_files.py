@@ -2,132 +2,246 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.bronze.read import count_lines
-from frazil.serve.finding import Finding
+from frazil.serve.finding import Step
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.serve.finding import Proof
+    from frazil.serve.finding import Proof, Verdict
 
 _SHOWN: Final = 3
+_READERS: Final = 4
+_LEDGER: Final = "_cdc_ledger_rows"
+_RECORDS: Final = "_cdc_records"
+_SUSPECTS: Final = "_cdc_suspects"
+
+# Row numbers of a file as sets of bits, 64 rows a word: exact, and a sixty-fourth of the rows.
+_WORD: Final = f"{r.ROW} >> 6 AS _cdc_word"
+_BITS: Final = f"coalesce(bit_or(1::UBIGINT << ({r.ROW} & 63)), 0)"
+_PLACE: Final = f"{r.FILE}, {r.ROW}"
 
 
-def prove_files(proof: Proof) -> Iterator[Finding]:
-    """Prove that every record of every file was taken once, and went on to changes or quarantine."""
-    yield _paths_once(proof)
-    if proof.here.table.sequence_by or proof.here.table.source.change_seq:
+def file_steps(proof: Proof) -> Iterator[Step]:
+    """List the proofs that every record of every file was taken once, and went on to changes or quarantine."""
+    here = proof.here
+    bronze, changes, source = here.bronze, here.changes, here.table.source
+    lost = partial(Step, law="NOTHING-LOST")
+    once = partial(Step, law="ONCE", table=bronze.name, needs=(bronze,))
+    yield once(what=f"{bronze.name}: look for files taken twice", prove=partial(_paths_once, proof))
+    if here.table.sequence_by or source.change_seq:
         # Otherwise only their place tells two files apart, and the same bytes are taken again on purpose.
-        yield _contents_once(proof)
-    yield _recounted(proof)
-    yield _ledger_is_bronze(proof)
-    yield _bronze_went_on(proof)
+        yield once(what=f"{bronze.name}: look for contents taken twice", prove=partial(_contents_once, proof))
+    yield lost(
+        table=f"{here.table.name} source",
+        what="count the records of the files",
+        needs=(bronze,),
+        prove=partial(_recounted, proof),
+    )
+    yield lost(
+        table=bronze.name,
+        what=f"{bronze.name}: compare with its ledger",
+        needs=(bronze,),
+        prove=partial(_ledger_is_bronze, proof),
+    )
+    yield lost(
+        table=changes.name,
+        what=f"{changes.name}: look for each record of bronze",
+        needs=tuple(layer for layer in (bronze, changes, here.quarantine) if layer.exists),
+        prove=partial(_bronze_went_on, proof),
+    )
 
 
-def _ledger(proof: Proof, *, duplicates: bool = False) -> str:
-    known = "" if duplicates else f" AND {r.LEDGER}.same_as IS NULL"
-    return f"SELECT {r.FILE}, unnest({r.LEDGER}) FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.LEDGER_ROW}'{known}"
+def _ledger(proof: Proof) -> str:
+    """Keep the ledger, a row a file met; ``same_as`` is not NULL where its content was known."""
+    return proof.keep(
+        _LEDGER,
+        f"CREATE TEMP TABLE {_LEDGER} AS SELECT {r.FILE}, unnest({r.LEDGER}) FROM {proof.here.bronze.rows} "
+        f"WHERE {r.KIND} = '{r.LEDGER_ROW}'",
+    )
 
 
-def _paths_once(proof: Proof) -> Finding:
-    again = f"SELECT {r.FILE} FROM ({_ledger(proof, duplicates=True)}) GROUP BY ALL HAVING count(*) > 1"
+def _taken(proof: Proof) -> str:
+    return f"(SELECT * FROM {_ledger(proof)} WHERE same_as IS NULL)"
+
+
+def _records(proof: Proof) -> str:
+    """Keep which records bronze holds: for 64 rows of a file a word of bits, and counts of good and bad ones."""
+    return proof.keep(
+        _RECORDS,
+        f"CREATE TEMP TABLE {_RECORDS} AS SELECT {r.FILE}, {r.BATCH}, {_WORD}, {_BITS} AS _cdc_bits, "
+        f"count(*) AS _cdc_count, count(*) FILTER ({r.KIND} = '{r.RECORD}') AS _cdc_good, "
+        f"count(*) FILTER ({r.KIND} = '{r.BAD}') AS _cdc_bad "
+        f"FROM {proof.here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') GROUP BY ALL",
+    )
+
+
+def _paths_once(proof: Proof) -> Verdict:
+    again = f"SELECT {r.FILE} FROM {_ledger(proof)} GROUP BY ALL HAVING count(*) > 1"
     count, shown = proof.offenders(again, r.FILE)
-    name = proof.here.bronze.name
     if count:
-        return Finding(law="ONCE", table=name, ok=False, detail=f"{count} files were taken twice: {shown}")
-    (files,) = proof.one(f"SELECT count(*) FROM ({_ledger(proof, duplicates=True)})")
-    return Finding(law="ONCE", table=name, ok=True, detail=f"each of {files} paths was met once")
+        return False, f"{counted(count, 'file was', 'files were')} taken twice: {shown}"
+    (files,) = proof.one(f"SELECT count(*) FROM {_ledger(proof)}")
+    return True, "1 path was met once" if files == 1 else f"each of {files:,} paths was met once"
 
 
-def _contents_once(proof: Proof) -> Finding:
+def _contents_once(proof: Proof) -> Verdict:
     again = (
-        f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM ({_ledger(proof)}) "
+        f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM {_taken(proof)} "
         "GROUP BY sha256 HAVING count(*) > 1"
     )
     count, shown = proof.offenders(again, "files")
-    detail = f"{count} contents were taken twice: {shown}" if count else "no content was taken twice"
-    return Finding(law="ONCE", table=proof.here.bronze.name, ok=not count, detail=detail)
+    if count:
+        return False, f"{counted(count, 'content was', 'contents were')} taken twice: {shown}"
+    return True, "no content was taken twice"
 
 
-def _recounted(proof: Proof) -> Finding:
-    """Count the records of every file anew, apart from the reader that took them."""
-    source, folder = proof.here.table.source, proof.pipeline.folder
+def _recounted(proof: Proof) -> Verdict:
+    """Count the records of every file again, apart from the reader that took them."""
+    files = proof.connection.execute(
+        f'SELECT {r.FILE}, size_bytes, "rows" + bad + headers + "foreign" FROM {_taken(proof)} ORDER BY ALL'
+    ).fetchall()
+    total = max(sum(size_bytes for _, size_bytes, _ in files), 1)
     wrong: list[str] = []
-    missing = lines = files = 0
-    told = f'SELECT {r.FILE}, size_bytes, "rows" + bad + headers + "foreign" FROM ({_ledger(proof)})'
-    taken = proof.connection.execute(f"{told} ORDER BY ALL").fetchall()
-    for path, size_bytes, expected in taken:
-        file = folder / path
-        try:
-            if file.stat().st_size != size_bytes:
-                wrong.append(f"{path} has another size than when it was taken")
-                continue
-            found = count_lines(f"{file}", delimiter=source.csv_delimiter, escape=source.csv_escape)
-        except OSError:
-            missing += 1
-            continue
-        files, lines = files + 1, lines + found
-        if found != expected:
-            wrong.append(f"{path} has {found} records, the ledger says {expected}")
-    gone = f"; {missing} files are no longer there" if missing else ""
-    table = f"{proof.here.table.name} source"
+    missing = lines = done = 0
+    # Most of the counting is numpy's, which lets other threads work.
+    with ThreadPoolExecutor(min(_READERS, os.cpu_count() or 1)) as readers:
+        counts = readers.map(lambda file: _count(proof, file[0], file[1]), files)
+        for (path, size_bytes, expected), found in zip(files, counts, strict=True):
+            done += size_bytes
+            proof.progressed(f"{100 * done // total} %")
+            if found is None:
+                missing += 1
+            elif isinstance(found, str):
+                wrong.append(f"{path} {found}")
+            elif found != expected:
+                wrong.append(f"{path} has {counted(found, 'record')}, the ledger says {expected:,}")
+            else:
+                lines += found
+    gone = f"; {counted(missing, 'file is', 'files are')} no longer there" if missing else ""
     if wrong:
-        detail = f"{len(wrong)} of {len(taken)} files: {'; '.join(wrong[:_SHOWN])}{gone}"
-        return Finding(law="NOTHING-LOST", table=table, ok=False, detail=detail)
-    detail = f"{lines} lines of {files} files are the ledger's{gone}"
-    return Finding(law="NOTHING-LOST", table=table, ok=True if files or not missing else None, detail=detail)
+        return False, f"{len(wrong):,} of {counted(len(files), 'file')}: {'; '.join(wrong[:_SHOWN])}{gone}"
+    seen = len(files) - missing
+    told = f"{counted(lines, 'line')} of {counted(seen, 'file')} {'is' if lines == 1 else 'are'} the ledger's{gone}"
+    return (True if seen or not missing else None), told
 
 
-def _ledger_is_bronze(proof: Proof) -> Finding:
-    held = (
-        f"SELECT {r.FILE}, count(*) FILTER ({r.KIND} = '{r.RECORD}') AS good, "
-        f"count(*) FILTER ({r.KIND} = '{r.BAD}') AS bad, count(DISTINCT {r.ROW}) AS places "
-        f"FROM {proof.here.bronze.rows} WHERE {r.KIND} <> '{r.LEDGER_ROW}' GROUP BY {r.FILE}"
+def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
+    """Count a file's records; a text says what is wrong with it, None that it is gone."""
+    source, file = proof.here.table.source, proof.pipeline.folder / path
+    try:
+        if file.stat().st_size != size_bytes:
+            return "has another size than when it was taken"
+        return count_lines(f"{file}", delimiter=source.csv_delimiter, escape=source.csv_escape)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+
+
+def _ledger_is_bronze(proof: Proof) -> Verdict:
+    words = (
+        f"SELECT {r.FILE}, _cdc_word, sum(_cdc_good) AS good, sum(_cdc_bad) AS bad, bit_or(_cdc_bits) AS bits "
+        f"FROM {_records(proof)} GROUP BY ALL"
     )
-    differing = (
+    held = (
+        f"SELECT {r.FILE}, sum(good) AS good, sum(bad) AS bad, sum(bit_count(bits)) AS places "
+        f"FROM ({words}) GROUP BY ALL"
+    )
+    different = (
         f"SELECT {r.FILE} AS file, coalesce(h.good + h.bad, 0) AS held, coalesce(l.rows + l.bad, 0) AS told "
-        f"FROM ({_ledger(proof)}) AS l FULL JOIN ({held}) AS h USING ({r.FILE}) "
+        f"FROM {_taken(proof)} AS l FULL JOIN ({held}) AS h USING ({r.FILE}) "
         "WHERE coalesce(h.good, 0) IS DISTINCT FROM l.rows OR coalesce(h.bad, 0) IS DISTINCT FROM l.bad "
         "OR h.places <> h.good + h.bad"
     )
     shown = "file || ': bronze holds ' || held || ' records, the ledger says ' || told"
-    count, examples = proof.offenders(differing, shown)
-    name = proof.here.bronze.name
+    count, examples = proof.offenders(different, shown)
     if count:
-        return Finding(law="NOTHING-LOST", table=name, ok=False, detail=f"{count} files differ: {examples}")
-    good, bad = proof.one(f"SELECT coalesce(sum(rows), 0), coalesce(sum(bad), 0) FROM ({_ledger(proof)})")
-    detail = f"{good} records and {bad} bad ones are the ledger's"
-    return Finding(law="NOTHING-LOST", table=name, ok=True, detail=detail)
+        return False, f"{counted(count, 'file differs', 'files differ')}: {examples}"
+    good, bad = proof.one(f'SELECT coalesce(sum("rows"), 0), coalesce(sum(bad), 0) FROM {_taken(proof)}')
+    return True, f"{counted(good, 'record')} and {bad:,} bad {'is' if good + bad == 1 else 'are'} the ledger's"
 
 
-def _bronze_went_on(proof: Proof) -> Finding:
+def _bronze_went_on(proof: Proof) -> Verdict:
     here = proof.here
     if not here.changes.exists:
-        return Finding(law="NOTHING-LOST", table=here.changes.name, ok=None, detail="no such table yet")
-    upto = f"{r.BATCH} <= {here.changes.stand.batch}"
-    place = f"{r.FILE}, {r.ROW}"
-    came = f"SELECT {place} FROM {here.bronze.rows} WHERE {r.KIND} <> '{r.LEDGER_ROW}' AND {upto}"
-    # A change of key is two changes of one record, of different classes.
-    went = f"SELECT DISTINCT {place} FROM {here.changes.rows} WHERE {upto}"
-    twice = f"SELECT {place} FROM {here.changes.rows} GROUP BY {place}, {r.CLASS} HAVING count(*) > 1"
-    if here.quarantine.exists:
-        went += f" UNION ALL SELECT {place} FROM {here.quarantine.rows} WHERE {upto}"
-    shown = f"{r.FILE} || ' row ' || {r.ROW}"
-    proofs = {
-        "records are neither a change nor in quarantine": f"{came} EXCEPT ALL ({went})",
-        "changes or quarantined records have no record of their own": f"({went}) EXCEPT ALL {came}",
-        "records are more than one change": twice,
-    }
-    wrong = []
-    for what, sql in proofs.items():
-        count, examples = proof.offenders(sql, shown)
-        if count:
-            wrong.append(f"{count} {what}: {examples}")
+        return None, "no such table yet"
+    batch = here.changes.stand.batch
+    proof.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_SUSPECTS} AS {_suspects(proof)}")
+    (suspects,) = proof.one(f"SELECT count(*) FROM {_SUSPECTS}")
+    wrong = _astray(proof) if suspects else []
     if wrong:
-        return Finding(law="NOTHING-LOST", table=here.changes.name, ok=False, detail="; ".join(wrong))
-    (count,) = proof.one(f"SELECT count(*) FROM ({came})")
-    detail = f"each of {count} records is a change or in quarantine, batch {here.changes.stand.batch}"
-    return Finding(law="NOTHING-LOST", table=here.changes.name, ok=True, detail=detail)
+        return False, "; ".join(wrong)
+    (count,) = proof.one(f"SELECT coalesce(sum(_cdc_count), 0) FROM {_records(proof)} WHERE {r.BATCH} <= {batch}")
+    each = "1 record is" if count == 1 else f"each of {count:,} records is"
+    return True, f"{each} a change or in quarantine, batch {batch}"
+
+
+def _suspects(proof: Proof) -> str:
+    """Select the words of rows in which bronze, changes and quarantine do not add up; exact, in little memory."""
+    here = proof.here
+    upto = f"{r.BATCH} <= {here.changes.stand.batch}"
+    # A change of key is two changes of one record, of different classes.
+    went = (
+        f"SELECT {r.FILE}, {_WORD}, {r.CLASS}, "
+        f"coalesce(bit_or(1::UBIGINT << ({r.ROW} & 63)) FILTER ({upto}), 0) AS _cdc_bits, "
+        f"count(*) = bit_count({_BITS}) AS _cdc_single FROM {here.changes.rows} GROUP BY ALL"
+    )
+    sides = [
+        (
+            f"SELECT {r.FILE}, _cdc_word, _cdc_bits AS came, 0::UBIGINT AS went, 0::UBIGINT AS kept, "
+            f"_cdc_count AS records, true AS single FROM {_records(proof)} WHERE {upto}"
+        ),
+        f"SELECT {r.FILE}, _cdc_word, 0, _cdc_bits, 0, 0, _cdc_single FROM ({went})",
+    ]
+    if here.quarantine.exists:
+        sides.append(
+            f"SELECT {r.FILE}, {_WORD}, 0, 0, {_BITS}, 0, count(*) = bit_count({_BITS}) "
+            f"FROM {here.quarantine.rows} WHERE {upto} GROUP BY ALL"
+        )
+    return (
+        f"SELECT {r.FILE} AS _cdc_suspect_file, _cdc_word AS _cdc_suspect_word FROM ({' UNION ALL '.join(sides)}) "
+        "GROUP BY ALL HAVING NOT bool_and(single) OR sum(records) <> bit_count(bit_or(came)) "
+        "OR bit_or(came) <> (bit_or(went) | bit_or(kept)) OR (bit_or(went) & bit_or(kept)) <> 0"
+    )
+
+
+def _astray(proof: Proof) -> list[str]:
+    """Say which records of the suspected words are lost, added or doubled."""
+    here = proof.here
+    suspected = (
+        f"SEMI JOIN {_SUSPECTS} ON {r.FILE} IS NOT DISTINCT FROM _cdc_suspect_file "
+        f"AND {r.ROW} >> 6 IS NOT DISTINCT FROM _cdc_suspect_word"
+    )
+    upto = f"{r.BATCH} <= {here.changes.stand.batch}"
+    came = f"SELECT {_PLACE} FROM {here.bronze.rows} {suspected} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') AND {upto}"
+    went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto}"
+    twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} GROUP BY {_PLACE}, {r.CLASS} HAVING count(*) > 1"
+    if here.quarantine.exists:
+        went += f" UNION ALL SELECT {_PLACE} FROM {here.quarantine.rows} {suspected} WHERE {upto}"
+    proofs = [
+        (
+            "record is neither a change nor in quarantine",
+            "records are neither a change nor in quarantine",
+            f"{came} EXCEPT ALL ({went})",
+        ),
+        (
+            "change or quarantined record has no record of its own",
+            "changes or quarantined records have no record of their own",
+            f"({went}) EXCEPT ALL {came}",
+        ),
+        ("record is more than one change", "records are more than one change", twice),
+    ]
+    wrong = []
+    for one, many, sql in proofs:
+        count, examples = proof.offenders(sql, f"{r.FILE} || ' row ' || {r.ROW}")
+        if count:
+            wrong.append(f"{counted(count, one, many)}: {examples}")
+    return wrong

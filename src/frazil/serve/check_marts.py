@@ -2,127 +2,241 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from frazil.serve.finding import Finding
-from frazil.serve.fold import names_of, shown, ties, wanted
+from frazil.bronze import record as r
+from frazil.serve.checksum import (
+    KEY,
+    Sums,
+    content_of,
+    difference,
+    differing,
+    digested,
+    digests,
+    hash_name,
+    in_buckets,
+    key_of,
+    parts,
+    same_types,
+    sums,
+    with_positions,
+)
+from frazil.serve.finding import Step
+from frazil.serve.fold import added, names_of, shown, ties, wanted, with_values
 from frazil.silver.contract import declared_mart
 from frazil.spec import Current, History
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from frazil.serve.finding import Proof
-    from frazil.serve.layers import Layer
+    from frazil.serve.finding import Proof, Verdict
+    from frazil.serve.layers import Layer, Layers
 
+    Mart = tuple[Current | History, Layer]
 
-def prove_marts(proof: Proof) -> Iterator[Finding]:
-    """Prove that each mart is sound, holds what the changes fold to, and agrees with the others."""
-    made: list[tuple[Current | History, Layer]] = []
-    for mart, layer in proof.here.marts:
-        if not layer.exists or not layer.stand.batch:
-            yield Finding(law="CONVERGE", table=layer.name, ok=None, detail="nothing was applied to it yet")
-            continue
-        yield _one_row_a_key(proof, layer) if isinstance(mart, Current) else _sound_versions(proof, layer)
-        yield _converged(proof, mart, layer)
-        made.append((mart, layer))
-    yield from _agreeing(proof, made)
+_TIED: Final = "_cdc_tied"
 
 
-def _one_row_a_key(proof: Proof, layer: Layer) -> Finding:
-    keys = names_of(proof.here.table.keys)
-    count, examples = proof.offenders(f"SELECT {keys} FROM {layer.rows} GROUP BY {keys} HAVING count(*) > 1", keys)
-    detail = f"{count} keys have more than one row: {examples}" if count else "each key has one row"
-    return Finding(law="ORDER", table=layer.name, ok=not count, detail=detail)
-
-
-def _sound_versions(proof: Proof, layer: Layer) -> Finding:
-    keys = names_of(proof.here.table.keys)
-    by_key = f"(PARTITION BY {keys} ORDER BY valid_from, valid_to NULLS LAST)"
-    proofs = {
-        "versions end before they begin": f"FROM {layer.rows} WHERE valid_to <= valid_from",
-        "versions have the wrong is_current": (
-            f"FROM {layer.rows} WHERE is_current IS DISTINCT FROM (valid_to IS NULL)"
-        ),
-        "versions reach into the next one of their key": (
-            f"FROM {layer.rows} QUALIFY lead(valid_from) OVER {by_key} < coalesce(valid_to, 'infinity')"
-        ),
-    }
-    wrong = []
-    for what, rows in proofs.items():
-        count, examples = proof.offenders(f"SELECT {keys}, valid_from {rows}", f"{keys}, valid_from")
-        if count:
-            wrong.append(f"{count} {what}: {examples}")
-    detail = "; ".join(wrong) or "versions follow one another, one current a key at most"
-    return Finding(law="HISTORY", table=layer.name, ok=not wrong, detail=detail)
-
-
-def _converged(proof: Proof, mart: Current | History, layer: Layer) -> Finding:
-    here, batch = proof.here, layer.stand.batch
-    if layer.stand.bookmark.get("declared") != declared_mart(here.table, mart):
-        detail = "the declaration changed since it was written: frazil run makes it anew"
-        return Finding(law="CONVERGE", table=layer.name, ok=None, detail=detail)
-    columns = shown(here, mart, layer)
-    have = f"SELECT {columns} FROM {layer.rows}"
-    want = f"SELECT * FROM ({wanted(here, mart, layer)}) AS folded({columns})"
-    (tied,) = proof.one(f"SELECT count(*) FROM ({ties(here)})")
-    note = ""
-    if tied:
-        untied = f" ANTI JOIN ({ties(here)}) USING ({names_of(here.table.keys)})"
-        have, want = f"SELECT * FROM ({have}){untied}", f"SELECT * FROM ({want}){untied}"
-        note = f"; {tied} keys are left out, whose order only the content hash decides"
-    wrong = _difference(proof, have, want, names_of(here.table.keys))
-    detail = wrong or f"its rows are what batches 1 to {batch} fold to"
-    return Finding(law="CONVERGE", table=layer.name, ok=not wrong, detail=f"{detail}{note}")
-
-
-def _agreeing(proof: Proof, made: Sequence[tuple[Current | History, Layer]]) -> Iterator[Finding]:
-    for place, (mart, layer) in enumerate(made[1:], 1):
-        level = [pair for pair in made[:place] if pair[1].stand.batch == layer.stand.batch]
-        if not level:
-            other = made[0][1]
-            detail = f"they stand at batches {other.stand.batch} and {layer.stand.batch}: frazil run levels them"
-            yield Finding(law="AGREE", table=f"{other.name}, {layer.name}", ok=None, detail=detail)
-            continue
-        first, other = level[0]
-        columns = names_of(name for name in proof.here.columns_in(other) if name in layer.stand.columns)
-        wrong = _difference(
-            proof,
-            f"SELECT {columns} FROM {_living(mart, layer)}",
-            f"SELECT {columns} FROM {_living(first, other)}",
-            names_of(proof.here.table.keys),
+def mart_steps(proof: Proof) -> Iterator[Step]:
+    """List the proofs that each mart is sound, holds what the changes fold to, and agrees with the others."""
+    here = proof.here
+    made = [pair for pair in here.marts if pair[1].exists]
+    # The contract is known from what bronze and silver say of themselves.
+    contract = tuple(layer for layer in (here.bronze, here.changes) if layer.damage)
+    for mart, layer in here.marts:
+        prove: Callable[[Proof, Layer], Verdict]
+        if isinstance(mart, Current):
+            law, what, prove = "ORDER", "look for keys with several rows", _one_row_a_key
+        else:
+            law, what, prove = "HISTORY", "look at the versions of each key", _sound_versions
+        if layer.exists:
+            yield Step(
+                law=law,
+                table=layer.name,
+                what=f"{layer.name}: {what}",
+                needs=(layer,),
+                prove=partial(prove, proof, layer),
+            )
+        yield Step(
+            law="CONVERGE",
+            table=layer.name,
+            what=f"{layer.name}: fold {counted(here.changes.stand.records, 'change')}",
+            needs=(*contract, here.changes, layer),
+            prove=partial(_converged, proof, (mart, layer)),
         )
-        detail = wrong or f"they show the same living rows at batch {layer.stand.batch}"
-        yield Finding(law="AGREE", table=f"{other.name}, {layer.name}", ok=not wrong, detail=detail)
+    for place, pair in enumerate(made[1:], 1):
+        other = _level_with(pair[1], made[:place])
+        yield Step(
+            law="AGREE",
+            table=f"{other[1].name}, {pair[1].name}",
+            what=f"{pair[1].name}: compare with {other[1].name}",
+            needs=(*contract, other[1], pair[1]),
+            prove=partial(_agreed, proof, other, pair),
+        )
+
+
+def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
+    keys = proof.here.table.keys
+    for part in parts(layer.stand.records):
+        (several,) = proof.one(
+            f"SELECT count(*) FROM (SELECT {key_of(keys)} FROM {layer.rows} WHERE {in_buckets(key_of(keys), part)} "
+            "GROUP BY ALL HAVING count(*) > 1)"
+        )
+        if several:
+            break
+    else:
+        return True, "each key has one row"
+    names = names_of(keys)
+    count, examples = proof.offenders(f"SELECT {names} FROM {layer.rows} GROUP BY {names} HAVING count(*) > 1", names)
+    if not count:
+        return True, "each key has one row"  # hashes of keys were equal, not the keys
+    return False, f"{counted(count, 'key has', 'keys have')} more than one row: {examples}"
+
+
+def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
+    keys = names_of(proof.here.table.keys)
+    key = key_of(proof.here.table.keys)
+    backwards, mislabelled = "valid_to <= valid_from", "is_current IS DISTINCT FROM (valid_to IS NULL)"
+    by_begin = "ORDER BY valid_from, valid_to NULLS LAST"
+    overlapping = f"lead(valid_from) OVER (PARTITION BY {{}} {by_begin}) < coalesce(valid_to, 'infinity')"
+    # Versions of two keys with one hash can only look as if they overlapped, never as if they did not.
+    is_wrong = f"{backwards} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
+    for part in parts(layer.stand.records):
+        (found,) = proof.one(
+            f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {layer.rows} "
+            f"WHERE {in_buckets(key, part)})"
+        )
+        if found:
+            break
+    else:
+        return True, "versions follow one another, one current a key at most"
+    proofs = [
+        ("version ends before it begins", "versions end before they begin", f"WHERE {backwards}"),
+        ("version has the wrong is_current", "versions have the wrong is_current", f"WHERE {mislabelled}"),
+        (
+            "version reaches into the next one of its key",
+            "versions reach into the next one of their key",
+            f"QUALIFY {overlapping.format(keys)}",
+        ),
+    ]
+    wrong = []
+    for one, many, condition in proofs:
+        offending = f"SELECT {keys}, valid_from FROM {layer.rows} {condition}"
+        count, examples = proof.offenders(offending, f"{keys}, valid_from")
+        if count:
+            wrong.append(f"{counted(count, one, many)}: {examples}")
+    return not wrong, "; ".join(wrong) or "versions follow one another, one current a key at most"
+
+
+def _converged(proof: Proof, pair: Mart) -> Verdict:
+    here, (mart, layer) = proof.here, pair
+    batch = layer.stand.batch
+    if not layer.exists or not batch:
+        return None, "nothing was applied to it yet"
+    if layer.stand.bookmark.get("declared") != declared_mart(here.table, mart):
+        return None, "the declaration changed since it was written: frazil run rebuilds it"
+    columns, key = here.columns_in(layer), key_of(here.table.keys)
+    names, tracked = shown(columns, mart), _tracked(here, pair)
+    tied = _tied(proof)
+    loose = f" AND {key} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else ""
+
+    def have(where: str) -> str:
+        return f"SELECT {names} FROM {layer.rows} WHERE {where}{loose}"
+
+    def want(where: str) -> str:
+        changes = with_values(here, batch, columns, f"{where}{loose}")
+        return f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({names})"
+
+    buckets: Sequence[int] | None = None
+    if same_types(layer, here.changes, columns):
+        rest = names_of((*added(mart), r.POSITION, r.ROW))
+        held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{layer.rows} WHERE true{loose}")
+        buckets = differing(held, _folded(proof, pair, tied=bool(tied)))
+    wrong = difference(proof, have, want, buckets)
+    note = f"; {counted(tied, 'key is', 'keys are')} left out, whose order only the content hash decides"
+    detail = wrong or f"its rows are what {'batch 1 folds' if batch == 1 else f'batches 1 to {batch} fold'} to"
+    return not wrong, f"{detail}{note if tied else ''}"
+
+
+def _folded(proof: Proof, pair: Mart, *, tied: bool) -> Sums:
+    """Fold hashes in place of values, part by part, and sum up what a mart must hold."""
+    here, (mart, layer) = proof.here, pair
+    level = [other for other in here.marts if other[1].stand.batch == layer.stand.batch]
+    sets = list(dict.fromkeys(columns for one in level for columns in (here.columns_in(one[1]), _tracked(here, one))))
+    table = digested(proof, layer.stand.batch, sets)
+    content, state = (hash_name(sets.index(columns)) for columns in (here.columns_in(layer), _tracked(here, pair)))
+    names = shown((KEY, content), mart)
+    row = names_of((content, *added(mart), r.POSITION, r.ROW))
+    found: Sums = {}
+    every = parts(here.changes.stand.records)
+    for done, part in enumerate(every):
+        proof.progressed(f"{100 * done // len(every)} %")
+        where = in_buckets(KEY, part) + (f" AND {KEY} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else "")
+        folded = wanted(digests(here, table, (content,), where), mart, (state,))
+        found |= sums(proof, KEY, row, with_positions(here, f"SELECT * FROM ({folded}) AS folded({names})"))
+    return found
+
+
+def _tracked(here: Layers, pair: Mart) -> tuple[str, ...]:
+    mart, layer = pair
+    if isinstance(mart, Current):
+        return ()
+    columns = here.columns_in(layer)
+    return tuple(name for name in here.tracked(mart) if name in columns)
+
+
+def _tied(proof: Proof) -> int:
+    """Count the keys with changes that only the content hash orders, and keep the hashes of these keys."""
+    here = proof.here
+    if _TIED not in proof.kept:
+        # Where no place has two changes of a class there are none, and bits are counted faster than changes sorted.
+        bits = f"bit_or(1::UBIGINT << ({r.ROW} & 63))"
+        (shared,) = proof.one(
+            f"SELECT count(*) FROM (SELECT 1 FROM {here.changes.rows} GROUP BY hash({r.POSITION}), {r.ROW} >> 6, "
+            f"{r.CLASS} HAVING count(*) IS DISTINCT FROM bit_count({bits}))"
+        )
+        found = ties(here) if shared else f"SELECT {names_of(here.table.keys)} FROM {here.changes.rows} LIMIT 0"
+        proof.keep(_TIED, f"CREATE TEMP TABLE {_TIED} AS SELECT {key_of(here.table.keys)} AS {KEY} FROM ({found})")
+    (count,) = proof.one(f"SELECT count(*) FROM {_TIED}")
+    return int(count)
+
+
+def _level_with(layer: Layer, made: Sequence[Mart]) -> Mart:
+    return next((pair for pair in made if pair[1].stand.batch == layer.stand.batch), made[0])
+
+
+def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
+    (first_mart, first), (mart, layer) = one, other
+    batch = layer.stand.batch
+    if not batch or not first.stand.batch:
+        return None, "nothing was applied to one of them yet"
+    if first.stand.batch != batch:
+        return None, f"they stand at batches {first.stand.batch} and {batch}: frazil run brings them to the same batch"
+    columns = tuple(name for name in proof.here.columns_in(first) if name in layer.stand.columns)
+    names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
+
+    def have(where: str) -> str:
+        return f"SELECT {names} FROM {_living(mart, layer)} AND {where}"
+
+    def want(where: str) -> str:
+        return f"SELECT {names} FROM {_living(first_mart, first)} AND {where}"
+
+    buckets: Sequence[int] | None = None
+    if same_types(layer, first, columns):
+        buckets = differing(
+            sums(proof, key, content, _living(mart, layer)), sums(proof, key, content, _living(first_mart, first))
+        )
+    wrong = difference(proof, have, want, buckets)
+    return not wrong, wrong or f"they show the same living rows at batch {batch}"
 
 
 def _living(mart: Current | History, layer: Layer) -> str:
     match mart:
         case Current(deletes="hard"):
-            return layer.rows
+            return f"{layer.rows} WHERE true"
         case Current():
             return f"{layer.rows} WHERE NOT is_deleted"
         case History():
             return f"{layer.rows} WHERE is_current AND NOT is_deleted"
-
-
-def _difference(proof: Proof, have: str, want: str, keys: str) -> str:
-    """Say which rows differ, repeats counted, with the keys of some; empty if none do."""
-    # EXCEPT ALL both ways, in one pass.
-    sides = f"SELECT *, 1 AS _cdc_side FROM ({want}) UNION ALL SELECT *, -1 FROM ({have})"
-    differing = (
-        f"SELECT * EXCLUDE (_cdc_side), sum(_cdc_side) AS _cdc_side FROM ({sides}) "
-        "GROUP BY ALL HAVING sum(_cdc_side) <> 0"
-    )
-    key = f"concat_ws(', ', {keys})"
-    missing, missing_keys, extra, extra_keys = proof.one(
-        "SELECT sum(side) FILTER (side > 0), list(DISTINCT key ORDER BY key) FILTER (side > 0), "
-        "-sum(side) FILTER (side < 0), list(DISTINCT key ORDER BY key) FILTER (side < 0) "
-        f"FROM (SELECT {key} AS key, _cdc_side AS side FROM ({differing}))"
-    )
-    told = []
-    if missing:
-        told.append(f"{missing} rows are missing: {'; '.join(missing_keys[:3])}")
-    if extra:
-        told.append(f"{extra} rows should not be there: {'; '.join(extra_keys[:3])}")
-    return " · ".join(told)

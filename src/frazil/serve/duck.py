@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from frazil.errors import SetupError
-from frazil.serve.tables import NotOnThisMachineError, local_path
+from frazil.lake.damage import DamagedTableError, local_path
+from frazil.lake.scratch import spill_folder
+from frazil.serve.tables import NotOnThisMachineError, damage, manifest_list
 from frazil.spec import CATALOG, Current
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from frazil.serve.tables import Located
     from frazil.spec import Pipeline
@@ -49,16 +49,49 @@ def scan(location: str) -> str:
     return f"iceberg_scan({literal(location)})"
 
 
-def connect(located: Located) -> duckdb.DuckDBPyConnection:
+def verify(connection: duckdb.DuckDBPyConnection, location: str) -> None:
+    """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
+
+    DuckDB does not survive a manifest that it cannot read: the whole process is aborted, without an error that could be
+    caught. Data files are not looked at; DuckDB's own error tells of them.
+
+    Raises:
+        DamagedTableError: one of them is not.
+        NotOnThisMachineError: the table is in an object store.
+
+    Cost: two small files, and a look at the size of each manifest.
+    """
+    manifests = manifest_list(location)
+    if manifests is None:
+        return
+    sql = f"SELECT manifest_path, manifest_length FROM read_avro({literal(f'{local_path(manifests)}')})"
+    try:
+        listed = connection.execute(sql).fetchall()
+    except duckdb.Error as error:
+        raise damage(manifests) from error
+    for path, size_bytes in listed:
+        file = local_path(path)
+        if file is None:
+            raise NotOnThisMachineError(path)
+        try:
+            found = file.stat().st_size
+        except OSError as error:
+            raise damage(path) from error
+        if found != size_bytes:
+            raise DamagedTableError(path, f"has {found} bytes in place of {size_bytes}")
+
+
+def connect(located: Located, settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
     """Open an empty database in memory that can read the given tables, and nothing else.
 
-    Files outside the tables' folders, the network and further settings are closed to every later statement;
-    what would write inside those folders is for :mod:`frazil.serve.query` to keep out.
+    ``settings`` are DuckDB's own, such as ``memory_limit``. Files outside the tables' folders, the network and
+    further settings are closed to every later statement; what would write inside those folders is for
+    :mod:`frazil.serve.query` to keep out.
 
     Raises:
         ReaderError: the extension's wheel is missing, or not the one for this DuckDB.
     """
-    connection = _loaded()
+    connection = _loaded(settings or {})
     _confine(connection, located)
     return connection
 
@@ -73,10 +106,11 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
     Raises:
         ReaderError: as :func:`connect`.
         NotOnThisMachineError: a table that the query may mean is in an object store.
+        DamagedTableError: as :func:`verify`.
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     everything = bool(words & _LISTING)
-    connection = _loaded()
+    connection = _loaded({})
     connection.execute(f"ATTACH ':memory:' AS {identifier(CATALOG)}")
     names = pipeline.lake.namespaces
     layers = (names.marts, names.gold, names.silver, names.bronze)
@@ -86,6 +120,7 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
         if everything or path[1].lower() in words:
             if local_path(location) is None:
                 raise NotOnThisMachineError(location)
+            verify(connection, location)
             view = identifier(CATALOG, *path)
             connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location))}")
     search = ",".join(identifier(CATALOG, layer) for layer in layers)
@@ -106,14 +141,14 @@ def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str
     return shown
 
 
-def _loaded() -> duckdb.DuckDBPyConnection:
-    spill = Path(tempfile.gettempdir()) / f"frazil-duckdb-{os.getpid()}"
+def _loaded(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "allow_community_extensions": "false",
-            "temp_directory": f"{spill}",
+            "temp_directory": f"{spill_folder()}",
+            **settings,
         }
     )
     for name in _EXTENSIONS:

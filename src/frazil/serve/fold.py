@@ -1,11 +1,13 @@
-"""The laws as DuckDB SQL: what the marts must hold, folded anew from the typed changes.
+"""The laws as DuckDB SQL: what the marts must hold, folded from the typed changes.
 
 Written apart from ``marts``, which does the same in Spark, so that each can find the other's mistakes. Every
-function here returns the text of a SELECT.
+function here returns the text of a SELECT. A fold reads changes with their values, or with hashes in place of the
+values: it compares values, but never computes with them.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
@@ -15,20 +17,64 @@ from frazil.spec import Current, History
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from frazil.serve.layers import Layer, Layers
+    from frazil.serve.layers import Layers
 
-_TIME: Final = "_cdc_time"  # no column of a contract begins so
-_KEPT: Final = f"{r.CLASS}, {r.POSITION}, {r.ROW}, {_TIME}"
+# No column of a contract begins with _cdc_.
+TIME: Final = "_cdc_time"
+UPSERT: Final = "_cdc_upsert"
+KEPT: Final = (UPSERT, r.POSITION, r.ROW, TIME)
+"""What a fold needs of a change beside its columns: class, place and event time."""
+
+_ORDER_AFTER_SEQUENCE: Final = f"{r.POSITION}, {r.ROW}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes as a fold reads them.
+
+    Attributes:
+        rows: what stands after FROM: ``columns``, ``sequence_by`` and ``KEPT``. Every change carries every column.
+        keys: columns that name a row; they are among ``columns``.
+        sequence_by: columns that order the changes of a key before their place does.
+        columns: what the fold shows of a change.
+    """
+
+    rows: str
+    keys: tuple[str, ...]
+    sequence_by: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def so_far(self) -> str:
+        """The window over a key's changes, from its first one on."""
+        order = ", ".join([*map(identifier, self.sequence_by), _ORDER_AFTER_SEQUENCE, UPSERT])
+        return f"(PARTITION BY {names_of(self.keys)} ORDER BY {order} ROWS UNBOUNDED PRECEDING)"
 
 
 def in_order(sequence_by: Sequence[str]) -> str:
     """What stands after ORDER BY to have changes of a key in ORDER, but for ties of the content hash."""
-    return ", ".join([*map(identifier, sequence_by), r.POSITION, r.ROW, f"({r.CLASS} = '{r.UPSERT}')"])
+    return ", ".join([*map(identifier, sequence_by), _ORDER_AFTER_SEQUENCE, f"({r.CLASS} = '{r.UPSERT}')"])
 
 
 def names_of(columns: Iterable[str], prefix: str = "") -> str:
     """Write column names after one another, quoted."""
     return ", ".join(f"{prefix}{identifier(name)}" for name in columns)
+
+
+def added(mart: Current | History) -> tuple[str, ...]:
+    """Columns that a mart has beside those of the contract and the place of its record."""
+    match mart:
+        case Current(deletes="soft"):
+            return ("is_deleted", "deleted_at")
+        case Current():
+            return ()
+        case History():
+            return ("valid_from", "valid_to", "is_current", "is_deleted")
+
+
+def shown(columns: Sequence[str], mart: Current | History) -> str:
+    """Columns of a mart that its changes decide, quoted, in the order of :func:`wanted`."""
+    return names_of((*columns, *added(mart), r.POSITION, r.ROW))
 
 
 def ties(here: Layers) -> str:
@@ -41,42 +87,41 @@ def ties(here: Layers) -> str:
     )
 
 
-def wanted(here: Layers, mart: Current | History, layer: Layer) -> str:
-    """Select the rows that a mart must hold at its batch; its columns are those of ``shown``, in order."""
-    columns = here.columns_in(layer)
-    match mart:
-        case Current(deletes="soft"):
-            return _soft(here, layer, columns)
-        case Current():
-            return _hard(here, layer, columns)
-        case History():
-            return _versions(here, mart, layer, columns)
+def with_values(here: Layers, upto: int, columns: Sequence[str], where: str = "true") -> Changes:
+    """Read the changes of batches up to ``upto`` for which a condition holds, with their values."""
+    source = f"(SELECT *, {time_of(here)} AS {TIME} FROM {here.changes.rows} WHERE {r.BATCH} <= {upto} AND {where})"
+    return Changes(
+        rows=f"({complete(here, columns, source)})",
+        keys=here.table.keys,
+        sequence_by=here.table.sequence_by,
+        columns=tuple(columns),
+    )
 
 
-def shown(here: Layers, mart: Current | History, layer: Layer) -> str:
-    """Columns of a mart, quoted, that its changes decide."""
-    return names_of((*here.columns_in(layer), *_added(mart), r.POSITION, r.ROW))
-
-
-def _added(mart: Current | History) -> tuple[str, ...]:
-    match mart:
-        case Current(deletes="soft"):
-            return ("is_deleted", "deleted_at")
-        case Current():
-            return ()
-        case History():
-            return ("valid_from", "valid_to", "is_current", "is_deleted")
-
-
-def _complete(here: Layers, upto: int, columns: Sequence[str]) -> str:
-    """Select all changes of batches up to ``upto``, each with every column (MISSING-IS-NOT-NULL)."""
+def time_of(here: Layers) -> str:
+    """Write the event time of a change; NULL where the table has none."""
     times = [f"CAST({identifier(name)} AS TIMESTAMPTZ)" for name in here.event_times]
-    time = f"coalesce({', '.join(times)})" if times else "CAST(NULL AS TIMESTAMPTZ)"
-    rows = f"(SELECT *, {time} AS {_TIME} FROM {here.changes.rows} WHERE {r.BATCH} <= {upto})"
+    return f"coalesce({', '.join(times)})" if times else "CAST(NULL AS TIMESTAMPTZ)"
+
+
+def is_complete(here: Layers) -> bool:
+    """Whether every change carries every column, so that nothing has to be filled in."""
     bookmark = here.changes.stand.bookmark
-    since = dict(bookmark.get("since", {}))
-    if not bookmark.get("partial") and not since:
-        return f"SELECT {names_of(columns)}, {_KEPT} FROM {rows}"
+    return not bookmark.get("partial") and not bookmark.get("since")
+
+
+def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
+    """Select changes, each with every column (MISSING-IS-NOT-NULL).
+
+    Args:
+        here: the tables.
+        columns: those to select.
+        rows: what stands after FROM: silver's columns and ``TIME``.
+    """
+    upsert = f"{r.CLASS} = '{r.UPSERT}' AS {UPSERT}, {r.POSITION}, {r.ROW}, {TIME}"
+    if is_complete(here):
+        return f"SELECT {names_of(columns)}, {upsert} FROM {rows}"
+    since = dict(here.changes.stand.bookmark.get("since", {}))
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
     fixed = {*here.table.keys, *here.table.sequence_by}
     filled = ", ".join(identifier(name) if name in fixed else _filled(name, since.get(name, 0)) for name in columns)
@@ -86,7 +131,7 @@ def _complete(here: Layers, upto: int, columns: Sequence[str]) -> str:
         f"(PARTITION BY {keys} ORDER BY {order} ROWS UNBOUNDED PRECEDING) AS _cdc_life FROM {rows}"
     )
     return (
-        f"SELECT {filled}, {_KEPT} FROM ({life}) "
+        f"SELECT {filled}, {upsert} FROM ({life}) "
         f"WINDOW life AS (PARTITION BY {keys}, _cdc_life ORDER BY {order} ROWS UNBOUNDED PRECEDING)"
     )
 
@@ -101,96 +146,93 @@ def _filled(name: str, since: int) -> str:
     return f"struct_extract(last_value({value} IGNORE NULLS) OVER life, 'v') AS {column}"
 
 
-def _newest(here: Layers, upto: int, columns: Sequence[str]) -> str:
-    """Select the newest change of each key, and in ``_cdc_values`` the values of its newest upsert."""
-    keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
-    living = f"CASE WHEN {r.CLASS} = '{r.UPSERT}' THEN {_struct(columns)} END"
-    # A window is sorted, and a sort goes to disk where memory ends; arg_max would not.
+def wanted(changes: Changes, mart: Current | History, tracked: Sequence[str]) -> str:
+    """Select the rows that a mart must hold after the changes; its columns are those of :func:`shown`, in order.
+
+    Args:
+        changes: what is folded.
+        mart: what is made of it.
+        tracked: columns of ``changes`` whose change opens a version; only history asks.
+    """
+    match mart:
+        case Current(deletes="soft"):
+            return _soft(changes)
+        case Current():
+            return _hard(changes)
+        case History():
+            return _versions(changes, tracked, mark=mart.deletes == "mark")
+
+
+def _hard(changes: Changes) -> str:
     return (
-        f"SELECT {_KEPT}, last_value({living} IGNORE NULLS) OVER so_far AS _cdc_values "
-        f"FROM ({_complete(here, upto, columns)}) "
-        f"WINDOW so_far AS (PARTITION BY {keys} ORDER BY {order} ROWS UNBOUNDED PRECEDING) "
-        f"QUALIFY lead({r.ROW}) OVER so_far IS NULL"
+        f"SELECT {names_of(changes.columns)}, {r.POSITION}, {r.ROW} FROM {changes.rows} "
+        f"WINDOW so_far AS {changes.so_far} QUALIFY lead({r.ROW}) OVER so_far IS NULL AND {UPSERT}"
     )
 
 
-def _hard(here: Layers, layer: Layer, columns: Sequence[str]) -> str:
+def _soft(changes: Changes) -> str:
+    living = f"CASE WHEN {UPSERT} THEN {_struct(changes.columns)} END"
     return (
-        f"SELECT {names_of(columns, '_cdc_values.')}, {r.POSITION}, {r.ROW} "
-        f"FROM ({_newest(here, layer.stand.batch, columns)}) WHERE {r.CLASS} = '{r.UPSERT}'"
+        f"SELECT {names_of(changes.columns, '_cdc_values.')}, NOT {UPSERT}, "
+        f"CASE WHEN NOT {UPSERT} THEN {TIME} END, {r.POSITION}, {r.ROW} FROM ("
+        f"SELECT {', '.join(KEPT)}, last_value({living} IGNORE NULLS) OVER so_far AS _cdc_values FROM {changes.rows} "
+        f"WINDOW so_far AS {changes.so_far} QUALIFY lead({r.ROW}) OVER so_far IS NULL"
+        ") WHERE _cdc_values IS NOT NULL"
     )
 
 
-def _soft(here: Layers, layer: Layer, columns: Sequence[str]) -> str:
-    deleted = f"{r.CLASS} = '{r.DELETE}'"
-    return (
-        f"SELECT {names_of(columns, '_cdc_values.')}, {deleted}, "
-        f"CASE WHEN {deleted} THEN {_TIME} END, {r.POSITION}, {r.ROW} "
-        f"FROM ({_newest(here, layer.stand.batch, columns)}) WHERE _cdc_values IS NOT NULL"
-    )
-
-
-def _versions(here: Layers, mart: History, layer: Layer, columns: Sequence[str]) -> str:
-    keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
-    tracked = [name for name in here.tracked(mart) if name in columns]
-    upsert = f"{r.CLASS} = '{r.UPSERT}'"
+def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
     # Without tracked columns every living state is the same.
     state = _struct(tracked) if tracked else "true"
-    start = _struct(("_cdc_from", r.POSITION, r.ROW, "_cdc_last_known", "_cdc_leading"))
+    known = f"last_value(CASE WHEN {UPSERT} THEN {_struct(changes.columns)} END IGNORE NULLS) OVER so_far"
+    begin = _struct((r.POSITION, r.ROW, "_cdc_last_known"))
+    by_key = f"by_key AS (PARTITION BY {names_of(changes.keys)} ORDER BY _cdc_number)"
     return f"""
-    WITH timed AS (
-        SELECT {keys}, {r.POSITION}, {r.ROW}, {upsert} AS _cdc_upsert, {_struct(columns)} AS _cdc_living,
-            CASE WHEN {upsert} THEN {state} END AS _cdc_state,
-            row_number() OVER so_far AS _cdc_number,
-            max({_TIME}) OVER so_far AS _cdc_from,
-            last_value(CASE WHEN {upsert} THEN {_struct(columns)} END IGNORE NULLS) OVER so_far
-                AS _cdc_last_known
-        FROM ({_complete(here, layer.stand.batch, columns)})
-        WINDOW so_far AS (PARTITION BY {keys} ORDER BY {order} ROWS UNBOUNDED PRECEDING)
-    ), standing AS (
+    WITH standing AS (
+        SELECT {names_of(changes.columns)}, {UPSERT}, {r.POSITION}, {r.ROW}, {state} AS _cdc_state,
+            row_number() OVER so_far AS _cdc_number, max({TIME}) OVER so_far AS _cdc_from
+            {f", {known} AS _cdc_last_known" if mark else ""}
+        FROM {changes.rows} WINDOW so_far AS {changes.so_far}
         -- Of several changes at one event time the last in order stands.
-        SELECT * FROM timed
-        WINDOW by_key AS (PARTITION BY {keys} ORDER BY _cdc_number)
-        QUALIFY lead(_cdc_number) OVER by_key IS NULL
-            OR lead(_cdc_from) OVER by_key IS DISTINCT FROM _cdc_from
-    ), marked AS (
-        SELECT *, lag(_cdc_number) OVER by_key IS NULL AS _cdc_leading,
-            lag(_cdc_number) OVER by_key IS NULL OR lag(_cdc_upsert) OVER by_key <> _cdc_upsert
-                OR lag(_cdc_state) OVER by_key IS DISTINCT FROM _cdc_state AS _cdc_begins
-        FROM standing WINDOW by_key AS (PARTITION BY {keys} ORDER BY _cdc_number)
-    ), ended AS (
-        SELECT *,
-            last_value(CASE WHEN _cdc_begins THEN {start} END IGNORE NULLS)
-                OVER (by_key ROWS UNBOUNDED PRECEDING) AS _cdc_start,
-            lead(_cdc_from) OVER by_key AS _cdc_next_from, lead(_cdc_upsert) OVER by_key AS _cdc_next_upsert,
-            lead(_cdc_number) OVER by_key IS NULL AS _cdc_last
-        FROM marked WINDOW by_key AS (PARTITION BY {keys} ORDER BY _cdc_number)
-        QUALIFY lead(_cdc_number) OVER by_key IS NULL OR lead(_cdc_begins) OVER by_key
+        QUALIFY lead({r.ROW}) OVER so_far IS NULL OR lead({TIME}) OVER so_far > _cdc_from
+            OR (_cdc_from IS NULL AND lead({TIME}) OVER so_far IS NOT NULL)
+    ), ending AS (
+        SELECT *, first_value(_cdc_from) OVER by_key AS _cdc_first_from, lead(_cdc_from) OVER by_key AS _cdc_next_from,
+            lead({UPSERT}) OVER by_key AS _cdc_next_upsert
+            {f", lead({begin}) OVER by_key AS _cdc_next_begin" if mark else ""}
+        FROM standing WINDOW {by_key}
+        QUALIFY _cdc_next_upsert IS NULL OR _cdc_next_upsert <> {UPSERT}
+            OR ({UPSERT} AND lead(_cdc_state) OVER by_key IS DISTINCT FROM _cdc_state)
+    ), versions AS (
+        -- A version begins where the one before it ended.
+        SELECT *, CASE WHEN lag(_cdc_number) OVER by_key IS NULL THEN _cdc_first_from
+                ELSE lag(_cdc_next_from) OVER by_key END AS _cdc_begins_at
+            {", lag(_cdc_next_begin) OVER by_key AS _cdc_begin" if mark else ""}
+        FROM ending WINDOW {by_key}
     )
-    {_close(columns) if mart.deletes == "close" else _mark(columns)}"""
+    {_mark(changes.columns) if mark else _close(changes.columns)}"""
 
 
-_INTERVAL: Final = "_cdc_start._cdc_from, _cdc_next_from, _cdc_last"
+_INTERVAL: Final = "_cdc_begins_at, _cdc_next_from, _cdc_next_upsert IS NULL"
 
 
 def _close(columns: Sequence[str]) -> str:
     return f"""
-    SELECT {names_of(columns, "_cdc_living.")}, {_INTERVAL}, coalesce(NOT _cdc_next_upsert, false),
-        {r.POSITION}, {r.ROW}
-    FROM ended WHERE _cdc_upsert"""
+    SELECT {names_of(columns)}, {_INTERVAL}, coalesce(NOT _cdc_next_upsert, false), {r.POSITION}, {r.ROW}
+    FROM versions WHERE {UPSERT}"""
 
 
 def _mark(columns: Sequence[str]) -> str:
-    # A key that begins with a delete was never seen alive, not even for an instant.
+    # A key that begins with a delete was never seen alive, not even for an instant: its first version has no begin.
     return f"""
-    SELECT {names_of(columns, "_cdc_shown.")}, {_INTERVAL}, NOT _cdc_upsert,
-        CASE WHEN _cdc_upsert THEN {r.POSITION} ELSE _cdc_start.{r.POSITION} END,
-        CASE WHEN _cdc_upsert THEN {r.ROW} ELSE _cdc_start.{r.ROW} END
+    SELECT {names_of(columns, "_cdc_shown.")}, {_INTERVAL}, NOT {UPSERT},
+        CASE WHEN {UPSERT} THEN {r.POSITION} ELSE _cdc_begin.{r.POSITION} END,
+        CASE WHEN {UPSERT} THEN {r.ROW} ELSE _cdc_begin.{r.ROW} END
     FROM (
-        SELECT *, CASE WHEN _cdc_upsert THEN _cdc_living ELSE _cdc_start._cdc_last_known END AS _cdc_shown
-        FROM ended
+        SELECT *, CASE WHEN {UPSERT} THEN {_struct(columns)} ELSE _cdc_begin._cdc_last_known END AS _cdc_shown
+        FROM versions
     )
-    WHERE _cdc_upsert OR (_cdc_start._cdc_last_known IS NOT NULL AND NOT _cdc_start._cdc_leading)"""
+    WHERE {UPSERT} OR _cdc_begin._cdc_last_known IS NOT NULL"""
 
 
 def _struct(columns: Iterable[str]) -> str:

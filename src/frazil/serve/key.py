@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import duckdb
 
 from frazil.bronze import record as r
-from frazil.serve.duck import connect, identifier
+from frazil.lake.trouble import translated
+from frazil.serve.duck import connect, identifier, verify
 from frazil.serve.fold import in_order
 from frazil.serve.layers import layers
 from frazil.serve.query import QueryError, result_of
@@ -87,6 +88,11 @@ class KeyStory:
     marts: Mapping[str, tuple[Row, ...]]
     notes: tuple[str, ...]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the lake holds anything of the key."""
+        return bool(self.records or self.changes or any(self.marts.values()))
+
 
 def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | Sequence[str]) -> KeyStory:
     """Tell all that the lake holds of one key.
@@ -102,6 +108,7 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
             changes yet.
         UnknownSelectionError: there is no such table.
         NoLakeError: nothing was written yet.
+        DamagedTableError: a file of one of the tables is missing or damaged.
 
     Cost: one scan of the key columns in bronze, silver and each mart.
     """
@@ -111,10 +118,13 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
     declared = next(one for one in pipeline.tables if one.name == names[0])
     texts = _texts(declared, key_values)
     located = tables(pipeline)
-    here = layers(pipeline, declared, located)
-    if not here.changes.exists:
-        raise QueryError(f"table {declared.name!r} has no changes yet", hint="make them: frazil run")
-    with connect(located) as connection:
+    with translated(pipeline), connect(located) as connection:
+        here = layers(pipeline, declared, located)
+        if not here.changes.exists:
+            raise QueryError(f"table {declared.name!r} has no changes yet", hint="make them: frazil run")
+        for layer in (here.bronze, here.changes, here.quarantine, *(mart for _, mart in here.marts)):
+            if layer.location is not None:
+                verify(connection, layer.location)
         return _Teller(connection, here, texts).story()
 
 
@@ -267,7 +277,7 @@ class _Teller:
         newest = here.bronze.stand.batch
         behind = [here.changes, *(layer for _, layer in here.marts)]
         notes = [
-            f"{layer.name} holds batch {layer.stand.batch}, bronze {newest}: frazil run levels them"
+            f"{layer.name} holds batch {layer.stand.batch}, bronze {newest}: frazil run brings them to the same batch"
             for layer in behind
             if layer.stand.batch < newest
         ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from frazil.errors import StorageError
 from frazil.serve.duck import scan
-from frazil.serve.tables import NoLakeError, Stand, stand
+from frazil.serve.tables import NoLakeError, NotOnThisMachineError, Stand, stand
 from frazil.silver.contract import settle
 
 if TYPE_CHECKING:
@@ -20,11 +21,19 @@ _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One table of the lake; ``location`` is None where it does not exist."""
+    """One table of the lake.
+
+    Attributes:
+        name: namespace and name.
+        location: address of its newest metadata file; None where the table does not exist.
+        stand: where it stands; nowhere if its metadata cannot be read.
+        damage: why its metadata cannot be read, or None.
+    """
 
     name: str
     location: str | None
     stand: Stand
+    damage: StorageError | None = None
 
     @property
     def exists(self) -> bool:
@@ -33,9 +42,15 @@ class Layer:
 
     @property
     def rows(self) -> str:
-        """What stands after FROM to read its rows."""
+        """What stands after FROM to read its rows.
+
+        Raises:
+            StorageError: the table does not exist, or its metadata cannot be read.
+        """
         if self.location is None:
             raise NoLakeError(self.name)
+        if self.damage is not None:
+            raise self.damage
         return scan(self.location)
 
 
@@ -60,6 +75,17 @@ class Layers:
     event_times: tuple[str, ...]
     fields: Mapping[str, str]
 
+    @property
+    def of_marts(self) -> tuple[Layer, ...]:
+        """The tables of the marts, those that do not exist among them."""
+        return tuple(layer for _, layer in self.marts)
+
+    @property
+    def all(self) -> tuple[Layer, ...]:
+        """Every table that exists, in the order of the data."""
+        every = (self.bronze, self.changes, self.quarantine, *self.of_marts)
+        return tuple(layer for layer in every if layer.exists)
+
     def columns_in(self, mart: Layer) -> tuple[str, ...]:
         """The contract's columns that a mart has: one that stands behind may lack the newest."""
         return tuple(name for name in self.columns if name in mart.stand.columns)
@@ -76,12 +102,24 @@ class Layers:
 
 
 def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
-    """Find the tables of one source table and read where they stand."""
+    """Find the tables of one source table and read where they stand.
+
+    A table whose metadata cannot be read is among them, with its ``damage``.
+
+    Raises:
+        NotOnThisMachineError: the tables are in an object store.
+        SchemaError: the declaration does not fit the fields of the files.
+    """
     spaces = pipeline.lake.namespaces
 
     def layer(namespace: str, name: str) -> Layer:
-        location = located.get((namespace, name))
-        return Layer(name=f"{namespace}.{name}", location=location, stand=stand(location))
+        location, path = located.get((namespace, name)), f"{namespace}.{name}"
+        try:
+            return Layer(name=path, location=location, stand=stand(location))
+        except NotOnThisMachineError:
+            raise
+        except StorageError as error:
+            return Layer(name=path, location=location, stand=Stand(), damage=error)
 
     bronze, changes = layer(spaces.bronze, table.name), layer(spaces.silver, f"{table.name}_changes")
     fields = dict(bronze.stand.bookmark.get("fields", {}))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
+from frazil.bronze import record as r
 from frazil.errors import DeclarationError
+from frazil.lake.trouble import told, translated
 from frazil.serve.duck import connect_views, identifier, with_live_views
 from frazil.serve.plain import json_text
 from frazil.serve.tables import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from frazil.spec import Pipeline
 
@@ -46,7 +50,7 @@ class Result:
     rows: Rows
 
 
-def query(pipeline: Pipeline, sql: str) -> Result:
+def query(pipeline: Pipeline, sql: str, *, limit: int | None = None) -> Result:
     """Run one reading statement of DuckDB's SQL over the tables as they are now.
 
     Args:
@@ -54,20 +58,59 @@ def query(pipeline: Pipeline, sql: str) -> Result:
         sql: a SELECT, or DESCRIBE, SUMMARIZE, SHOW TABLES and the like. Tables are ``marts.hosts`` or
             ``lake.marts.hosts``; ``hosts`` alone means the table of the marts, else of gold, silver, bronze.
             All tables are seen at one moment each, those of one query together.
+        limit: rows to fetch at most; all by default.
 
     Raises:
         QueryError: more than one statement, one that does not only read, or one that DuckDB refuses.
         NoLakeError: nothing was written yet.
+        DamagedTableError: a file of a table is missing or damaged.
     """
+    with asked(pipeline, sql, limit) as relation:
+        return result_of(relation)
+
+
+@contextmanager
+def asked(pipeline: Pipeline, sql: str, limit: int | None = None) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Ask a query as :func:`query` does, and leave its rows to be fetched within the block."""
     located = tables(pipeline)
     _check_reading(sql)
-    connection = connect_views(pipeline, located, sql)
+    with translated(pipeline):
+        connection = connect_views(pipeline, located, sql)
     try:
-        return result_of(connection.sql(sql))
+        relation = connection.sql(sql)
+        yield relation if limit is None else relation.limit(limit)
     except duckdb.Error as error:
+        if (known := told(error, pipeline)) is not None:
+            raise known from error
         raise _told(error, [".".join(path) for path in with_live_views(pipeline, located)]) from None
     finally:
         connection.close()
+
+
+def is_star(sql: str) -> bool:
+    """Whether the outermost SELECT of a query asks for ``*`` and names no column: nobody asked for bookkeeping."""
+    with duckdb.connect() as parser:
+        row = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    statements = json.loads(row[0] if row else "{}").get("statements", ())
+    if len(statements) != 1 or statements[0]["node"]["type"] != "SELECT_NODE":
+        return False
+    # COLUMNS('...') is a star too, one that names its columns.
+    return all(
+        item["class"] == "STAR" and not item["columns"] and item["expr"] is None
+        for item in statements[0]["node"]["select_list"]
+    )
+
+
+def without_bookkeeping(result: Result) -> Result:
+    """Leave out the ``_cdc_`` columns of a result, unless it has no others."""
+    kept = [place for place, name in enumerate(result.columns) if not name.startswith(r.PREFIX)]
+    if not kept:
+        return result
+    return Result(
+        columns=tuple(result.columns[place] for place in kept),
+        types=tuple(result.types[place] for place in kept),
+        rows=[tuple(row[place] for place in kept) for row in result.rows],
+    )
 
 
 def as_json(result: Result) -> str:
@@ -79,24 +122,34 @@ def as_json(result: Result) -> str:
 
 def result_of(relation: duckdb.DuckDBPyRelation) -> Result:
     """Fetch all rows of a relation of a connection in UTC."""
-    columns, types = _distinct(relation.columns), tuple(f"{kind}" for kind in relation.types)
-    if not any(_ZONED in kind for kind in types):
-        return Result(columns=columns, types=types, rows=relation.fetchall())
-    # Python gets zoned timestamps only through pytz; their wall time in UTC needs nobody's help.
-    local = relation.project(
-        ", ".join(
-            f"CAST({identifier(name)} AS {kind.replace(_ZONED, _LOCAL)}) AS {identifier(name)}"
-            if _ZONED in kind
-            else identifier(name)
-            for name, kind in zip(relation.columns, types, strict=True)
-        )
-    )
+    types = tuple(f"{kind}" for kind in relation.types)
+    rows = [row for some in rows_of(relation, None) for row in some]
+    return Result(columns=distinct(relation.columns), types=types, rows=rows)
+
+
+def rows_of(relation: duckdb.DuckDBPyRelation, at_once: int | None) -> Iterator[Rows]:
+    """Fetch the rows of a relation of a connection in UTC, so many at once; None for all together."""
+    types = [f"{kind}" for kind in relation.types]
     in_utc = [_in_utc(kind) for kind in relation.types]
-    rows = [
-        tuple(value if convert is None else convert(value) for convert, value in zip(in_utc, row, strict=True))
-        for row in local.fetchall()
-    ]
-    return Result(columns=columns, types=types, rows=rows)
+    if any(in_utc):
+        # Python gets zoned timestamps only through pytz; their wall time in UTC needs nobody's help.
+        relation = relation.project(
+            ", ".join(
+                f"CAST({identifier(name)} AS {kind.replace(_ZONED, _LOCAL)}) AS {identifier(name)}"
+                if _ZONED in kind
+                else identifier(name)
+                for name, kind in zip(relation.columns, types, strict=True)
+            )
+        )
+    while rows := relation.fetchall() if at_once is None else relation.fetchmany(at_once):
+        if any(in_utc):
+            rows = [
+                tuple(value if convert is None else convert(value) for convert, value in zip(in_utc, row, strict=True))
+                for row in rows
+            ]
+        yield rows
+        if at_once is None:
+            return
 
 
 def _in_utc(kind: Any) -> Callable[[Any], Any] | None:
@@ -157,7 +210,8 @@ def _told(error: duckdb.Error, known: Iterable[str]) -> QueryError:
     return QueryError(f"there is no table '{missing}'", hint=hint)
 
 
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Tell names apart: one that comes again has ``_1``, ``_2`` … after it."""
     taken: dict[str, None] = {}
     for name in names:
         number, free = 0, name

@@ -2,50 +2,88 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from frazil.plan.state import BRONZE, SILVER, State, gold_state, table_state
-from frazil.serve.duck import connect, scan
+from frazil.errors import FrazilError, StorageError
+from frazil.lake.trouble import explained
+from frazil.lake.warehouse import verify_catalog
+from frazil.plan.state import (
+    BRONZE,
+    QUARANTINE,
+    SILVER,
+    State,
+    TableState,
+    gold_problems,
+    gold_state,
+    moved_marts,
+    table_state,
+)
+from frazil.serve.duck import connect, scan, verify
 from frazil.serve.tables import NoLakeError, stand, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     from frazil.serve.tables import Located
-    from frazil.spec import Pipeline
+    from frazil.spec import Pipeline, Table
 
 
-def state(pipeline: Pipeline) -> State:
-    """Read what a run would start from. A lake that does not exist yet stands nowhere.
+def state(pipeline: Pipeline, names: Collection[str] | None = None) -> State:
+    """Read what a run of some tables, by default all, would start from. A lake that does not exist yet stands nowhere.
+
+    A table for which that fails (a missing folder, a known file with other content, damaged metadata) is in
+    ``failed`` with the error, and stops no other.
 
     Raises:
-        SourceError: a landing folder is missing.
-        HistoryChangedError: a known file has other content.
+        StorageError: the catalog cannot be read.
     """
     try:
         located = tables(pipeline)
     except NoLakeError:
         located = {}
-    spaces = pipeline.lake.namespaces
-    found = {}
+    found: dict[str, TableState] = {}
+    failed: dict[str, FrazilError] = {}
     for table in pipeline.tables:
-        bronze = located.get((spaces.bronze, table.name))
-        marts = {
-            name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)
-        }
-        bookmarks = {
-            BRONZE: stand(bronze).bookmark,
-            SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))).bookmark,
-        } | {name: mart.bookmark for name, mart in marts.items()}
-        ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
-        rows = {name: mart.records for name, mart in marts.items()}
-        found[table.name] = table_state(table, bookmarks, offer(table, pipeline.folder, ledger), rows)
-    gold = {gold.name: stand(located.get((spaces.gold, gold.name))).bookmark for gold in pipeline.gold}
-    return State(tables=found, gold=gold_state(pipeline, gold))
+        if names is not None and table.name not in names:
+            continue
+        try:
+            found[table.name] = _table(pipeline, table, located)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
+            failed[table.name] = explained(error, pipeline)
+    marks = {gold.name: _bookmark(located.get((pipeline.lake.namespaces.gold, gold.name))) for gold in pipeline.gold}
+    gold = gold_state(pipeline, marks)
+    return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
+
+
+def _table(pipeline: Pipeline, table: Table, located: Located) -> TableState:
+    spaces = pipeline.lake.namespaces
+    bronze = located.get((spaces.bronze, table.name))
+    verify_catalog(pipeline, table, bronze)
+    marts = {name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)}
+    bookmarks = {
+        BRONZE: stand(bronze).bookmark,
+        SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))).bookmark,
+        QUARANTINE: stand(located.get((spaces.silver, f"{table.name}_quarantine"))).bookmark,
+    } | {name: mart.bookmark for name, mart in marts.items()}
+    moved_marts(pipeline, table, bookmarks)
+    ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
+    rows = {name: mart.records for name, mart in marts.items()}
+    return table_state(pipeline, table, bookmarks, offer(table, pipeline.folder, ledger), rows)
+
+
+def _bookmark(location: str | None) -> Mapping[str, Any]:
+    """Bookmark of an aggregate; one that cannot be read counts as never computed, and its refresh tells why."""
+    try:
+        return stand(location).bookmark
+    except StorageError:
+        return {}
 
 
 def _ledger(located: Located, bronze: str) -> Ledger:
     fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
     with connect(located) as database:
+        verify(database, bronze)
         rows = database.execute(
             f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
         ).fetchall()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from frazil.bronze import record as r
-from frazil.errors import FrazilError
-from frazil.serve.duck import connect, scan
+from frazil.engine.past_runs import standing
+from frazil.errors import FrazilError, StorageError
+from frazil.lake.trouble import translated
+from frazil.serve.duck import connect, scan, verify
 from frazil.serve.tables import NoLakeError, Stand, stand, tables
 from frazil.spec import Current
 from frazil.spec.select import selected
@@ -17,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    import duckdb
-
+    from frazil.engine.past_runs import OpenRun, PastFailure
     from frazil.serve.tables import Located
     from frazil.spec import History, Pipeline, Table
 
@@ -38,6 +41,8 @@ class MadeStatus:
         data_files: of the newest snapshot.
         delete_files: of the newest snapshot; many of them slow readers down until ``frazil maintain``.
         committed_at: time of the newest commit, in UTC; None before the first.
+        trouble: why it cannot be read, with zeros for what is not known; None where all is well.
+        failures: of an aggregate, why its newest refresh failed; a later success clears them.
     """
 
     name: str
@@ -50,6 +55,8 @@ class MadeStatus:
     data_files: int
     delete_files: int
     committed_at: datetime | None
+    trouble: str | None = None
+    failures: tuple[PastFailure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,11 @@ class TableStatus:
         marts: in the order of the declaration.
         waiting: paths of files at the source that bronze does not know.
         touched: paths of known files whose size or time is another than when they were taken.
-        trouble: why the source could not be listed, or what it refuses; None where all is well.
+        passed: (path, reason) of files at the source that are no files of it.
+        trouble: why the source could not be listed, or what it refuses, or why the lake's tables cannot be read, with
+            zeros for what is not known; None where all is well.
+        failures: why the newest run that tried the table failed, mart by mart where only marts did; a later success
+            clears them.
     """
 
     table: str
@@ -86,7 +97,9 @@ class TableStatus:
     marts: tuple[MadeStatus, ...]
     waiting: tuple[str, ...]
     touched: tuple[str, ...]
-    trouble: str | None
+    passed: tuple[tuple[str, str], ...] = ()
+    trouble: str | None = None
+    failures: tuple[PastFailure, ...] = ()
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -96,23 +109,32 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         pipeline: the declaration.
         select: tables to look at, as for a run; all by default.
 
+    A table whose tables cannot be read is told as trouble of its own.
+
     Raises:
         NoLakeError: no table of the lake exists.
         UnknownSelectionError: a word of ``select`` matches nothing.
+        DamagedTableError: a file of one of the tables is missing or damaged.
 
     Cost: a metadata file for each table, the ledger of each bronze table, a listing of each source; rows are
     read only where delete files or deletion flags make the metadata's numbers inexact.
     """
     located = _located(pipeline)
     names = selected(pipeline, select)
+    failures = standing(pipeline, names).failures
     chosen = [table for table in pipeline.tables if table.name in names]
     with ThreadPoolExecutor(max_workers=1) as beside:
         # DuckDB takes a quarter of a second to load; meanwhile the sources are listed.
         opening = beside.submit(connect, located)
         sources = [_listed(pipeline, table) for table in chosen]
-        with opening.result() as connection:
-            lake = _Lake(pipeline, located, connection)
+        with translated(pipeline), opening.result() as connection:
+            lake = _Lake(pipeline, located, connection, failures)
             return [lake.table(table, source) for table, source in zip(chosen, sources, strict=True)]
+
+
+def open_run(pipeline: Pipeline) -> OpenRun | None:
+    """Tell of the newest run if it has not ended: it is running, or was killed. None where no record says so."""
+    return standing(pipeline, ()).open_run
 
 
 def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
@@ -124,16 +146,23 @@ def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
     Cost: a metadata file for each aggregate and each of its marts.
     """
     located = _located(pipeline)
+    failures = standing(pipeline, [f"gold.{gold.name}" for gold in pipeline.gold]).failures
+    return [_gold(pipeline, located, gold.name, failures.get(f"gold.{gold.name}", ())) for gold in pipeline.gold]
+
+
+def _gold(pipeline: Pipeline, located: Located, gold: str, failures: tuple[PastFailure, ...]) -> MadeStatus:
     spaces = pipeline.lake.namespaces
-    found = []
-    for gold in pipeline.gold:
-        stands = stand(located.get((spaces.gold, gold.name)))
+    name, trouble = f"{spaces.gold}.{gold}", None
+    stands, ahead = Stand(), [0]
+    try:
+        stands = stand(located.get((spaces.gold, gold)))
         held = dict(stands.bookmark.get("inputs", {}))
-        ahead = [stand(located.get((spaces.marts, mart))).batch - batch for mart, batch in held.items()]
-        # An aggregate is replaced as a whole, so its metadata count its rows exactly.
-        name = f"{spaces.gold}.{gold.name}"
-        found.append(_made(name, stands, lag=max(ahead, default=0), rows=stands.records, deleted=None))
-    return found
+        ahead += [stand(located.get((spaces.marts, mart))).batch - batch for mart, batch in held.items()]
+    except StorageError as error:
+        trouble = error.message
+    # An aggregate is replaced as a whole, so its metadata count its rows exactly.
+    made = _made(name, stands, lag=max(ahead), rows=stands.records, deleted=None)
+    return replace(made, trouble=trouble, failures=failures)
 
 
 def _located(pipeline: Pipeline) -> Located:
@@ -148,6 +177,7 @@ class _Listed:
     """What a source shows now: path -> (size in bytes, modification time in nanoseconds)."""
 
     files: Mapping[str, tuple[int, int]]
+    passed: tuple[tuple[str, str], ...]
     trouble: str | None
 
 
@@ -157,10 +187,10 @@ def _listed(pipeline: Pipeline, table: Table) -> _Listed:
     try:
         listing = list_files(table.source, pipeline.folder)
     except FrazilError as error:
-        return _Listed({}, error.message)
+        return _Listed({}, (), error.message)
     refused = "; ".join(f"{path}: {reason}" for path, reason in listing.refused)
     files = {file.path: (file.size_bytes, file.modified_ns) for file in listing.files}
-    return _Listed(files, refused or None)
+    return _Listed(files, listing.passed, refused or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +200,18 @@ class _Lake:
     pipeline: Pipeline
     located: Located
     connection: duckdb.DuckDBPyConnection
+    failures: Mapping[str, tuple[PastFailure, ...]]
 
     def table(self, table: Table, source: _Listed) -> TableStatus:
+        """Tell where a source table's tables stand; one that cannot be read is told as trouble and stops no other."""
+        try:
+            return self.readable(table, source)
+        except (StorageError, duckdb.Error) as error:
+            first = f"{error}".splitlines()[0]
+            nothing = _Lake(self.pipeline, {}, self.connection, self.failures)
+            return replace(nothing.readable(table, source), waiting=(), trouble=f"its tables cannot be read: {first}")
+
+    def readable(self, table: Table, source: _Listed) -> TableStatus:
         spaces = self.pipeline.lake.namespaces
         location = self.located.get((spaces.bronze, table.name))
         bronze = stand(location)
@@ -193,7 +233,9 @@ class _Lake:
             marts=tuple(self.mart(table, mart, bronze.batch) for mart in table.marts),
             waiting=tuple(path for path in source.files if path not in known),
             touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
+            passed=source.passed,
             trouble=source.trouble,
+            failures=self.failures.get(table.name, ()),
         )
 
     def mart(self, table: Table, mart: Current | History, newest: int) -> MadeStatus:
@@ -204,6 +246,7 @@ class _Lake:
         rows, deleted = stands.records, 0
         if location is not None and rows and (flagged or stands.delete_files):
             count = "count(*) FILTER (WHERE is_deleted)" if flagged else "0"
+            verify(self.connection, location)
             sql = f"SELECT count(*), {count} FROM {scan(location)}"
             rows, deleted = self.connection.execute(sql).fetchall()[0]
         lag = newest - stands.batch
@@ -212,6 +255,7 @@ class _Lake:
     def ledger(self, bronze: str | None) -> list[_Line]:
         if bronze is None:
             return []
+        verify(self.connection, bronze)
         line = r.LEDGER
         found = self.connection.execute(
             f"SELECT {r.FILE}, {line}.size_bytes, {line}.modified_ns, {line}.rows, {line}.bad, "

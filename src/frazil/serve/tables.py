@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import sqlite3
+import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as percent_encoded
 
 from frazil.errors import StorageError
 from frazil.lake.catalog_conf import embedded_catalog
+from frazil.lake.damage import DamagedTableError, local_path
 from frazil.lake.heads import BOOKMARK
 from frazil.lake.trouble import CatalogError
+from frazil.lake.warehouse import verify_catalog
 from frazil.spec import CATALOG, EmbeddedCatalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from frazil.spec import Pipeline
 
@@ -51,7 +53,9 @@ class NotOnThisMachineError(StorageError):
 
     def __init__(self, location: str) -> None:
         super().__init__(
-            f"{location} is not on this machine", hint="ask Spark or Trino: this reads tables on local disk"
+            f"{location} is not on this machine; plan, status, check, query and key read local disks only",
+            hint="nothing was written; ask Spark, Trino or DuckDB with the store's credentials: see 'Reading' in "
+            "docs/operating.md. frazil run, rebuild and maintain work on it",
         )
 
 
@@ -90,11 +94,17 @@ def tables(pipeline: Pipeline) -> Located:
 
     Raises:
         NoLakeError: the embedded catalog was never written.
+        CatalogBehindError: it is lost, and the warehouse has tables of the pipeline.
         CatalogError: the catalog does not answer.
         SetupError: the catalog is a service and ``frazil[catalogs]`` is not installed.
     """
     if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
-        return _embedded(embedded_catalog(pipeline))
+        try:
+            return _embedded(embedded_catalog(pipeline))
+        except NoLakeError:
+            for table in pipeline.tables:
+                verify_catalog(pipeline, table, None)
+            raise
     from frazil.serve.catalogs import catalog_tables  # noqa: PLC0415 - its libraries are slow, and optional
 
     return catalog_tables(pipeline)
@@ -108,7 +118,7 @@ def stand(location: str | None) -> Stand:
 
     Raises:
         NotOnThisMachineError: the address is in an object store.
-        StorageError: the file is gone or damaged.
+        DamagedTableError: the file is gone or damaged.
     """
     if location is None:
         return Stand()
@@ -132,11 +142,25 @@ def stand(location: str | None) -> Stand:
     )
 
 
-def local_path(location: str) -> Path | None:
-    """Path of an address on this machine's disk, None for any other; addresses are not percent-encoded."""
-    if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", location):
-        return None
-    return Path(re.sub(r"^file:(//[^/]*(?=/))?", "", location))
+def manifest_list(location: str) -> str | None:
+    """Find the address of the file that lists the manifests of a table's newest snapshot; None without a snapshot.
+
+    Raises:
+        NotOnThisMachineError, DamagedTableError: as :func:`stand`.
+    """
+    metadata = _metadata(location)
+    newest = metadata.get("refs", {}).get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
+    listed: dict[int, str] = {
+        snapshot["snapshot-id"]: snapshot["manifest-list"] for snapshot in metadata.get("snapshots", ())
+    }
+    return listed.get(newest)
+
+
+def damage(location: str) -> DamagedTableError:
+    """Build the error for a file of a table that cannot be read."""
+    path = local_path(location)
+    gone = path is not None and not path.exists()
+    return DamagedTableError(location, "is missing" if gone else "cannot be read")
 
 
 def _embedded(file: Path) -> Located:
@@ -152,7 +176,10 @@ def _embedded(file: Path) -> Located:
             raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
         rows = _rows(file, "ro&immutable=1")
     except sqlite3.DatabaseError as error:
-        raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
+        raise CatalogError(
+            f"the catalog {file} cannot be read: {error}",
+            hint="restore it; or let frazil doctor --repair make it again from the warehouse",
+        ) from error
     return {(namespace, name): location for namespace, name, location in rows}
 
 
@@ -171,11 +198,8 @@ def _metadata(location: str) -> dict[str, Any]:
     try:
         content = path.read_bytes()
         found: dict[str, Any] = json.loads(gzip.decompress(content) if ".gz.metadata" in path.name else content)
-    except (OSError, EOFError, ValueError) as error:
-        raise StorageError(
-            f"the table's metadata {location} cannot be read: {error}",
-            hint="run again; frazil doctor says more",
-        ) from error
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise damage(location) from error
     return found
 
 

@@ -3,18 +3,22 @@ r"""Text to contracted types, exactly or not at all.
 Spark's own casts guess: ``now`` becomes the time of day, ``1.005`` becomes 1.01, ``2022`` a January. Here
 a text is the value it says or it is no value, and the caller sends the record to quarantine.
 
+One rule for blanks: spaces around a value do not matter, whatever its type but string, so that exports padded to a
+width (``CHAR(10)``) can be read. Every other sign counts: a tab, a line end or a NUL makes a text no value.
+
 =============  ==============================================================================
-type           what a text must look like (blanks around numbers do not matter)
+type           what a text must look like, spaces around it aside
 =============  ==============================================================================
 boolean        true, false, t, f, 1, 0 in any case
 int, bigint    an optional sign and digits, within range
-float, double  a decimal or exponent number, NaN, Infinity; an overflow to infinity is refused
+float, double  a decimal or exponent number, NaN, Infinity; refused are an overflow to
+               infinity, and an underflow of another number to zero
 decimal(p,s)   as double without NaN; more digits than ``s`` after the point are refused
 date           yyyy-MM-dd, years 0001 to 9999
 timestamp      yyyy-MM-dd HH:mm[:ss[.ffffff]] with blank or T between, an optional zone; no zone means UTC
 timestamp_ntz  as timestamp, without zone
 binary         hexadecimal digits, two a byte
-string         anything
+string         anything, spaces and all
 =============  ==============================================================================
 """
 
@@ -25,13 +29,14 @@ import re
 from frazil.spec.names import literal
 
 # Java's "$" also stands before a last line end, so patterns end with "\z".
-_NUMBER = literal(r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*\z")
-_INFINITY = literal(r"(?i)^\s*[+-]?(NaN|Infinity|inf)\s*\z")
+_NUMBER = literal(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z")
+_ZERO = literal(r"^[+-]?[0.]+([eE][+-]?\d+)?\z")
+_INFINITY = literal(r"(?i)^[+-]?(NaN|Infinity|inf)\z")
 _DATE = literal(r"^\d{4}-\d{2}-\d{2}\z")
 _TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?"
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
-_BEFORE_POINT = literal(r"^\s*[+-]?\d*(?:\.(\d*?)0*)?[eE]")
-_EXPONENT = literal(r"[eE]([+-]?\d+)\s*\z")
+_BEFORE_POINT = literal(r"^[+-]?\d*(?:\.(\d*?)0*)?[eE]")
+_EXPONENT = literal(r"[eE]([+-]?\d+)\z")
 _BYTES = literal(r"^([0-9A-Fa-f]{2})*\z")
 
 
@@ -48,11 +53,7 @@ def exact(text: str, type_name: str) -> str:
     Cost: no UDF; regular expressions only for types that Spark reads too freely.
     """
     kind = type_name.partition("(")[0]
-    return _CASTS[kind](text, type_name)
-
-
-def _string(text: str, _: str) -> str:
-    return text
+    return text if kind == "string" else _CASTS[kind](f"trim({text})", type_name)
 
 
 def _boolean(text: str, _: str) -> str:
@@ -64,9 +65,21 @@ def _try(text: str, type_name: str) -> str:
     return f"try_cast({text} AS {type_name})"
 
 
+def _integer(text: str, type_name: str) -> str:
+    return _when(_ends_as_a_number(text), _try(text, type_name))
+
+
+def _ends_as_a_number(text: str) -> str:
+    """Ask for a first and a last sign of a number: Spark's casts pass over blanks, NUL and the like around one."""
+    return f"{text} BETWEEN '+' AND ':' AND substring({text}, -1) BETWEEN '.' AND '9'"
+
+
 def _float(text: str, type_name: str) -> str:
     value = _try(text, type_name)
-    finite = f"{text} RLIKE {_NUMBER} AND abs({value}) < CAST('Infinity' AS {type_name})"
+    finite = (
+        f"{text} RLIKE {_NUMBER} AND abs({value}) < CAST('Infinity' AS {type_name}) "
+        f"AND ({value} <> 0 OR {text} RLIKE {_ZERO})"
+    )
     return _when(f"({finite}) OR {text} RLIKE {_INFINITY}", value)
 
 
@@ -76,12 +89,13 @@ def _decimal(text: str, type_name: str) -> str:
     # Spark takes digits of any script.
     is_ascii = f"octet_length({text}) = {size}"
     has_exponent = f"(instr({text}, 'e') > 0 OR instr({text}, 'E') > 0)"
-    plain = f"({dot} = 0 OR {size} - {dot} <= {scale}) AND NOT {has_exponent} AND {is_ascii}"
+    fits = f"({dot} = 0 OR {size} - {dot} <= {scale})"
+    plain = f"{fits} AND NOT {has_exponent} AND {is_ascii} AND {_ends_as_a_number(text)}"
     # The rare rest is looked at digit by digit: zeros beyond the scale pass, an exponent moves the point.
-    zeros_beyond = literal(rf"^\s*[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\s*\z")
+    zeros_beyond = literal(rf"^[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\z")
     digits = f"length(regexp_extract({text}, {_BEFORE_POINT}, 1))"
     exponent = f"try_cast(regexp_extract({text}, {_EXPONENT}, 1) AS int)"
-    with_exponent = f"({text} RLIKE {_NUMBER} AND {digits} - {exponent} <= {scale})"
+    with_exponent = f"({text} RLIKE {_NUMBER} AND try_subtract({digits}, {exponent}) <= {scale})"
     return _when(f"({plain}) OR {text} RLIKE {zeros_beyond} OR {with_exponent}", _try(text, type_name))
 
 
@@ -108,10 +122,9 @@ def _when(condition: str, value: str) -> str:
 
 
 _CASTS = {
-    "string": _string,
     "boolean": _boolean,
-    "int": _try,
-    "bigint": _try,
+    "int": _integer,
+    "bigint": _integer,
     "float": _float,
     "double": _float,
     "decimal": _decimal,

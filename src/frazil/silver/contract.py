@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.spec import Column
+from frazil.spec.contract import added_columns, is_closed
+from frazil.spec.names import quote
+from frazil.spec.sql import fields_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from frazil.spec import Current, History, Table
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+_SOURCE = "source_"
 
 
 class MissingFieldError(SchemaError):
@@ -49,21 +53,16 @@ class Contract:
 
     def needs(self, column: Column) -> frozenset[str]:
         """Fields that a column is made of, lower case."""
-        if column.expr is None:
-            return frozenset({column.name.lower()})
-        import sqlglot  # noqa: PLC0415 - a third of a second that only expressions pay
-        from sqlglot import exp  # noqa: PLC0415
-
-        tree = sqlglot.parse_one(column.expr, dialect="spark")
-        return frozenset(found.name.lower() for found in tree.find_all(exp.Column))
+        names = (column.name,) if column.expr is None else fields_of(column.expr)
+        return frozenset(map(str.lower, names))
 
 
 def settle(table: Table, fields: Mapping[str, str]) -> Contract:
     """Settle the contract of a table against the fields its files have.
 
     Declared columns keep their order and types. Where the contract is open (no ``columns``, or a last
-    ``"*"``) every other field follows with the type the file gives it, in order of first appearance; the op
-    column, the change sequence and before-images stay in bronze.
+    ``"*"``) every other field follows with the type the file gives it, in order of first appearance, under
+    its :func:`open_name`; the op column, the change sequence and before-images stay in bronze.
 
     Args:
         table: the declaration.
@@ -74,7 +73,6 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
     """
     source = table.source
     declared = [column for column in table.columns or () if column.name != "*"]
-    is_open = table.columns is None or any(column.name == "*" for column in table.columns)
     seen = {name.lower(): name for name in fields}
     for column in declared:
         if column.expr is None and fields and column.name.lower() not in seen:
@@ -83,15 +81,16 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
                 hint=f"the files have {', '.join(fields)}; name a field, or give the column an expr",
             )
     columns = list(declared)
-    if is_open:
+    if not is_closed(table):
         taken = {column.name.lower() for column in declared} | {source.op.lower()}
         if source.change_seq:
             taken.add(source.change_seq.lower())
         prefix = source.before_image_prefix
         columns += [
-            Column(name=name, type=kind)
+            _open_column(name, kind, renames=added(table))
             for name, kind in fields.items()
-            if name.lower() not in taken and not (prefix and name.startswith(prefix))
+            if not {name.lower(), open_name(name, added(table)).lower()} & taken
+            and not (prefix and name.startswith(prefix))
         ]
     types = {column.name: column.type for column in columns}
     times = [name for name in table.sequence_by if types.get(name) in _TIMES]
@@ -104,22 +103,71 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
     )
 
 
+def open_name(field: str, added: Collection[str]) -> str:
+    """Give the column name of a field that nobody declared.
+
+    A field with the name of a column that one of the table's marts adds gets the prefix ``source_``, and so does one
+    that has such a name behind the prefix already: decided by the name alone, so that no two fields ever meet in one
+    column, whichever of them comes first.
+
+    Args:
+        field: the field's name.
+        added: from :func:`added`.
+    """
+    bare = field.lower()
+    while bare.startswith(_SOURCE):
+        bare = bare.removeprefix(_SOURCE)
+    return f"{_SOURCE}{field}" if bare in added else field
+
+
+def added(table: Table) -> tuple[str, ...]:
+    """Name the columns that the table's marts have besides the contract's, sorted."""
+    return tuple(sorted({name for mart in table.marts for name in added_columns(mart)}))
+
+
+def _open_column(field: str, kind: str, *, renames: Collection[str]) -> Column:
+    name = open_name(field, renames)
+    return Column(name=name, type=kind) if name == field else Column(name=name, type=kind, expr=quote(field))
+
+
 def declared(table: Table) -> str:
-    """Fingerprint of what a table's changes depend on; when it differs, silver is made anew from bronze."""
-    return fingerprint(
-        table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
-        | table.source.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
-    )
+    """Fingerprint of what a table's changes depend on; when it differs, silver is rebuilt from bronze."""
+    return fingerprint(_table_settings(table))
 
 
 def declared_mart(table: Table, mart: Current | History) -> str:
-    """Fingerprint of what a mart's rows depend on; when it differs, the mart is made anew from silver."""
-    rows = mart.model_dump(
-        mode="json", exclude={"name", "partition_by", "sort_by", "format_version", "properties", "live_view"}
-    )
-    return fingerprint({"table": declared(table), **rows})
+    """Fingerprint of what a mart's rows depend on; when it differs, the mart is rebuilt from silver."""
+    return fingerprint({"table": declared(table), **_mart_settings(mart)})
+
+
+def settings(table: Table, mart: Current | History | None = None) -> dict[str, str]:
+    """Return a fingerprint of each setting that a table's changes, or a mart's rows, depend on, by its name."""
+    chosen = _table_settings(table) | ({} if mart is None else _mart_settings(mart))
+    return {name: fingerprint(value)[:8] for name, value in chosen.items()}
+
+
+def changed_settings(before: Mapping[str, str] | None, table: Table, mart: Current | History | None = None) -> str:
+    """Say which settings differ from ``before``, what :func:`settings` gave in an earlier run, if it was kept."""
+    now = settings(table, mart)
+    changed = [name for name in now if before and before.get(name) != now[name]]
+    return f"{', '.join(changed)} changed" if changed else "the declaration changed"
 
 
 def fingerprint(value: object) -> str:
     """Shorten plain values to a text that differs when they do."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _table_settings(table: Table) -> dict[str, Any]:
+    renames = {} if is_closed(table) or not added(table) else {"added": added(table)}
+    return (
+        table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
+        | table.source.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
+        | renames
+    )
+
+
+def _mart_settings(mart: Current | History) -> dict[str, Any]:
+    return mart.model_dump(
+        mode="json", exclude={"name", "partition_by", "sort_by", "format_version", "properties", "live_view"}
+    )

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
-from frazil.spec.names import backslashes, literal, quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
     from frazil.silver.contract import Contract
@@ -24,20 +23,26 @@ if TYPE_CHECKING:
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
+FAILS = "expr"
+"""Rule of a record on which a column's expression fails."""
 
 _RECORDS = "frazil_records"
 _MADE, _SAID, _OLD = "_cdc_made_", "_cdc_said_", "_cdc_old_"
-_REASON_SIGNS = 80
+_REASON_SIGNS, _REASON_FIELDS = 80, 6
 _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 
-def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> DataFrame:
+def change_rows(
+    bronze: DataFrame, contract: Contract, source: DmsFiles, made: Mapping[str, SparkColumn] | None = None
+) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
 
     Args:
         bronze: n rows of kind ``record`` or ``bad``, in any order.
         contract: the settled columns.
         source: the declaration of the files.
+        made: name of every column with an ``expr`` -> a ``struct<value: string>`` over ``bronze``, NULL where the
+            expression fails.
 
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
@@ -49,12 +54,8 @@ def change_rows(bronze: DataFrame, contract: Contract, source: DmsFiles) -> Data
     Spark costs next to nothing.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
-    made = [
-        F.expr(backslashes(column.expr)).cast("string").alias(_MADE + column.name)
-        for column in contract.columns
-        if column.expr is not None
-    ]
-    (bronze.select("*", *made) if made else bronze).createOrReplaceTempView(_RECORDS)
+    tried = [column.alias(_MADE + name) for name, column in (made or {}).items()]
+    (bronze.select("*", *tried) if tried else bronze).createOrReplaceTempView(_RECORDS)
     old_keys = _old_keys(contract, source, fields)
     rows = _checked(_typed(contract, source, fields, old_keys), contract, fields, old_keys)
     return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if old_keys else rows)
@@ -113,7 +114,7 @@ def _nothing() -> str:
 def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
     """Name the text a column is made from; ``prefix`` stands before the fields' names."""
     if column.expr is not None:
-        return quote(_MADE + column.name)
+        return quote(_MADE + column.name, "value")
     field = fields.get(column.name.lower())
     return _nothing() if field is None else quote(prefix + field)
 
@@ -136,12 +137,16 @@ def _known(contract: Contract) -> str:
     """List the contract's columns a record carries, NULL for all fields of its table."""
 
     def if_carried(column: Column) -> str:
-        needs = ", ".join(map(literal, sorted(contract.needs(column))))
-        has_all = f"forall(array({needs}), field -> array_contains({_carried()}, field))"
-        return f"CASE WHEN {has_all} THEN {literal(column.name)} END"
+        return f"CASE WHEN {_has(contract.needs(column), _carried())} THEN {literal(column.name)} END"
 
     names = ", ".join(map(if_carried, contract.columns))
     return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
+
+
+def _has(fields: Collection[str], carried: str) -> str:
+    """Tell of a record that it carries some fields: all of none is always true."""
+    has = " AND ".join(f"array_contains({carried}, {literal(field)})" for field in sorted(fields))
+    return has if fields else "true"
 
 
 def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
@@ -153,6 +158,11 @@ def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
     ]
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
+        if column.expr is not None:
+            # What a record does not carry comes from an earlier one, whatever the expression says without it.
+            fails = f"{quote(_MADE + column.name)} IS NULL AND {_is_known(contract, column)}"
+            broken = _broken(FAILS, _fails_on(contract, column, fields), column.name)
+            rules.append((fails if column.name in must else f"{fails} AND {is_kept}", broken))
         value, text = quote(column.name), _text(column, fields, _SAID)
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
         kind = f"an {column.type}" if column.type == "int" else f"a {column.type}"
@@ -164,14 +174,27 @@ def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
         rules += [(f"{quote(name)} IS NULL", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
     for column in contract.columns:
         if not column.nullable and column.name not in must:
-            known = f"(_cdc_carried IS NULL OR array_contains(_cdc_carried, {literal(column.name.lower())}))"
             rules.append(
                 (
-                    f"{quote(column.name)} IS NULL AND {known} AND {is_kept}",
+                    f"{quote(column.name)} IS NULL AND {_is_known(contract, column)} AND {is_kept}",
                     _broken("not_null", literal(f"{column.name} is NULL"), column.name),
                 )
             )
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
+
+
+def _is_known(contract: Contract, column: Column) -> str:
+    return f"(_cdc_carried IS NULL OR {_has(contract.needs(column), '_cdc_carried')})"
+
+
+def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:
+    """Say on which fields an expression fails."""
+    parts, quotation = [literal("expr fails")], literal("'")
+    for number, name in enumerate(sorted(contract.needs(column) & fields.keys())[:_REASON_FIELDS]):
+        text = f"substring({quote(_SAID + fields[name])}, 1, {_REASON_SIGNS})"
+        parts.append(literal(f"{', ' if number else ' on '}{fields[name]} = "))
+        parts.append(f"coalesce(concat({quotation}, {text}, {quotation}), 'NULL')")
+    return f"concat({', '.join(parts)})"
 
 
 def _broken(rule: str, reason: str, column: str | None = None) -> str:

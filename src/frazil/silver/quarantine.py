@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.silver.dms import PROBLEM, TEXT
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
 
     from frazil.silver.contract import Contract
@@ -43,8 +45,17 @@ def good(rows: DataFrame) -> DataFrame:
     return rows.where(f"{PROBLEM} IS NULL").drop(PROBLEM, TEXT)
 
 
-def quarantined(rows: DataFrame) -> DataFrame:
-    """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``."""
-    reasons = [f"{PROBLEM}.{part} AS {quote(part)}" for part in ("rule", "reason", "column")]
+def quarantined(rows: DataFrame, said: Mapping[str, str] | None = None) -> DataFrame:
+    """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``.
+
+    Args:
+        rows: from :func:`frazil.silver.dms.change_rows`.
+        said: reason of a problem -> what is told in its place; few.
+    """
+    reason = f"{PROBLEM}.reason"
+    if said:
+        cases = " ".join(f"WHEN {literal(short)} THEN {literal(whole)}" for short, whole in said.items())
+        reason = f"CASE {reason} {cases} ELSE {reason} END"
+    problem = (f"{PROBLEM}.rule AS rule", f"{reason} AS reason", f"{PROBLEM}.column AS {quote('column')}")
     at = (r.FILE, r.ROW, r.POSITION, r.BATCH)
-    return rows.where(f"{PROBLEM} IS NOT NULL").selectExpr(*at, *reasons, f"{TEXT} AS raw")
+    return rows.where(f"{PROBLEM} IS NOT NULL").selectExpr(*at, *problem, f"{TEXT} AS raw")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import SourceError
 from frazil.spec import History
+from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
     lines = [
         "# Guessed from the files: read what the comments say before the first run.",
         f"pipeline: {_text(name)}",
-        "lake: {warehouse: ./lake}",
+        f"lake: {{warehouse: {_text(_warehouse(discovered, folder))}}}",
         "tables:",
     ]
     for table in discovered:
@@ -55,10 +56,19 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
     return "\n".join(lines) + "\n"
 
 
+def _warehouse(discovered: Sequence[Discovered], folder: Path) -> str:
+    """Choose a folder for the lake: beside the declaration, but below no folder that its own files are taken from."""
+    above = [table.path for table in discovered if (folder.absolute() / "lake").is_relative_to(table.path)]
+    if not above:
+        return "./lake"
+    top = min(above, key=lambda path: len(path.parts))
+    return _relative(top.with_name(f"{top.name}_lake"), folder)
+
+
 def _table(table: Discovered, folder: Path) -> list[str]:
-    files = f"{_count(table.load_files, 'load file')}, {_count(table.change_files, 'change file')}"
+    files = f"{counted(table.load_files, 'load file')}, {counted(table.change_files, 'change file')}"
     return [
-        f"  # {files}; every type fits all of {_count(table.records, 'record')} looked at",
+        f"  # {files}; every type fits all of {counted(table.records, 'record')} looked at",
         f"  - name: {_text(table.name)}",
         f"    source: {_source(table, folder)}",
         *_keys_and_order(table),
@@ -95,7 +105,7 @@ def _keys_and_order(table: Discovered) -> list[str]:
     if table.op is None:
         lines.append("    # no op column (I, U, D) was found in the change files: name it with op")
     if table.keys_seen:
-        note = f"guessed: unique and never NULL in {_count(table.rows, 'row')}"
+        note = f"guessed: unique and never NULL in {counted(table.rows, 'row')}"
     else:
         note = "GUESSED BY ITS NAME OR PLACE ONLY: name the columns that are unique"
     lines.append(f"    keys: {_list(table.keys)}  # {note}")
@@ -125,10 +135,6 @@ def _marts(table: Discovered) -> list[str]:
     elif table.sequence_by:
         lines.append("      - {kind: history, deletes: close}")
     return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
@@ -15,7 +16,8 @@ from frazil.bronze.csv_lines import RECORD_BYTES, UNREADABLE, Dialect, blocks, o
 from frazil.bronze.csv_records import check_names, header_of
 from frazil.bronze.layout import NewFile, SourceFile, file_columns, is_parquet
 from frazil.bronze.parquet_records import first_line, parquet_columns
-from frazil.sources.files import FileChangedError, Found, HashedFile, find, sha256_of, stored_path
+from frazil.errors import FrazilError
+from frazil.sources.files import FileChangedError, Found, HashedFile, Passed, Refused, find, sha256_of, stored_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+(?![0-9A-Z])", re.IGNORECASE)
 _CSV: Final = (".csv", ".csv.gz")
 _PARQUET: Final = (".parquet",)
+_PACKED: Final = (".bz2", ".gz", ".lz4", ".snappy", ".tar", ".tgz", ".xz", ".zip", ".zst")
 _LINE_ENDS: Final = (b"\n", b"\r")
 _HEADER_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 1024 * 1024
@@ -34,10 +37,11 @@ _NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files there are, sorted by position, and (path, reason) of those that may not be read."""
+    """The files there are, by position, and (path, reason) of those that may not be read, or are of another kind."""
 
     files: tuple[SourceFile, ...]
     refused: tuple[tuple[str, str], ...] = ()
+    passed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ def list_files(source: DmsFiles, folder: Path) -> Listing:
         folder: the declaration's folder, absolute.
 
     Returns:
-        Every file once, full load files first, then by name as plain text, whatever their folders and times.
+        Every file once, full load files first, then by name as plain text, whatever their folders and times. Files of
+        another kind are named with the reason; hidden and temporary ones are not.
 
     Raises:
         MissingFolderError: a path that is no pattern does not exist or cannot be listed.
@@ -74,18 +79,34 @@ def list_files(source: DmsFiles, folder: Path) -> Listing:
     """
     files: dict[str, SourceFile] = {}
     refused: dict[str, str] = {}
+    passed: dict[str, str] = {}
     own = _PARQUET if source.format == "parquet" else _CSV
     searches: list[tuple[str, tuple[str, ...], bool]] = [(path, _CSV, True) for path in source.cdc_path or ()]
     searches += [(path, own, False) for path in source.path]
     for declared, endings, shared in searches:
         for found in find(declared, folder, endings):
             path = stored_path(found.uri, folder)
-            if isinstance(found, Found):
-                files.setdefault(path, _source_file(path, found, shared=shared))
-            else:
-                refused.setdefault(path, found.reason)
+            match found:
+                case Found():
+                    files.setdefault(path, _source_file(path, found, shared=shared))
+                case Refused():
+                    refused.setdefault(path, found.reason)
+                case Passed():
+                    passed.setdefault(path, _why_passed(path, endings, shared=shared))
+    others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
     by_position = sorted(files.values(), key=lambda file: file.position)
-    return Listing(tuple(by_position), tuple(sorted(refused.items())))
+    return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
+
+
+def _why_passed(path: str, endings: tuple[str, ...], *, shared: bool) -> str:
+    """Say why a file is not read, by the end of its name."""
+    name, wanted = path.lower(), " or ".join(endings)
+    if name.endswith((*_CSV, *_PARQUET)):
+        says = "files of cdc_path are CSV" if shared else f"the source says format: {endings[0][1:]}"
+        return f"not {wanted}; {says}"
+    if name.endswith(_PACKED):
+        return f"packed as {name.rpartition('.')[2]}; of packed files only .csv.gz is read"
+    return f"not {wanted}"
 
 
 def _source_file(path: str, found: Found, *, shared: bool) -> SourceFile:
@@ -161,6 +182,20 @@ def take(
     return Take(tuple(new), tuple(duplicates), tuple(deferred), tuple(touched))
 
 
+def named_fields(file: SourceFile, source: DmsFiles) -> tuple[tuple[str, str], ...] | None:
+    """Read which fields a file names, with their types: none for CSV without header, None where it cannot be read.
+
+    Cost: the beginning of a CSV file, the end of a Parquet file.
+    """
+    try:
+        if is_parquet(file.name):
+            return file_columns(parquet_columns(file.path, file.uri), source.op)
+        columns, broken = _header(file, source) if source.header and not file.shared else ((), None)
+    except (pa.ArrowException, OSError, EOFError, zlib.error, FrazilError):
+        return None
+    return None if broken else columns
+
+
 @dataclass(frozen=True, slots=True)
 class _Content:
     """What one pass over a file finds out; ``unfinished`` says how it looks cut off."""
@@ -219,7 +254,7 @@ def _header(file: SourceFile, source: DmsFiles) -> tuple[tuple[tuple[str, str], 
         with open_text(file.uri) as text:
             for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
                 found = records_in(block.data, dialect)
-                if block.reason or (found and len(found[0]) > RECORD_BYTES):
+                if block.reason or block.is_part or (found and len(found[0]) > RECORD_BYTES):
                     return (), f"unreadable: header, {block.reason or 'too large'}"
                 if found:
                     names = header_of(found[0], source.csv_delimiter, source.csv_escape)

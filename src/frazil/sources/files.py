@@ -49,7 +49,8 @@ class FileChangedError(HistoryChangedError):
         self.path, self.before, self.now = path, before, now
         super().__init__(
             f"{path}: content changed after it was taken (sha256 {before[:12]} then, {now[:12]} now)",
-            hint="put the old content back and deliver the new records under a new name",
+            hint="put the old content back and deliver the new records under a new name; or, if the first upload was "
+            "cut off, read all files of the table again: frazil drop --select TABLE, then frazil run",
         )
 
 
@@ -81,7 +82,14 @@ class Refused:
     reason: str
 
 
-def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Found | Refused]:
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A file of another kind than is looked for."""
+
+    uri: str
+
+
+def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Found | Refused | Passed]:
     """Find files below a declared path, in no order.
 
     Args:
@@ -90,9 +98,9 @@ def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Foun
         endings: how names of interest end, in lower case; others are passed over.
 
     Yields:
-        Regular files, and refusals of what has such a name but may not be read: symbolic links that lead out
-        of the declared folder, pipes, devices, names that are not UTF-8. Hidden and temporary names are
-        passed over, and linked folders are not followed.
+        Regular files, refusals of what has such a name but may not be read (symbolic links that lead out
+        of the declared folder, pipes, devices, names that are not UTF-8), and names that end otherwise. Hidden and
+        temporary names are left out, and linked folders are not followed.
 
     Raises:
         MissingFolderError: a path that is no pattern does not exist, or cannot be listed.
@@ -123,11 +131,13 @@ def _literal_part(folder: Path, declared: str) -> Path:
     return folder.joinpath(*plain)
 
 
-def _find_below(declared: str, start: str, root: str, endings: tuple[str, ...]) -> Iterator[Found | Refused]:
+def _find_below(declared: str, start: str, root: str, endings: tuple[str, ...]) -> Iterator[Found | Refused | Passed]:
     name = os.path.basename(start)  # noqa: PTH119 - strings here: a Path for each of many files is slow
     if not os.path.isdir(start):  # noqa: PTH112
-        if not _is_hidden(name) and name.lower().endswith(endings):
-            yield _entry(start, root, is_link=os.path.islink(start))  # noqa: PTH114
+        if _is_hidden(name):
+            return
+        is_ours = name.lower().endswith(endings)
+        yield _entry(start, root, is_link=os.path.islink(start)) if is_ours else _passed(start)  # noqa: PTH114
         return
     folders = [start]
     while folders:
@@ -140,6 +150,8 @@ def _find_below(declared: str, start: str, root: str, endings: tuple[str, ...]) 
                         folders.append(entry.path)
                     elif entry.name.lower().endswith(endings) or (entry.is_symlink() and entry.is_dir()):
                         yield from _below(entry, root)
+                    elif entry.is_file(follow_symlinks=False):
+                        yield _passed(entry.path)
         except OSError as error:
             raise MissingFolderError(declared, start, f"cannot list it: {error}") from error
 
@@ -165,6 +177,10 @@ def _entry(uri: str, root: str, *, is_link: bool) -> Found | Refused:
     if not stat.S_ISREG(seen.st_mode):
         return Refused(uri, "not a regular file")
     return Found(uri, os.path.basename(uri), seen.st_size, seen.st_mtime_ns)  # noqa: PTH119
+
+
+def _passed(uri: str) -> Passed:
+    return Passed(os.fsencode(uri).decode(errors="backslashreplace"))  # its name need not be UTF-8
 
 
 def _is_inside(path: str, root: str) -> bool:

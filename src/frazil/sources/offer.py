@@ -50,6 +50,11 @@ class Ledger:
             if same_as is not None:
                 self.again.append((same_as, position, batch))
 
+    @property
+    def repeated(self) -> int:
+        """Files whose content was taken before, whether as a repetition or, where only the place counts, once more."""
+        return len(self.files) - len({file.sha256 for file in self.files.values()})
+
     def moves(self, first: str | None, position: str) -> bool:
         """Tell whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
         return first in self.places and position < self.places[first]
@@ -83,6 +88,9 @@ def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
         files=new,
         duplicates=duplicates,
         deferred=(*take.deferred, *listing.refused),
+        known=sum(file.path in ledger.files for file in listing.files) + len(take.duplicates),
+        again=ledger.repeated,
+        passed=listing.passed,
         reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
         reordered_in=max(
             (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from frazil.bronze.csv_lines import Dialect, open_text, records_in
-from frazil.bronze.parquet_records import as_text, parquet_columns
+from frazil.bronze.parquet_records import parquet_columns
+from frazil.bronze.parquet_text import as_text
 from frazil.errors import SchemaError
 
 if TYPE_CHECKING:

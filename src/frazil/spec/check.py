@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import DeclarationProblems
 from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
+from frazil.spec.check_paths import path_problems
 from frazil.spec.check_source import source_problems
 from frazil.spec.mart import Current
 from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
@@ -42,7 +43,7 @@ def check(pipeline: Pipeline) -> None:
 
 def problems(pipeline: Pipeline) -> list[Problem]:
     """Find everything wrong with a pipeline, in the order of the declaration; an empty list if nothing is."""
-    found = [*_lake(pipeline), *_names(pipeline)]
+    found = [*_lake(pipeline), *path_problems(pipeline), *_names(pipeline)]
     for index, table in enumerate(pipeline.tables):
         at = ("tables", index)
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at)]

@@ -57,7 +57,7 @@ def load(path: Path | str) -> Pipeline:
         raise DeclarationError(f"no declaration at {file}", hint="frazil init writes one") from None
     except (OSError, UnicodeDecodeError) as error:
         raise DeclarationError(f"cannot read {file}: {error}", hint="it must be a text file in UTF-8") from error
-    return parse(text, name=str(file)).at(file.parent)
+    return _parsed(text, str(file), file.parent)
 
 
 def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
@@ -74,13 +74,17 @@ def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
         DeclarationProblems: everything that is wrong, one line ``name:line:column: what; way out`` each, in
             the order of the text.
     """
+    return _parsed(text, name, Path())
+
+
+def _parsed(text: str, name: str, folder: Path) -> Pipeline:
     document = read_document(text)
     found: list[tuple[Place, str]] = list(document.problems)
     if isinstance(document.data, dict):
         try:
-            pipeline = Pipeline.model_validate(document.data)
+            pipeline = Pipeline.model_validate(document.data).at(folder)
         except ValidationError as error:
-            found += _all_problems(document, error)
+            found += _all_problems(document, error, folder)
         else:
             found += [(document.place(problem.path), str(problem)) for problem in problems(pipeline)]
             if not found:
@@ -92,14 +96,14 @@ def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
     raise DeclarationProblems(lines)
 
 
-def _all_problems(document: Document, error: ValidationError) -> list[tuple[Place, str]]:
+def _all_problems(document: Document, error: ValidationError, folder: Path) -> list[tuple[Place, str]]:
     """Tell what pydantic found, mend what has one likely meaning, and go on with the rules over the rest."""
     mending = _Mending(document)
     for _ in range(_ROUNDS):
         for finding in findings(error.errors(include_url=False), deepcopy(mending.data)):
             mending.note(finding)
         try:
-            pipeline = Pipeline.model_validate(mending.data)
+            pipeline = Pipeline.model_validate(mending.data).at(folder)
         except ValidationError as next_error:
             error = next_error
             continue

@@ -19,6 +19,10 @@ _IN_URI: Final = (
     re.compile(r"://[^/@:\s]*:[^/@\s]+@"),
     re.compile(r"[?&;](?:password|pwd|secret|token)=[^&;\s]+", re.IGNORECASE),
 )
+_LOGIN: Final = re.compile(r"(://)[^/@\s'\"]+@")
+_SETTING: Final = re.compile(r"([?&;])([^=&;?\s]+)=([^&;\s'\"]+)")
+_SIGNATURES: Final = frozenset({"sig", "signature", "x-amz-signature", "x-amz-credential", "awsaccesskeyid"})
+"""Settings in an address that let whoever has them in, beside those of :func:`is_secret_name`."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -36,6 +40,16 @@ def has_secret(text: str) -> bool:
     """Say whether a URI carries a password or token in plain text."""
     rest = REFERENCE.sub("", text)
     return any(rule.search(rest) for rule in _IN_URI)
+
+
+def redacted(text: str) -> str:
+    """Return a text without the logins and secrets that addresses in it carry; ``***`` stands for each."""
+    text = _LOGIN.sub(r"\1***@", text)
+    return _SETTING.sub(lambda found: f"{found[1]}{found[2]}=***" if _hides(found[2]) else found[0], text)
+
+
+def _hides(name: str) -> bool:
+    return is_secret_name(name) or name.lower() in _SIGNATURES
 
 
 def broken_reference(text: str) -> str | None:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias, cast
 
 from frazil.errors import DeclarationError
+from frazil.spec.names import quote
 
 Kind: TypeAlias = Literal["identity", "year", "month", "day", "hour", "bucket", "truncate"]
 
@@ -24,6 +25,14 @@ class Transform:
     kind: Kind
     column: str
     n: int | None = None
+
+    @property
+    def sql(self) -> str:
+        """The transform as Spark SQL, its column taken literally."""
+        column = quote(self.column)
+        if self.kind == "identity":
+            return column
+        return f"{self.kind}({column})" if self.n is None else f"{self.kind}({self.n}, {column})"
 
     def accepts(self, column_type: str) -> bool:
         """Say whether Iceberg can partition a column of this (normal) type so."""

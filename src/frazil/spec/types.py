@@ -86,6 +86,6 @@ def _decimal(text: str, digits: str | None, scale: str | None) -> str:
     p, s = int(digits), int(scale or 0)
     if not 1 <= p <= MAX_DIGITS or s > p:
         raise DeclarationError(
-            f"type '{text}' does not exist", hint=f"in decimal(p,s), p is 1 to {MAX_DIGITS} and s at most p"
+            f"unknown type '{text}'", hint=f"in decimal(p,s), p is 1 to {MAX_DIGITS} and s at most p"
         )
     return f"decimal({p},{s})"

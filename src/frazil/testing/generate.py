@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -133,6 +133,8 @@ def generate(
     """
     if rows < 1 or parts < 1 or min(batches, changes) < 0 or not (0 <= late <= 1 and 0 <= duplicates < 1):
         raise DeclarationError("rows and parts begin at 1, batches and changes at 0; shares lie from 0 to 1")
+    if keys not in get_args(Keys):
+        raise DeclarationError(f"there are no '{keys}' keys", hint=f"they are {', '.join(get_args(Keys))}")
     folder.mkdir(parents=True, exist_ok=True)
     shop = _Shop(rows, seed, keys=keys, late=late, duplicates=duplicates, nasty=nasty)
     load = []

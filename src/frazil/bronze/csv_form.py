@@ -1,0 +1,141 @@
+"""How a CSV file writes its records: what has to be known to write the same bytes again.
+
+Bronze keeps the fields of a record, not its bytes. Most files write all their records in one way, which is
+found out when the first of them are read and noted in the ledger; a record that is written in another way
+keeps its own bytes beside its fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """The form in which a file's records are written.
+
+    A field that needs quotes has them: one that is empty, is the text of NULL, or has a delimiter, a quote or a
+    line end. All others are bare, but those of columns that are always quoted. A quote inside quotes is doubled;
+    with an escape character, that stands before it, and before itself everywhere.
+
+    Attributes:
+        delimiter: what stands between two fields.
+        escape: the escape character, None where quotes are doubled.
+        null_value: the text that is NULL where it is not quoted, beside the empty one.
+        null_text: what NULL is written as, one of the two; None as long as no NULL was seen.
+        line_end: what stands between two records; None as long as no record was seen.
+        quoted: which columns have quotes around every value, in file order; None as long as no record was seen.
+    """
+
+    delimiter: str
+    escape: str | None
+    null_value: str
+    null_text: str | None = None
+    line_end: bytes | None = None
+    quoted: tuple[bool, ...] | None = None
+
+    @property
+    def signs(self) -> bytes:
+        """The bytes that a field cannot have without quotes."""
+        return b'"\n\r' + self.delimiter.encode()
+
+    @property
+    def written_fields(self) -> re.Pattern[bytes]:
+        """A pattern that finds the fields of a record as they are written."""
+        delimiter = re.escape(self.delimiter.encode())
+        escaped = re.escape(self.escape.encode()) if self.escape else b'"'
+        pair, others = (escaped + b".", escaped) if self.escape else (b'""', b"")
+        inside = b"(?:" + pair + b'|[^"' + others + b"])*"
+        return re.compile(b'("' + inside + b'"|[^' + delimiter + b"]*)(?:" + delimiter + b"|\\Z)", re.DOTALL)
+
+    def needs_quotes(self, text: str) -> bool:
+        """Whether a text can only be written in quotes."""
+        return text in ("", self.null_value) or any(sign in text.encode() for sign in self.signs)
+
+    def lines(self, columns: Sequence[Any], end: str = "") -> Any:
+        """Write records, each followed by ``end``.
+
+        Args:
+            columns: text columns of one length in file order.
+            end: what stands behind every record.
+
+        Returns:
+            An Arrow array of binary values.
+        """
+        quoted = self.quoted or (False,) * len(columns)
+        fields = [self._fields(column, always=always) for column, always in zip(columns, quoted, strict=True)]
+        if end:
+            fields[-1] = pc.binary_join_element_wise(fields[-1], end, "")
+        return pc.binary_join_element_wise(*fields, self.delimiter).cast(pa.binary())
+
+    def _fields(self, column: Any, *, always: bool) -> Any:
+        in_quotes = np.ones(len(column), np.bool_) if always else self._needing(column)
+        in_quotes &= column.is_valid().to_numpy(zero_copy_only=False)
+        if self.escape:
+            column = pc.replace_substring(column, self.escape, self.escape * 2)
+        if in_quotes.any():
+            mask = pa.array(in_quotes)
+            inner = pc.replace_substring(column.filter(mask), '"', (self.escape or '"') + '"')
+            column = pc.replace_with_mask(column, mask, pc.binary_join_element_wise('"', inner, '"', ""))
+        return column.fill_null(self.null_text or "")
+
+    def _needing(self, column: Any) -> NDArray[np.bool_]:
+        """Which values can only be written in quotes."""
+        offsets = offsets_of(column)
+        needing: NDArray[np.bool_] = np.diff(offsets) == 0
+        if self.null_value:
+            needing |= pc.equal(column, self.null_value).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
+        if column.buffers()[2] is None:
+            return needing
+        # A look over the text of the whole column at once: mostly none of the signs is there.
+        text = column.buffers()[2].to_pybytes()[offsets[0] : offsets[-1]]
+        for sign in self.signs:
+            if sign in text:
+                at = np.flatnonzero(np.frombuffer(text, np.uint8) == sign) + offsets[0]
+                needing[np.searchsorted(offsets, at, side="right") - 1] = True
+        return needing
+
+
+def offsets_of(column: Any) -> NDArray[np.int32]:
+    """Where the values of an Arrow text column begin and end in its text, one more than there are values."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32) if len(column) else np.zeros(1, np.int32)
+    return offsets[column.offset : column.offset + len(column) + 1]
+
+
+def learned(form: Form, records: Iterable[bytes], values: Iterable[Sequence[str | None]]) -> Form:
+    """See from some records how a file writes columns and NULL, where that is not known yet.
+
+    Args:
+        form: what is known.
+        records: their bytes, of a form that can be taken apart.
+        values: their fields.
+    """
+    written = form.written_fields
+    nulls: Counter[bytes] = Counter()
+    votes: list[Counter[bool]] = []
+    for record, fields in zip(records, values, strict=True):
+        votes = votes or [Counter() for _ in fields]
+        # Where the last field is not empty, an empty one is found behind it.
+        for part, field, vote in zip(written.findall(record), fields, votes, strict=False):
+            if field is None:
+                nulls[part] += 1
+            elif not form.needs_quotes(field):
+                vote[part.startswith(b'"')] += 1
+    if form.quoted is None:
+        form = replace(form, quoted=tuple(vote[True] > vote[False] for vote in votes))
+    if form.null_text is None and nulls:
+        word = form.null_value.encode()
+        form = replace(form, null_text=form.null_value if nulls[word] >= nulls[b""] else "")
+    return form

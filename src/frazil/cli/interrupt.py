@@ -1,0 +1,117 @@
+"""Ctrl-C, SIGTERM and a closed terminal, at any moment: one line, nothing left behind, and out.
+
+A signal is answered by a thread of its own: the main thread may be deep in a query, in Java's answer or in a write to
+the terminal, where an exception in its place would end in a half-read answer or a stack. The lake needs no goodbye:
+a run that is cut off anywhere publishes nothing (ONCE).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from contextlib import contextmanager
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Final
+
+from frazil.lake.scratch import kill_all, remove_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_WORDS: Final = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+_REST: Final = "what was published stays, run again to go on"
+_ONE_PRESS_SECONDS: Final = 0.3
+"""Signals so close together are one: ``timeout`` and others send theirs to a process and again to its group."""
+_STANDARD_ERROR: Final = 2
+_SHOW_CURSOR: Final = "\r\x1b[J\x1b[?25h"
+_STOPPING_SECONDS: Final = 1.0
+
+_gentle: Final[list[Callable[[], object]]] = []
+"""What the first signal does instead of ending the process."""
+_closing: Final[list[Callable[[], object]]] = []
+"""What gives the terminal back."""
+_is_over = Lock()
+"""Taken once: by whoever ends the process."""
+
+
+def listen() -> None:
+    """Answer signals from now on; one that is ignored already, as under ``nohup``, stays so."""
+    told, tell = os.pipe()
+    os.set_blocking(tell, False)
+    for number in _WORDS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    Thread(target=_answer, args=(told,), name="signals", daemon=True).start()
+
+
+@contextmanager
+def gently(stop: Callable[[], object]) -> Iterator[None]:
+    """Let the first signal only call ``stop`` while a block runs; the second one interrupts."""
+    _gentle.append(stop)
+    try:
+        yield
+    finally:
+        _gentle.clear()
+
+
+@contextmanager
+def closing(close: Callable[[], object]) -> Iterator[None]:
+    """Have something closed on the terminal before the last line is written, if a block is interrupted."""
+    _closing.append(close)
+    try:
+        yield
+    finally:
+        _closing.remove(close)
+
+
+def finish() -> None:
+    """Let no signal change any more how this process ends; never returns where one has already."""
+    if not _is_over.acquire(blocking=False):
+        Event().wait()
+
+
+def _answer(told: int) -> None:
+    last = float("-inf")
+    is_leaving = False
+    while True:
+        for number in os.read(told, 16):
+            since, last = time.monotonic() - last, time.monotonic()
+            if number not in _WORDS or since < _ONE_PRESS_SECONDS:
+                continue
+            if is_leaving:
+                kill_all()
+                os._exit(128 + number)
+            if stops := tuple(_gentle):
+                _gentle.clear()
+                _say("stopping when the run that has begun is done; once more to interrupt it")
+                stops[0]()
+                continue
+            is_leaving = _is_over.acquire(blocking=False)
+            if is_leaving:
+                Thread(target=_leave, args=(number,), daemon=True).start()
+
+
+def _leave(number: int) -> None:
+    for close in _closing:
+        closer = Thread(target=close, daemon=True)
+        closer.start()
+        closer.join(_STOPPING_SECONDS)
+    _say(f"{_WORDS[signal.Signals(number)]}; {_REST}")
+    # What the other threads meet when Java is gone is nobody's business any more.
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, _STANDARD_ERROR):
+            os.dup2(nowhere, stream)
+    try:
+        remove_all()
+    finally:
+        os._exit(128 + number)
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        back = _SHOW_CURSOR if os.isatty(_STANDARD_ERROR) else ""
+        os.write(_STANDARD_ERROR, f"{back}{line}\n".encode())

@@ -1,0 +1,227 @@
+"""The record of a run: an OpenLineage event when it starts and one when it ends, as files below the warehouse.
+
+Deleting them changes no table and no run, and a record that cannot be written fails no run. A run without steps and
+failures writes none, unless there is a failure, or a run that was killed, which it shows to be over.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import socket
+import uuid
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.engine.past_runs import FACET, standing
+from frazil.errors import FrazilError
+from frazil.lake.catalog_conf import warehouse_uri
+from frazil.lake.run_files import runs_folder, write_run_file
+from frazil.spec.secrets import redacted
+from frazil.steps import RefreshGold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frazil.engine.report import Failure, MartReport, RunReport, TableReport
+    from frazil.spec import Pipeline
+    from frazil.steps import Step
+
+PRODUCER: Final = "urn:frazil"
+_SPEC: Final = "https://openlineage.io/spec"
+_OWN: Final = {"_producer": PRODUCER, "_schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/BaseFacet"}
+"""What OpenLineage asks of facets that it does not know."""
+_COUNTS: Final = ("inserted", "updated", "deleted", "late")
+
+
+def run_id(now: dt.datetime) -> str:
+    """Draw the id of a run: a UUID of version 7, which sorts by time."""
+    milliseconds = int(now.timestamp() * 1000)
+    number = milliseconds << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    return f"{uuid.UUID(int=number)}"
+
+
+def record_idle(pipeline: Pipeline, report: RunReport) -> None:
+    """Record a run that had nothing to do, where that shows an earlier failure to be over."""
+    now = dt.datetime.now(dt.UTC)
+    report.run_id = run_id(now)
+    record = Record(pipeline, report, now)
+    record.start(())
+    record.end()
+
+
+class Record:
+    """The record of one run. Trouble with its files becomes a warning of the report, once."""
+
+    def __init__(self, pipeline: Pipeline, report: RunReport, now: dt.datetime) -> None:
+        self._pipeline, self._report, self._began = pipeline, report, now
+        self._is_wanted = runs_folder(pipeline) is not None
+        self._inputs: list[dict[str, Any]] = []
+
+    def start(self, steps: Sequence[Step]) -> None:
+        """Write the START event, if the run has something to record."""
+        report = self._report
+        if self._is_wanted and not steps and not report.errors:
+            names = [*(table.table for table in report.tables), *(f"gold.{made.name}" for made in report.gold)]
+            self._is_wanted = bool(standing(self._pipeline, names))
+        busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
+        self._inputs = [*_inputs(self._pipeline, busy)]
+        process = {"processId": os.getpid(), "host": socket.gethostname()}
+        self._write("start", "START", self._began, {FACET: {**_OWN, **process}}, [])
+
+    def end(self) -> None:
+        """Write the COMPLETE event, or FAIL where something failed."""
+        self._end("FAIL" if self._report.errors else "COMPLETE")
+
+    def abort(self) -> None:
+        """Write the ABORT event: the run was interrupted."""
+        self._end("ABORT")
+
+    def _end(self, kind: str) -> None:
+        report = self._report
+        facets: dict[str, Any] = {FACET: {**_OWN, **_outcome(report)}}
+        if report.errors:
+            worst = next(failure for failure in report.errors if failure.exit_code == report.exit_code)
+            text = f"[{worst.code}] {worst.name}: {_message(worst)}"
+            facets["errorMessage"] = {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet",
+                "message": text,
+                "programmingLanguage": "python",
+            }
+        self._write("end", kind, dt.datetime.now(dt.UTC), facets, [*_outputs(self._pipeline, report)])
+
+    def _write(
+        self, part: str, kind: str, at: dt.datetime, facets: dict[str, Any], outputs: list[dict[str, Any]]
+    ) -> None:
+        if not self._is_wanted:
+            return
+        event = {
+            "eventType": kind,
+            "eventTime": at.isoformat(),
+            "producer": PRODUCER,
+            "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
+            "run": {"runId": self._report.run_id, "facets": facets},
+            "job": {"namespace": "frazil", "name": self._pipeline.pipeline, "facets": {"jobType": _JOB_TYPE}},
+            "inputs": self._inputs,
+            "outputs": outputs,
+        }
+        try:
+            write_run_file(self._pipeline, f"{self._began:%Y%m%dT%H%M%S.%fZ}-{self._report.run_id}", part, _safe(event))
+        except OSError as error:
+            self._is_wanted = False
+            self._report.warnings.append(
+                f"the record of this run cannot be written: {error.strerror or error}: {runs_folder(self._pipeline)}. "
+                "The tables are as they should be; frazil status will not know of this run"
+            )
+
+
+_JOB_TYPE: Final = {
+    "_producer": PRODUCER,
+    "_schemaURL": f"{_SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
+    "processingType": "BATCH",
+    "integration": "FRAZIL",
+    "jobType": "PIPELINE",
+}
+
+
+def _outcome(report: RunReport) -> dict[str, Any]:
+    return {
+        "seconds": round(report.seconds, 3),
+        "exitCode": report.exit_code,
+        "tables": [
+            {
+                "name": table.table,
+                "outcome": table.outcome,
+                "batch": table.batch,
+                **{name: getattr(table, name) for name in ("files", "rows", "bad", "changes", "quarantined")},
+                "errors": [*map(_error, table.errors)],
+            }
+            for table in report.tables
+        ],
+        "gold": [
+            {"name": f"gold.{made.name}", "outcome": made.outcome, "errors": [*map(_error, made.errors)]}
+            for made in report.gold
+        ],
+    }
+
+
+def _error(failure: Failure) -> dict[str, Any]:
+    return {**asdict(failure), "message": _message(failure)}
+
+
+def _message(failure: Failure) -> str:
+    """What may be kept of a message: those that are not our own can hold values of rows."""
+    if failure.code != FrazilError.code:
+        return failure.message
+    return f"{':'.join(failure.message.split(':')[:2])} (its message is left out: it may hold values of rows)"
+
+
+def _inputs(pipeline: Pipeline, busy: set[str]) -> Iterator[dict[str, Any]]:
+    for table in pipeline.tables:
+        if table.name in busy:
+            for path in dict.fromkeys((*table.source.path, *(table.source.cdc_path or ()))):
+                store, sign, rest = path.partition("://")
+                if sign:
+                    host, _, key = rest.partition("/")
+                    yield {"namespace": f"{store}://{host}", "name": key or "/"}
+                else:
+                    yield {"namespace": "file", "name": os.path.abspath(pipeline.folder / path)}  # noqa: PTH100 - a pattern
+
+
+def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
+    spaces, warehouse = pipeline.lake.namespaces, warehouse_uri(pipeline)
+    for table in report.tables:
+        marts = {f"{spaces.marts}.{mart.mart}": mart for mart in table.marts}
+        for name, snapshot in table.commits.items():
+            yield _output(warehouse, name, snapshot, _written(name, table, marts.get(name), spaces.bronze))
+    for made in report.gold:
+        for name, snapshot in made.commits.items():
+            yield _output(warehouse, name, snapshot, {"rows": made.rows, "strategy": "replace"})
+
+
+def _written(name: str, table: TableReport, mart: MartReport | None, bronze: str) -> dict[str, Any]:
+    """Numbers of one table's commit."""
+    if mart is not None:
+        counts = {count: getattr(mart, count) for count in _COUNTS}
+        return {"rows": mart.rows, "batch": mart.batch, "strategy": mart.strategy, **counts}
+    if name == f"{bronze}.{table.table}":
+        return {"rows": table.rows, "batch": table.batch, "files": table.files, "bad": table.bad}
+    return {"rows": table.quarantined if name.endswith("_quarantine") else table.changes, "batch": table.batch}
+
+
+def _output(warehouse: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "namespace": warehouse,
+        "name": name,
+        "facets": {
+            "version": {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet",
+                "datasetVersion": f"{snapshot}",
+            }
+        },
+        "outputFacets": {
+            "outputStatistics": {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json"
+                "#/$defs/OutputStatisticsOutputDatasetFacet",
+                "rowCount": written["rows"],
+            },
+            "frazil_commit": {**_OWN, **written, "snapshotId": snapshot},
+        },
+    }
+
+
+def _safe(value: Any) -> Any:
+    """The same without logins and secrets of addresses."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {name: _safe(part) for name, part in value.items()}
+        case list():
+            return [_safe(part) for part in value]
+        case _:
+            return value

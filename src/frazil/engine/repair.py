@@ -1,0 +1,86 @@
+"""Let go of tables that a rebuild makes again and that cannot even be opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.lake.damage import DamagedTableError
+from frazil.lake.gateway import java_class, java_table
+from frazil.lake.heads import is_missing
+from frazil.lake.trouble import told
+from frazil.spec import CATALOG
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec import Pipeline
+
+
+def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) -> list[str]:
+    """Take tables out of the catalog whose metadata or manifests cannot be read, before a rebuild makes them again.
+
+    Replacing all rows of a table begins with reading its manifests, and without metadata there is not even a table to
+    replace rows of. Files stay where they are, until ``frazil maintain`` finds that nothing refers to them. Bronze is
+    never dropped. Damaged data files do not matter here: a rebuild does not read what it replaces.
+
+    Args:
+        spark: a session with the lake.
+        pipeline: the declaration.
+        names: source tables that are rebuilt; the aggregates are too.
+
+    Returns:
+        The tables that were dropped, with their namespaces.
+
+    Raises:
+        DamagedTableError: it is bronze that cannot be read; then nothing is dropped.
+
+    Cost: the manifests of the newest snapshot of each table.
+    """
+    for name in names:
+        if (damage := _damage(spark, (CATALOG, pipeline.lake.namespaces.bronze, name))) is not None:
+            raise damage
+    dropped = []
+    for path in _made_of_bronze(pipeline, names):
+        if _damage(spark, path) is not None:
+            _drop(spark, path)
+            dropped.append(".".join(path[1:]))
+    return dropped
+
+
+def _made_of_bronze(pipeline: Pipeline, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    spaces = pipeline.lake.namespaces
+    for table in pipeline.tables:
+        if table.name in names:
+            yield (CATALOG, spaces.silver, f"{table.name}_changes")
+            yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
+            for mart in table.marts:
+                yield (CATALOG, spaces.marts, table.mart_name(mart))
+    for gold in pipeline.gold:
+        yield (CATALOG, spaces.gold, gold.name)
+
+
+def _damage(spark: SparkSession, path: tuple[str, ...]) -> DamagedTableError | None:
+    """Read all that tells which files a table has; None also for a table that does not exist."""
+    try:
+        table = java_table(spark, quote(*path))
+        if table is not None and table.currentSnapshot() is not None:
+            iterables = java_class(spark, "org.apache.iceberg.relocated.com.google.common.collect.Iterables")
+            iterables.size(table.newScan().planFiles())
+    except Exception as error:
+        known = told(error)
+        if isinstance(known, DamagedTableError):
+            return known
+        if not is_missing(error):
+            raise
+    return None
+
+
+def _drop(spark: SparkSession, path: tuple[str, str, str]) -> None:
+    """Drop a table without opening it, as Spark's DROP TABLE would."""
+    catalog, namespace, name = path
+    known = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, catalog)  # noqa: SLF001
+    identifier = java_class(spark, "org.apache.iceberg.catalog.TableIdentifier").parse(f"{namespace}.{name}")
+    known.dropTable(identifier, False)

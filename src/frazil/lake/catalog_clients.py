@@ -1,0 +1,26 @@
+"""Libraries that read catalogs without Spark: which a declaration needs, and which are missing here."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from frazil.spec import EmbeddedCatalog, JdbcCatalog
+
+if TYPE_CHECKING:
+    from frazil.spec.pipeline import Catalog
+
+CLIENTS_HINT: Final = "plan, status, query, check and key need it: pip install 'frazil[catalogs]'"
+
+
+def missing_client(catalog: Catalog) -> str | None:
+    """Say which library the catalog needs and this Python lacks; None if nothing is missing."""
+    if isinstance(catalog, EmbeddedCatalog):
+        return None
+    if not isinstance(catalog, JdbcCatalog):
+        module = "pyiceberg"
+    elif catalog.uri.startswith("jdbc:postgresql:"):
+        module = "psycopg2"
+    else:
+        return None
+    return None if find_spec(module) else f"a {catalog.type} catalog needs {module}, which is not installed"

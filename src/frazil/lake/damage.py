@@ -1,0 +1,77 @@
+"""A table whose files are not what its metadata says: which file, of which table, and what cures it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import StorageError
+from frazil.spec.pipeline import Namespaces
+
+if TYPE_CHECKING:
+    from frazil.spec import Pipeline
+
+_FILE: Final = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*:)?/+[^\n]*?/(?:metadata|data)/[^\n\"']*?\.(?:metadata\.json|avro|parquet|puffin|orc|stats)"
+)
+_TABLE: Final = re.compile(r".*/([^/]+)/([^/]+)/(?:metadata|data)/")
+
+
+class DamagedTableError(StorageError):
+    """A file that a table consists of is gone, cut off or not what it should be.
+
+    Attributes:
+        table: the table with its namespace, such as ``marts.hosts``.
+        path: the file, as the table's metadata names it.
+    """
+
+    code = "FZ306"
+    retryable = False
+
+    def __init__(self, path: str, why: str, *, pipeline: Pipeline | None = None) -> None:
+        found = _TABLE.match(path)
+        self.path, self.table = path, f"{found[1]}.{found[2]}" if found else "a table"
+        super().__init__(f"{self.table} is damaged: {path} {why}")
+        self.advise(pipeline)
+
+    def advise(self, pipeline: Pipeline | None) -> None:
+        """Write the hint for a pipeline: what of it to rebuild, or that bronze cannot be."""
+        self.hint = _cure(*self.table.rpartition(".")[::2], pipeline)
+
+
+def damaged(text: str, *, pipeline: Pipeline | None = None) -> DamagedTableError | None:
+    """Return the error for the first file of a table that a message names; None if it names none.
+
+    That a file could not be read is known by the type of an error; which one, only its message says.
+    """
+    named = _FILE.search(text)
+    if named is None:
+        return None
+    path = local_path(named[0])
+    gone = path is not None and not path.exists()
+    return DamagedTableError(named[0], "is missing" if gone else "cannot be read", pipeline=pipeline)
+
+
+def local_path(location: str) -> Path | None:
+    """Path of an address on this machine's disk, None for any other; addresses are not percent-encoded."""
+    if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", location):
+        return None
+    return Path(re.sub(r"^file:(//[^/]*(?=/))?", "", location))
+
+
+def _cure(namespace: str, name: str, pipeline: Pipeline | None) -> str:
+    spaces = pipeline.lake.namespaces if pipeline else Namespaces()
+    if namespace == spaces.bronze:
+        return (
+            "restore the file from a backup of the lake; bronze holds what came and nothing can make it again: "
+            "see 'A damaged table' in docs/operating.md"
+        )
+    select = ""
+    for table in pipeline.tables if pipeline else ():
+        made = {f"{table.name}_changes", f"{table.name}_quarantine"} if namespace == spaces.silver else set()
+        if namespace == spaces.marts:
+            made = {table.mart_name(mart) for mart in table.marts}
+        if name in made:
+            select = f" --select {table.name}"
+    return f"restore the file from a backup of the lake, or make the table again from bronze: frazil rebuild{select}"

@@ -1,0 +1,71 @@
+"""What an error of another library is made of: the types along its chain of causes, Python's and Java's."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_DEEP: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One error in a chain of causes.
+
+    Attributes:
+        types: full names of its class and, of a Python error, of those it inherits from.
+        text: its message, without a stack.
+        number: ``errno`` of an OSError, the result code of SQLite, the vendor's code of a Java SQLException.
+        condition: Spark's name of the error, such as ``TABLE_OR_VIEW_NOT_FOUND``.
+    """
+
+    types: tuple[str, ...]
+    text: str
+    number: int | None = None
+    condition: str | None = None
+
+    def is_any(self, *names: str) -> bool:
+        """Whether it is of one of some types; a name that ends with a dot means a whole package."""
+        return any(kind == name or (name[-1] == "." and kind.startswith(name)) for kind in self.types for name in names)
+
+
+def faults(error: BaseException) -> list[Fault]:
+    """Take an error apart, the outermost first."""
+    found: list[Fault] = []
+    at: BaseException | None = error
+    while at is not None and len(found) < _DEEP:
+        found.append(_of_python(at))
+        # PySpark keeps Java's error in one place for those it knows, py4j in another for those it does not.
+        java = getattr(at, "java_exception", None) or getattr(at, "_origin", None)
+        with contextlib.suppress(Exception):  # Java may be gone, then what is known so far has to do
+            found += _of_java(java)
+        at = at.__cause__ or at.__context__
+    return found
+
+
+def _of_python(error: BaseException) -> Fault:
+    condition = None
+    with contextlib.suppress(Exception):
+        condition = error.getCondition()  # type: ignore[attr-defined]
+    is_java = hasattr(error, "java_exception")
+    return Fault(
+        types=tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__[:-2]),
+        # Of an error of Java's this is the stack as text, with words of no meaning; Java is asked itself.
+        text="" if is_java else str(getattr(error, "_desc", None) or error),
+        number=getattr(error, "sqlite_errorcode", None) or getattr(error, "errno", None),
+        condition=condition,
+    )
+
+
+def _of_java(error: Any) -> Iterator[Fault]:
+    for _ in range(_DEEP):
+        if error is None:
+            return
+        name = error.getClass().getName()
+        number = error.getErrorCode() if name.endswith(("SQLException", "SQLiteException")) else None
+        yield Fault(types=(name,), text=error.getMessage() or "", number=number)
+        error = error.getCause()

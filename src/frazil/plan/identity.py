@@ -1,0 +1,67 @@
+"""Whose a table of the lake is: the pipeline, source table and role that its bookmark names.
+
+A table is known by its bookmark and never by its name alone: names are swapped, namespaces are moved, and two
+pipelines may share a catalog.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from frazil.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "gold"]
+"""What a table is for; it is said in each bookmark."""
+
+
+class OtherOwnerError(DeclarationError):
+    """A table of the lake belongs to another pipeline, another source table or another layer."""
+
+    code = "FZ108"
+
+    def __init__(self, name: str, owner: str, wanted: str) -> None:
+        self.name, self.owner, self.wanted = name, owner, wanted
+        super().__init__(
+            f"{name} belongs to {owner}, and the declaration wants it for {wanted}",
+            hint="give this pipeline namespaces or table names of its own; or, where the table is not needed any more, "
+            "remove it with frazil drop, run with the declaration that it belongs to",
+        )
+
+
+def role_of(bookmark: Mapping[str, Any]) -> Role | None:
+    """Return the role that a bookmark names; of one from before it named any, what its other entries show, or None."""
+    if "role" in bookmark:
+        role: Role = bookmark["role"]
+        return role
+    signs: dict[str, Role] = {"gold": "gold", "fields": "bronze", "since": "silver"}
+    return next((role for sign, role in signs.items() if sign in bookmark), None)
+
+
+def belongs(name: str, bookmark: Mapping[str, Any], *, pipeline: str, table: str, role: Role) -> bool:
+    """Tell whether a table is the one that a declaration means.
+
+    Args:
+        name: the table with its namespace, for the message.
+        bookmark: what its newest commit says; empty for a table never written, which belongs to whoever writes first.
+        pipeline: name of the pipeline.
+        table: name of the source table, or of the aggregate.
+        role: what the declaration wants it for.
+
+    Returns:
+        False for a mart that was made of another source table of the same pipeline: it is a pure function of that
+        table's changes, so it can be rebuilt from this one's. True otherwise.
+
+    Raises:
+        OtherOwnerError: it is another pipeline's, or has another role, or another table's records.
+    """
+    if not bookmark:
+        return True
+    found = role_of(bookmark) or role
+    theirs, source = bookmark.get("pipeline", pipeline), bookmark.get("gold" if found == "gold" else "table", table)
+    if theirs == pipeline and found == role and (source == table or role == "mart"):
+        return bool(source == table)
+    owner = f"pipeline {theirs!r}, as the {found} of {source!r}"
+    raise OtherOwnerError(name, owner, f"the {role} of {table!r} of pipeline {pipeline!r}")

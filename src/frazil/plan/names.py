@@ -1,0 +1,125 @@
+"""Hold every name that a declaration uses against the fields that its sources are known to have."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from frazil.errors import DeclarationProblems
+from frazil.marts.layout import mart_columns
+from frazil.silver.contract import MissingFieldError, added, settle
+from frazil.spec.contract import added_columns, is_closed
+from frazil.spec.mart import History
+from frazil.spec.problem import Problem, suggestion
+from frazil.spec.resolve import select_problem
+from frazil.spec.sql import fields_of, mart_references
+from frazil.spec.transforms import partition_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from frazil.silver.contract import Contract
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.problem import Path
+
+
+def check_names(pipeline: Pipeline, fields: Mapping[str, Mapping[str, str]]) -> None:
+    """Stop if a name is of nothing.
+
+    Raises:
+        DeclarationProblems: with all problems, as :func:`name_problems` finds them.
+    """
+    if found := name_problems(pipeline, fields):
+        raise DeclarationProblems(str(problem) for problem in found)
+
+
+def name_problems(pipeline: Pipeline, fields: Mapping[str, Mapping[str, str]]) -> list[Problem]:
+    """Find names of fields and columns that there are not.
+
+    Args:
+        pipeline: a declaration without problems of its own.
+        fields: table -> field -> type, as :attr:`frazil.plan.state.TableState.fields`; tables that are missing or have
+            none are passed over, since of them nothing is known.
+
+    Returns:
+        In the order of the declaration. A declared column that is a field of no file is not among them: that is an
+        error of its own.
+    """
+    found = [
+        problem
+        for table in pipeline.tables
+        for problem in table_name_problems(pipeline, table, fields.get(table.name, {}))
+    ]
+    selects = (gold_name_problem(pipeline, index, fields) for index in range(len(pipeline.gold)))
+    return [*found, *(problem for problem in selects if problem is not None)]
+
+
+def table_name_problems(pipeline: Pipeline, table: Table, fields: Mapping[str, str]) -> list[Problem]:
+    """Find the names of one table that are of nothing; none where no field is known. As :func:`name_problems`."""
+    contract = _contract(table, fields)
+    at = ("tables", pipeline.tables.index(table))
+    return [] if contract is None else [*_fields(table, contract, at), *_columns(table, contract, at)]
+
+
+def gold_name_problem(pipeline: Pipeline, index: int, fields: Mapping[str, Mapping[str, str]]) -> Problem | None:
+    """Find out whether the SELECT of an aggregate names a column that its marts have not. As :func:`name_problems`."""
+    gold = pipeline.gold[index]
+    wanted = mart_references(gold.sql)
+    marts: dict[str, tuple[str, ...]] = {}
+    for table in pipeline.tables:
+        for mart in table.marts:
+            name = table.mart_name(mart)
+            if name in wanted and (contract := _contract(table, fields.get(table.name, {}))) is not None:
+                marts[name] = tuple(mart_columns(mart, contract))
+    problem = _select_problem(gold.sql, tuple(marts.items())) if len(marts) == len(wanted) else None
+    if problem is None:
+        return None
+    return Problem(("gold", index, "sql"), f"sql of gold '{gold.name}': {problem[0]}", problem[1])
+
+
+def _contract(table: Table, fields: Mapping[str, str]) -> Contract | None:
+    try:
+        return settle(table, fields) if fields else None
+    except MissingFieldError:
+        return None
+
+
+@lru_cache(256)
+def _select_problem(sql: str, marts: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, str | None] | None:
+    return select_problem(sql, dict(marts))
+
+
+def _fields(table: Table, contract: Contract, at: Path) -> Iterator[Problem]:
+    known = {name.lower() for name, _ in contract.fields}
+    for index, column in enumerate(table.columns or ()):
+        for field in fields_of(column.expr) if column.expr is not None else ():
+            if field.lower() not in known:
+                message = f"expr of column '{column.name}' of table '{table.name}' reads '{field}', which is no field"
+                hint = suggestion(field, [name for name, _ in contract.fields])
+                yield Problem((*at, "columns", index, "expr"), message, hint)
+
+
+def _columns(table: Table, contract: Contract, at: Path) -> Iterator[Problem]:
+    """Find names of columns that an open contract turns out not to have; of a closed one the declaration tells."""
+    if is_closed(table):
+        return
+    settings: list[tuple[Path, Collection[str], Collection[str]]] = [
+        ((*at, "keys"), table.keys, contract.names),
+        ((*at, "sequence_by"), table.sequence_by, contract.names),
+        ((*at, "effective_at"), [table.effective_at] if table.effective_at else [], contract.names),
+    ]
+    for index, mart in enumerate(table.marts):
+        here, own = (*at, "marts", index), (*contract.names, *added_columns(mart))
+        settings.append(((*here, "sort_by"), mart.sort_by, own))
+        settings.append(
+            ((*here, "partition_by"), [partition_transform(text).column for text in mart.partition_by], own)
+        )
+        if isinstance(mart, History):
+            tracks = ("track_history_columns", "track_history_except_columns")
+            settings += [((*here, track), getattr(mart, track) or (), contract.names) for track in tracks]
+    for path, names, known in settings:
+        for name in names:
+            if name not in known:
+                message = f"{path[-1]} of table '{table.name}' names '{name}', which is not one of its columns"
+                hint = f"a field of this name is called 'source_{name}'" if name.lower() in added(table) else None
+                yield Problem(path, message, hint or suggestion(name, known))

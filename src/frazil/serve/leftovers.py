@@ -1,0 +1,124 @@
+"""Which tables of the lake ``frazil drop`` can remove: those left over from earlier declarations, and chosen ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from frazil.plan.identity import role_of
+from frazil.serve.tables import stand, tables
+from frazil.spec import Current
+from frazil.spec.select import UnknownSelectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frazil.serve.tables import Located, Stand
+    from frazil.spec import Pipeline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Droppable:
+    """A table that can be removed.
+
+    Attributes:
+        namespace, name: the table.
+        rows: rows in its data files.
+        role: what it was for: bronze, silver, quarantine, mart, gold, or table where it does not say.
+        source: the source table that it was made of, or the aggregate's own name.
+    """
+
+    namespace: str
+    name: str
+    rows: int
+    role: str
+    source: str
+
+    @property
+    def full_name(self) -> str:
+        """Name with the namespace."""
+        return f"{self.namespace}.{self.name}"
+
+
+def leftovers(pipeline: Pipeline) -> list[Droppable]:
+    """Find the pipeline's tables that its declaration does not have any more.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+
+    Cost: a metadata file for each table in the pipeline's namespaces that is not declared.
+    """
+    return _leftovers(pipeline, tables(pipeline))
+
+
+def chosen(pipeline: Pipeline, select: Sequence[str]) -> list[Droppable]:
+    """Find tables to remove by name, those of the declaration as well as leftovers.
+
+    Args:
+        pipeline: the declaration.
+        select: names such as ``marts.orders``; a source table's name means all tables made of it; ``*`` is any text.
+
+    Raises:
+        UnknownSelectionError: a word matches nothing.
+        NoLakeError: no table of the lake exists.
+    """
+    located = tables(pipeline)
+    known = [*_declared(pipeline, located), *_leftovers(pipeline, located)]
+    for word in select:
+        if not any(_matches(word, table) for table in known):
+            near = get_close_matches(word, [table.full_name for table in known], n=1)
+            raise UnknownSelectionError(
+                f"no table of the lake is called {word!r}",
+                hint=f"did you mean {near[0]!r}?" if near else "frazil status names the tables there are",
+            )
+    return [table for table in known if any(_matches(word, table) for word in select)]
+
+
+def _matches(word: str, table: Droppable) -> bool:
+    return fnmatchcase(table.full_name, word) or ("." not in word and fnmatchcase(table.source, word))
+
+
+def _declared(pipeline: Pipeline, located: Located) -> Iterator[Droppable]:
+    for namespace, name, source in declared_names(pipeline):
+        if (namespace, name) in located:
+            yield _droppable((namespace, name), stand(located[namespace, name]), source)
+
+
+def declared_names(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
+    """List the tables and views that a declaration has: namespace, name, and the source table or aggregate."""
+    spaces = pipeline.lake.namespaces
+    for table in pipeline.tables:
+        yield spaces.bronze, table.name, table.name
+        yield spaces.silver, f"{table.name}_changes", table.name
+        yield spaces.silver, f"{table.name}_quarantine", table.name
+        for mart in table.marts:
+            yield spaces.marts, table.mart_name(mart), table.name
+            if isinstance(mart, Current) and mart.live_view:
+                yield spaces.marts, mart.live_view, table.name
+    for gold in pipeline.gold:
+        yield spaces.gold, gold.name, gold.name
+
+
+def _leftovers(pipeline: Pipeline, located: Located) -> list[Droppable]:
+    spaces = pipeline.lake.namespaces
+    layers = {spaces.bronze, spaces.silver, spaces.marts, spaces.gold}
+    own = {(namespace, name) for namespace, name, _ in declared_names(pipeline)}
+    others = {path: stand(located[path]) for path in located if path[0] in layers and path not in own}
+    found = {
+        path: _droppable(path, at, None)
+        for path, at in others.items()
+        if at.bookmark.get("pipeline") == pipeline.pipeline
+    }
+    # A quarantine that never had a record has no bookmark that says whose it is.
+    empty = {(spaces.silver, f"{table.source}_quarantine") for table in found.values()}
+    found |= {path: _droppable(path, at, None) for path, at in others.items() if path in empty and not at.bookmark}
+    return [*found.values()]
+
+
+def _droppable(path: tuple[str, str], at: Stand, source: str | None) -> Droppable:
+    whose = source or at.bookmark.get("gold") or at.bookmark.get("table") or path[1].removesuffix("_quarantine")
+    return Droppable(
+        namespace=path[0], name=path[1], rows=at.records, role=role_of(at.bookmark) or "table", source=str(whose)
+    )

@@ -1,0 +1,76 @@
+"""What a plan draws attention to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frazil.bronze.layout import NewFile
+from frazil.engine.report import MartReport, TableReport
+from frazil.engine.settle import warn_of_late
+from frazil.plan.notes import undeclared_fields, warnings
+from frazil.plan.state import TableState, Taken
+from frazil.spec import Column, DmsFiles, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def a_table(*columns: Column, **source: Any) -> Table:
+    return Table(name="t", source=DmsFiles(path=("t",), header=True, **source), keys=("id",), columns=columns or None)
+
+
+def with_fields(*names: str, known: Sequence[str] = ()) -> TableState:
+    file = NewFile(
+        path="f",
+        uri="f",
+        name="f",
+        size_bytes=1,
+        modified_ns=1,
+        load=False,
+        position="1/f",
+        sha256="0",
+        columns=tuple((name, "string") for name in names),
+    )
+    return TableState(seen_fields=frozenset(known), taken=Taken(files=(file, file)))
+
+
+ID = Column(name="id", type="int")
+
+
+@pytest.mark.parametrize(
+    ("table", "fields", "known", "new"),
+    [
+        (a_table(ID), ("Op", "ID"), (), ()),
+        (a_table(ID), ("op", "id", "Price", "note"), (), ("Price", "note")),
+        (a_table(ID), ("op", "id", "Price", "note"), ("op", "id", "price"), ("note",)),
+        (a_table(ID, Column(name="cents", expr="cast(Price * 100 as int)")), ("op", "id", "price"), (), ()),
+        (a_table(ID, Column(name="*")), ("op", "id", "price"), (), ()),
+        (a_table(), ("op", "id", "price"), (), ()),
+        (a_table(ID, change_seq="seq", before_image_prefix="BI_"), ("op", "id", "SEQ", "BI_id"), (), ()),
+    ],
+)
+def test_fields_that_no_column_takes_are_named_when_they_first_come(
+    table: Table, fields: Sequence[str], known: Sequence[str], new: Sequence[str]
+) -> None:
+    assert undeclared_fields(table, with_fields(*fields, known=known)) == tuple(new)
+
+
+def test_the_warning_says_how_to_have_the_fields() -> None:
+    assert warnings(a_table(ID), with_fields("op", "id")) == []
+    [one] = warnings(a_table(ID), with_fields("op", "id", "price"))
+    [many] = warnings(a_table(ID), with_fields("op", "id", *(f"f{number}" for number in range(12))))
+
+    assert one.startswith("1 field of the source is in no declared column: 'price'. Bronze keeps it; ")
+    assert many.startswith("12 fields of the source are in no declared column: 'f0', ")
+    assert "'f9' and 2 more. Bronze keeps them; " in many
+
+
+@pytest.mark.parametrize(("changes", "late", "warns"), [(100, 100, False), (200, 40, False), (200, 41, True)])
+def test_many_late_changes_of_a_large_batch_are_worth_a_warning(changes: int, late: int, *, warns: bool) -> None:
+    report = TableReport(table="t", changes=changes, marts=[MartReport(mart="t", late=late)])
+
+    warn_of_late(report)
+
+    assert [warning.split(" are ")[0] for warning in report.warnings] == ["41 of 200 changes (20%)"] * warns

@@ -1,0 +1,127 @@
+"""Silver and marts in a DuckDB of the test's own, made from drawn changes and the oracle: no lake, no Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from frazil.serve.layers import Layer, Layers
+from frazil.serve.tables import Stand
+from frazil.silver.contract import declared_mart
+from frazil.spec import Column, Current, DmsFiles, History, Table
+from frazil.testing import COLUMNS, current, history, soft
+
+if TYPE_CHECKING:
+    from frazil.testing import Change
+
+BATCHES = 3
+MARTS: dict[str, Current | History] = {
+    "hard": Current(),
+    "soft": Current(deletes="soft"),
+    "close": History(),
+    "mark": History(deletes="mark"),
+    "tracked": History(track_history_columns=("name",)),
+    "untracked": History(track_history_columns=()),
+}
+ADDED = {"soft": ("is_deleted", "deleted_at"), "hard": ()}
+VERSION = ("valid_from", "valid_to", "is_current", "is_deleted")
+TYPES = {
+    "id": "INT",
+    "ts": "TIMESTAMPTZ",
+    "name": "TEXT",
+    "qty": "INT",
+    "note": "TEXT",
+    "is_deleted": "BOOLEAN",
+    "deleted_at": "TIMESTAMPTZ",
+    "valid_from": "TIMESTAMPTZ",
+    "valid_to": "TIMESTAMPTZ",
+    "is_current": "BOOLEAN",
+    "_cdc_position": "TEXT",
+    "_cdc_row": "BIGINT",
+}
+MANY = 4_000_000
+"""Rows that tables say they have, so that they are proven part by part."""
+
+
+class InMemory(Layer):
+    """A table of the test's own database, in place of one of a lake."""
+
+    @property
+    def rows(self) -> str:  # noqa: D102 - as in its class
+        return self.name
+
+
+def layer(name: str, columns: dict[str, str], **bookmark: Any) -> Layer:
+    stands = Stand(columns=columns, bookmark={"batch": BATCHES, **bookmark}, records=MANY)
+    return InMemory(name=name, location="memory", stand=stands)
+
+
+def layers(*, partial: bool, change_seq: str | None = None, marts: tuple[str, ...] = ()) -> Layers:
+    """Tables of one source table, of which ``changes`` and marts are in the database."""
+    columns = tuple(Column(name=name, type=kind) for name, kind in COLUMNS.items())
+    source = DmsFiles(path=("x",), change_seq=change_seq)
+    table = Table(name="things", source=source, keys=("id",), sequence_by=("ts",), columns=columns)
+    changes = layer("changes", COLUMNS, partial=partial)
+    return Layers(
+        table=table,
+        bronze=changes,
+        changes=changes,
+        quarantine=changes,
+        marts=tuple((MARTS[name], layer(name, COLUMNS, declared=declared_mart(table, MARTS[name]))) for name in marts),
+        columns=tuple(COLUMNS),
+        event_times=("ts",),
+        fields={},
+    )
+
+
+def with_marts(here: Layers, *marts: Layer) -> Layers:
+    """Put other tables in place of the marts of the same names."""
+    by_name = {mart.name: mart for mart in marts}
+    return replace(here, marts=tuple((mart, by_name.get(old.name, old)) for mart, old in here.marts))
+
+
+def database(changes: list[Change], copies: int = 2) -> duckdb.DuckDBPyConnection:
+    """Keep changes in the shape of silver; ``copies`` of each, for what is there twice counts once."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(
+        "CREATE TABLE changes (id INT, ts TIMESTAMPTZ, name TEXT, qty INT, note TEXT, _cdc_class TEXT, "
+        "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[])"
+    )
+    for number, change in enumerate(changes * copies):
+        known = None if change.values.keys() >= COLUMNS.keys() else [*change.values]
+        kind = "delete" if change.deleted else "upsert"
+        values = [change.values.get(name) for name in COLUMNS]
+        place = [kind, change.position, change.row, number % BATCHES + 1, known]
+        connection.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*values, *place])
+    return connection
+
+
+def shown(name: str) -> tuple[str, ...]:
+    """Columns of a mart, in order."""
+    return (*COLUMNS, *ADDED.get(name, VERSION), "_cdc_position", "_cdc_row")
+
+
+def oracle(name: str, changes: list[Change]) -> list[dict[str, Any]]:
+    """Rows that a mart must hold."""
+    match MARTS[name]:
+        case Current(deletes="hard"):
+            return current(changes, list(COLUMNS))
+        case Current():
+            return soft(changes, list(COLUMNS))
+        case History() as mart:
+            tracked: tuple[str, ...] = ("name", "qty", "note")
+            if mart.track_history_columns is not None:
+                tracked = mart.track_history_columns
+            return history(changes, list(COLUMNS), tracked, mart.deletes)
+
+
+def fill(connection: duckdb.DuckDBPyConnection, name: str, changes: list[Change]) -> None:
+    """Make a mart that holds what it must."""
+    columns = ", ".join(f"{column} {TYPES[column]}" for column in shown(name))
+    connection.execute(f"CREATE TABLE {name} ({columns})")
+    marks = ", ".join("?" for _ in shown(name))
+    for row in oracle(name, changes):
+        connection.execute(f"INSERT INTO {name} VALUES ({marks})", [row[column] for column in shown(name)])

@@ -1,0 +1,357 @@
+"""The commands that look: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from frazil.cli import console
+from frazil.cli.main import app
+from frazil.cli.progress import CheckProgress
+from frazil.cli.proofs import proofs
+from frazil.cli.wide import fitted
+from frazil.serve.export import write_csv
+from frazil.serve.finding import Finding
+from frazil.serve.query import is_star, query
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.serve.conftest import Shop
+
+
+def frazil(*words: object) -> Result:
+    return CliRunner().invoke(app, [f"{word}" for word in words])
+
+
+def finding(ok: bool | None, *, table: str = "t", detail: str = "so", **more: Any) -> Finding:  # noqa: FBT001
+    return Finding(source_table=table, law="ORDER", table=f"marts.{table}", ok=ok, detail=detail, **more)
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+
+def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixture[str]) -> None:
+    proofs(
+        [
+            finding(True),
+            finding(None, detail="not yet"),
+            finding(False, detail="no file", code="FZ300", hint="frazil rebuild --select t"),
+            finding(True, table="u"),
+        ]
+    )
+
+    assert printed(capsys) == [
+        "t: 1 proof fails, 1 proof holds, 1 proof cannot be told",
+        "  WRONG  ORDER  marts.t  [FZ300] no file",
+        "         hint: frazil rebuild --select t",
+        "  ?      ORDER  marts.t  not yet",
+        "  ok     ORDER  marts.t  so",
+        "",
+        "u: 1 proof holds",
+        "  ok     ORDER  marts.u  so",
+        "",
+    ]
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console.out, "width", 40)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_grid_that_fits_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
+    fitted(["id", "name"], [[1, "snow"], [2, None]])
+
+    lines = printed(capsys)
+    assert [line for line in lines if "snow" in line or "NULL" in line] == [" 1    snow", " 2    NULL"]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_wide_grid_is_turned_as_many_rows_beside_one_another_as_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["number", "description", "where it was seen"]
+    rows = [[number, f"wet snow {number}", "in the mountains"] for number in (1, 2, 3)]
+
+    fitted(names, rows)
+
+    blocks = "\n".join(printed(capsys)).strip("\n").split("\n\n")
+    assert len(blocks) == 3
+    assert blocks[0].splitlines() == [
+        " number              1",
+        " description         wet snow 1",
+        " where it was seen   in the mountains",
+    ]
+
+    fitted(["number", "a longer name"], [[1, "aaaa"], [2, "b b"], [3, "c" * 30]])
+
+    blocks = "\n".join(printed(capsys)).strip("\n").split("\n\n")
+    assert [line.split() for line in blocks[0].splitlines()] == [
+        ["number", "1", "2"],
+        ["a", "longer", "name", "aaaa", "b", "b"],
+    ]
+    assert len(blocks) == 2
+
+
+@pytest.mark.usefixtures("narrow")
+def test_words_of_a_turned_grid_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["precipitation", "accumulates", "overnight", "everywhere"]
+
+    fitted(["reason"], [[" ".join(words)]])
+
+    text = capsys.readouterr().out
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "star"),
+    [
+        ("select * from t", True),
+        ("from t where id = 1", True),
+        ("select t.*, u.* from t join u using (id)", True),
+        ("select * exclude (a) from (select _cdc_row, a, b from t) order by 1 limit 3", True),
+        ("with t as (select 1) select * from t", True),
+        ("select *, _cdc_row from t", False),
+        ("select _cdc_row from t", False),
+        ("select columns('.*') from t", False),
+        ("select id from (select * from t)", False),
+        ("select * from t union all select * from t", False),
+    ],
+)
+def test_bookkeeping_was_not_asked_for_where_the_outermost_select_is_a_star(sql: str, *, star: bool) -> None:
+    assert is_star(sql) is star
+
+
+def test_elsewhere_than_on_a_terminal_lines_come_ten_seconds_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    with CheckProgress(clock=lambda: now[0]) as shown:
+        for second in range(31):
+            now[0] = second
+            shown.began("t", "count the records") if second % 7 == 0 else shown.progressed("t", f"{second} %")
+
+    assert capsys.readouterr().err.splitlines() == [
+        "t: count the records 10 %",
+        "t: count the records 20 %",
+        "t: count the records 30 %",
+    ]
+
+
+def test_with_json_nothing_is_said_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    with CheckProgress(quiet=True, clock=lambda: now[0]) as shown:
+        now[0] = 100.0
+        shown.began("t", "count the records")
+
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.spark
+def test_a_sound_lake_ends_with_0_and_a_count(shop: Shop) -> None:
+    result = frazil("check", shop.folder)
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("items: 17 proofs hold\n  ok ")
+    assert result.stdout.endswith("\n17 proofs hold\n")
+    assert result.stderr == ""
+
+
+@pytest.mark.spark
+def test_a_difference_ends_with_9_and_json_stays_one_document(shop: Shop) -> None:
+    with shop.damaged("marts.items", "DELETE FROM lake.marts.items WHERE id = 3"):
+        shown, values = frazil("check", shop.folder), frazil("check", shop.folder, "--json")
+
+    assert (shown.exit_code, values.exit_code) == (9, 9)
+    assert shown.stdout.splitlines()[1].split()[:3] == ["WRONG", "CONVERGE", "marts.items"]
+    assert "[FZ800] 4 proofs fail, 13 proofs hold" in shown.stderr
+    found = json.loads(values.stdout)
+    assert [one["detail"] for one in found if one["ok"] is False and one["law"] == "CONVERGE"] == [
+        "1 row is missing: 3"
+    ]
+    assert values.stderr == ""
+
+
+@pytest.mark.spark
+def test_select_star_hides_bookkeeping_from_people_only(shop: Shop) -> None:
+    sql = "select * from items where id = 1"
+    shown, whole, values = (frazil("query", sql, shop.folder, *more) for more in ((), ("--all-columns",), ("--json",)))
+
+    assert "_cdc_row" not in shown.stdout
+    assert "1 row; 2 columns of bookkeeping hidden, --all-columns shows them" in shown.stdout
+    assert "_cdc_row" in whole.stdout
+    assert list(json.loads(values.stdout)[0]) == ["id", "ts", "name", "price", "_cdc_position", "_cdc_row"]
+
+
+@pytest.mark.spark
+def test_bookkeeping_alone_is_not_hidden(shop: Shop) -> None:
+    result = frazil("query", "from (select _cdc_row from items)", shop.folder)
+
+    assert "_cdc_row" in result.stdout
+
+
+@pytest.mark.spark
+def test_csv_has_exact_values_and_tells_null_from_empty(shop: Shop) -> None:
+    sql = (
+        "select id, ts, price, null as nothing, '' as empty, 'a \"b\", c' as quoted, ' x' as blank, [1.50] as several, "
+        "repeat('z', 100) as long, 1e0 as number, true as yes from items where id = 1"
+    )
+    result = frazil("query", sql, shop.folder, "--csv")
+
+    assert result.stdout.splitlines() == [
+        "id,ts,price,nothing,empty,quoted,blank,several,long,number,yes",
+        f'1,2026-01-02T08:00:00.000000Z,1.50,,"","a ""b"", c"," x","[""1.50""]",{"z" * 100},1.0,true',
+    ]
+
+
+@pytest.mark.spark
+def test_csv_comes_in_pieces_and_keeps_every_row(shop: Shop) -> None:
+    text = io.StringIO()
+    write_csv(shop.pipeline, "select i, timestamptz '2026-01-01 00:00:00Z' as at from range(25000) as t(i)", text)
+
+    lines = text.getvalue().splitlines()
+    assert lines[:2] == ["i,at", "0,2026-01-01T00:00:00.000000Z"]
+    assert (len(lines), lines[-1]) == (25_001, "24999,2026-01-01T00:00:00.000000Z")
+
+
+@pytest.mark.spark
+def test_parquet_has_the_types_and_every_column(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "items.parquet"
+    result = frazil("query", "select *, id from items order by id", shop.folder, "--parquet", file)
+
+    table = pq.read_table(file)
+    assert result.exit_code == 0
+    assert table.column_names == ["id", "ts", "name", "price", "_cdc_position", "_cdc_row", "id_1"]
+    assert table["price"].to_pylist() == [Decimal("1.50"), Decimal("3.30"), Decimal("5.00")]
+    assert f"{table.schema.field('ts').type}" == "timestamp[us, tz=UTC]"
+    assert [path.name for path in tmp_path.iterdir()] == ["items.parquet"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("sql", "file", "says"),
+    [
+        ("select interval 1 day as i", "x.parquet", "Parquet has no such type"),
+        ("select 1 as i", "nowhere/x.parquet", "cannot be written: No such file or directory"),
+        ("selct 1", "x.parquet", "not SQL"),
+    ],
+)
+def test_a_file_that_cannot_be_made_leaves_none(shop: Shop, tmp_path: Path, sql: str, file: str, says: str) -> None:
+    result = frazil("query", sql, shop.folder, "--parquet", tmp_path / file)
+
+    assert result.exit_code == 2
+    assert says in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", [("--json",), ("--csv",), ()])
+def test_a_limit_holds_in_every_form(shop: Shop, form: tuple[str, ...]) -> None:
+    result = frazil("query", "select id from items order by id", shop.folder, "--limit", 2, *form)
+
+    assert [line for line in ("1", "3", "5") if line in result.stdout.replace("[", "")] == ["1", "3"]
+
+
+def test_forms_of_an_answer_exclude_one_another() -> None:
+    result = frazil("query", "select 1", "--json", "--csv")
+
+    assert result.exit_code == 2
+    assert "three forms of one answer" in result.stderr
+
+
+@pytest.mark.spark
+def test_without_sql_and_without_a_terminal_nothing_is_asked(shop: Shop) -> None:
+    result = frazil("query", shop.folder)
+
+    assert result.exit_code == 2
+    assert "there is no SQL to run" in result.stderr
+
+
+@pytest.mark.spark
+def test_on_a_terminal_statements_are_answered_one_after_another_and_errors_do_not_end_it(shop: Shop) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from frazil.cli import main; main()", "query", f"{shop.folder}"]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        os.close(theirs)
+        os.write(ours, b"select count(*) as kinds\nfrom items;\nselect nmae from items;\nselect 40 + 2 as n;\n\\q\n")
+        text = process.communicate()[0].decode()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert " kinds " in text
+    assert "nmae" in text
+    assert " 42 " in text
+
+
+@pytest.mark.spark
+def test_on_a_terminal_a_check_shows_what_it_is_at(shop: Shop) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from frazil.cli import main; main()", "check", f"{shop.folder}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # what reading a terminal that was closed raises
+            while piece := os.read(ours, 4096):
+                shown += piece
+        text = process.communicate()[0].decode()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert text.endswith("17 proofs hold\n")
+    assert b"look for the tables" in shown
+
+
+@pytest.mark.spark
+def test_a_key_nobody_knows_is_said_so_and_ends_with_2(shop: Shop) -> None:
+    shown, values = (
+        frazil("key", "items", "77", "-p", shop.folder),
+        frazil("key", "items", "77", "-p", shop.folder, "--json"),
+    )
+
+    assert (shown.exit_code, values.exit_code) == (2, 2)
+    assert shown.stdout == ""
+    assert shown.stderr == "items: no record, change or row has id = 77\n"
+    assert json.loads(values.stdout)["records"] == []
+
+
+@pytest.mark.spark
+def test_a_key_in_quarantine_alone_is_known(shop: Shop) -> None:
+    result = frazil("key", "items", "4", "-p", shop.folder)
+
+    assert result.exit_code == 0
+    assert "  no change" in result.stdout
+
+
+@pytest.mark.spark
+def test_the_parts_of_a_key_s_story_are_numbered(shop: Shop) -> None:
+    lines = frazil("key", "items", "2", "-p", shop.folder).stdout.splitlines()
+
+    assert [line for line in lines if line[:1].isdigit()] == [
+        "1 as it came (bronze)",
+        "2 typed changes in order, the last one wins (silver)",
+        "3 marts.items",
+        "4 marts.items_all",
+        "5 marts.items_history",
+        "6 marts.items_marked",
+    ]
+
+
+@pytest.mark.spark
+def test_a_limit_fetches_no_more(shop: Shop) -> None:
+    assert query(shop.pipeline, "select i from range(10) as t(i)", limit=0).rows == []
+    assert len(query(shop.pipeline, "describe items", limit=2).rows) == 2
+
+
+def test_the_shell_can_parse_sql_without_an_extension_to_fetch() -> None:
+    with duckdb.connect(config={"autoload_known_extensions": "false"}) as connection:
+        assert connection.execute("SELECT json_serialize_sql('select 1')").fetchone()
