@@ -17,10 +17,10 @@ demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 	@scripts/demo.sh
 
 test: .venv/.jars ## Run the tests: the pure ones and those on Spark
-	$(BIN)/python -m pytest -m "not laws"
+	$(BIN)/python -m pytest -m "not laws" -n 2 --dist worksteal
 
 laws: .venv/.jars ## Run the long property tests
-	$(BIN)/python -m pytest -m laws
+	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal
 
 check: .venv/.packages ## Formatting, lint and types, as CI sees them
 	$(BIN)/ruff format --check

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from frazil.cli import interrupt
 
 __all__ = ["main"]
@@ -15,5 +17,10 @@ def main() -> None:
 
     try:
         app()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            # A help text's reader is gone: Click's exit code for that is the one of a bug.
+            sys.exit(interrupt.READER_GONE)
+        raise
     finally:
         interrupt.finish()

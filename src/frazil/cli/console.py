@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from frazil.cli.interrupt import READER_GONE
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ out = _Terminal(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty
 err = _Terminal(stderr=True, highlight=False, soft_wrap=True)
 
 _BUG = 1
-_BROKEN_PIPE = 128 + 13
 
 
 def print_json(value: Any) -> None:
@@ -52,7 +52,7 @@ def told(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     except BrokenPipeError:
         # Who reads has seen enough, as head does. What is still to be written must not complain at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(_BROKEN_PIPE) from None
+        raise typer.Exit(READER_GONE) from None
     except Exception as error:  # noqa: BLE001 - the last resort of every command
         known = _translated(error)
         if known is not None:

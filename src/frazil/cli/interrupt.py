@@ -25,6 +25,8 @@ _REST: Final = "what was published stays, run again to go on"
 _ONE_PRESS_SECONDS: Final = 0.3
 """Signals so close together are one: ``timeout`` and others send theirs to a process and again to its group."""
 _STANDARD_ERROR: Final = 2
+READER_GONE: Final = 128 + signal.SIGPIPE
+"""Exit code of a command whose output nobody reads any more."""
 _SHOW_CURSOR: Final = "\r\x1b[J\x1b[?25h"
 _STOPPING_SECONDS: Final = 1.0
 

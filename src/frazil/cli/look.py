@@ -47,13 +47,9 @@ def plan(
             for step in steps:
                 out.print(explain(step), markup=False)
             show.planned(report)
-            out.print(
-                f"{counted(len(steps), 'step')}; do {'it' if len(steps) == 1 else 'them'}: frazil run"
-                if steps
-                else "nothing to do",
-                style="green",
-                markup=False,
-            )
+            if steps or not report.errors:
+                todo = f"{counted(len(steps), 'step')}; do {'it' if len(steps) == 1 else 'them'}: frazil run"
+                out.print(todo if steps else "nothing to do", style="green", markup=False)
             show.failures(report)
         if report.errors:
             raise typer.Exit(report.exit_code)

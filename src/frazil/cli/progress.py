@@ -113,6 +113,7 @@ class CheckProgress:
         self._table, self._what, self._how_far = "", "look for the tables", ""
         self._began = self._said = self._clock()
         self._proven = self._failed = 0
+        self._closing = ExitStack()
         self._live: Live | None = None
         if err.is_terminal and not quiet:
             self._live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._line)
@@ -120,6 +121,7 @@ class CheckProgress:
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+            self._closing.enter_context(closing(self._live.stop))
         return self
 
     def __exit__(
@@ -127,6 +129,7 @@ class CheckProgress:
     ) -> None:
         if self._live:
             self._live.stop()
+        self._closing.close()
 
     def began(self, table: str, what: str) -> None:
         """Show which proof is done."""

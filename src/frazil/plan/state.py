@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.spec import Current, Gold, History, Pipeline, Table
 
-_DELIMITERS: Final = (";", "\t", "|", ",")
+_DELIMITERS: Final = (";", "|", ",")
 """What often stands between fields."""
 
 BRONZE = "bronze"
@@ -137,11 +137,13 @@ def table_state(
     _check_reading(table, bookmarks[BRONZE], taken)
     files = [file.columns for file in taken.files if not file.broken]
     fields = known_fields(table, bookmarks[BRONZE].get("fields", {}), files)
+    hint = _delimiter_hint(table, files)
     if fields:
         try:
             settle(table, fields)
         except MissingFieldError as error:
-            raise _with_delimiter(error, table, files) from None
+            error.hint = hint or error.hint
+            raise
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
     silver = bookmarks[SILVER]
     if silver and silver.get("declared") != declared(table):
@@ -149,7 +151,9 @@ def table_state(
     # What was checked before, and is not used again, is not parsed again.
     is_used = bool(taken.files) or SILVER in rebuilds
     if problems := table_name_problems(pipeline, table, fields) if is_used else []:
-        raise DeclarationProblems(map(str, problems))
+        refused = DeclarationProblems(map(str, problems))
+        refused.hint = hint or refused.hint
+        raise refused
     alters: dict[str, LayoutChange] = {}
     for mart in table.marts:
         name = table.mart_name(mart)
@@ -263,16 +267,13 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
-def _with_delimiter(
-    error: MissingFieldError, table: Table, files: Sequence[Sequence[tuple[str, str]]]
-) -> MissingFieldError:
+def _delimiter_hint(table: Table, files: Sequence[Sequence[tuple[str, str]]]) -> str | None:
     """Suggest another delimiter where the files name one field each, with such a sign in it."""
     alone = [columns[0][0] for columns in files if len(columns) == 1]
     for sign in _DELIMITERS:
         if sign != table.source.csv_delimiter and alone and len(alone) == len(files) and all(sign in n for n in alone):
-            hint = f"fields seem to be separated by another sign: csv_delimiter: {json.dumps(sign)} in the source"
-            return MissingFieldError(error.message, hint=hint)
-    return error
+            return f"fields seem to be separated by another sign: csv_delimiter: {json.dumps(sign)} in the source"
+    return None
 
 
 def _mart_change(

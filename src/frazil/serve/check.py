@@ -175,9 +175,9 @@ def _lost_files(here: Layers) -> Iterator[Finding]:
     """Find the tables whose files are missing or damaged, as far as their manifests tell."""
     for layer in here.all:
         error = layer.damage
-        if error is None:
+        if error is None and layer.location is not None:
             try:
-                verify_files(layer.location or "")
+                verify_files(layer.location)
             except StorageError as found:
                 error = found
         if error is not None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from frazil.errors import SetupError
-from frazil.lake.damage import DamagedTableError, local_path
+from frazil.lake.damage import local_path
 from frazil.lake.scratch import spill_folder
-from frazil.serve.tables import NotOnThisMachineError, damage, manifest_list
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.tables import NotOnThisMachineError
 from frazil.spec import CATALOG, Current
 
 if TYPE_CHECKING:
@@ -49,38 +50,6 @@ def scan(location: str) -> str:
     return f"iceberg_scan({literal(location)})"
 
 
-def verify(connection: duckdb.DuckDBPyConnection, location: str) -> None:
-    """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
-
-    DuckDB does not survive a manifest that it cannot read: the whole process is aborted, without an error that could be
-    caught. Data files are not looked at; DuckDB's own error tells of them.
-
-    Raises:
-        DamagedTableError: one of them is not.
-        NotOnThisMachineError: the table is in an object store.
-
-    Cost: two small files, and a look at the size of each manifest.
-    """
-    manifests = manifest_list(location)
-    if manifests is None:
-        return
-    sql = f"SELECT manifest_path, manifest_length FROM read_avro({literal(f'{local_path(manifests)}')})"
-    try:
-        listed = connection.execute(sql).fetchall()
-    except duckdb.Error as error:
-        raise damage(manifests) from error
-    for path, size_bytes in listed:
-        file = local_path(path)
-        if file is None:
-            raise NotOnThisMachineError(path)
-        try:
-            found = file.stat().st_size
-        except OSError as error:
-            raise damage(path) from error
-        if found != size_bytes:
-            raise DamagedTableError(path, f"has {found} bytes in place of {size_bytes}")
-
-
 def connect(located: Located, settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
     """Open an empty database in memory that can read the given tables, and nothing else.
 
@@ -106,7 +75,7 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
     Raises:
         ReaderError: as :func:`connect`.
         NotOnThisMachineError: a table that the query may mean is in an object store.
-        DamagedTableError: as :func:`verify`.
+        DamagedTableError: as :func:`verify_manifests`.
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     everything = bool(words & _LISTING)
@@ -120,7 +89,7 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
         if everything or path[1].lower() in words:
             if local_path(location) is None:
                 raise NotOnThisMachineError(location)
-            verify(connection, location)
+            verify_manifests(location)
             view = identifier(CATALOG, *path)
             connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location))}")
     search = ",".join(identifier(CATALOG, layer) for layer in layers)

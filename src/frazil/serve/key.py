@@ -9,9 +9,10 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect, identifier, verify
+from frazil.serve.duck import connect, identifier
 from frazil.serve.fold import in_order
 from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_manifests
 from frazil.serve.query import QueryError, result_of
 from frazil.serve.tables import tables
 from frazil.spec.select import selected
@@ -124,7 +125,7 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
             raise QueryError(f"table {declared.name!r} has no changes yet", hint="make them: frazil run")
         for layer in (here.bronze, here.changes, here.quarantine, *(mart for _, mart in here.marts)):
             if layer.location is not None:
-                verify(connection, layer.location)
+                verify_manifests(layer.location)
         return _Teller(connection, here, texts).story()
 
 

@@ -1,17 +1,16 @@
-"""Whether the files of a table are there: its manifests read to their end, its data files by name and size.
+"""Whether the files of a table are there: its manifests, and on demand its data files, by name and size.
 
 DuckDB's reader of Avro must not meet a damaged manifest: it ends the process, or takes every later one for damaged.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
 
 from frazil.lake.damage import DamagedTableError, local_path
+from frazil.serve.tables import NotOnThisMachineError, manifest_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,41 +19,49 @@ if TYPE_CHECKING:
 _DELETED: Final = 2
 
 
-def verify_files(location: str) -> None:
-    """Look for every file of a table's newest snapshot.
+def verify_manifests(location: str) -> None:
+    """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
+
+    Data files are not looked at; DuckDB's own error tells of them.
 
     Args:
-        location: address of the table's metadata file, which can be read.
+        location: address of the table's metadata file.
 
     Raises:
-        DamagedTableError: a file is missing, of another size than its manifest says, or a manifest cannot be read; the
-            first one is named.
+        DamagedTableError: a file is missing or of another size than it was written with; the first one is named.
+        NotOnThisMachineError: the table is in an object store.
+
+    Cost: two small files, and a look at the size of each manifest.
+    """
+    for manifest in _listed(location):
+        _look_at(manifest["manifest_path"], manifest["manifest_length"])
+
+
+def verify_files(location: str) -> None:
+    """Look for every file of a table's newest snapshot, manifests read to their end.
+
+    Args:
+        location: address of the table's metadata file.
+
+    Raises:
+        DamagedTableError: as :func:`verify_manifests`, for data files too; or a manifest cannot be read.
+        NotOnThisMachineError: the table is in an object store.
 
     Cost: reads all manifests, and asks the file system for each data file; opens none of these.
     """
-    metadata = _metadata(location)
-    newest = metadata.get("refs", {}).get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
-    for snapshot in metadata.get("snapshots", ()):
-        if snapshot["snapshot-id"] == newest and "manifest-list" in snapshot:
-            for manifest in _entries(snapshot["manifest-list"], "manifest_path"):
-                for entry in _entries(manifest["manifest_path"], "data_file"):
-                    if entry["status"] != _DELETED:
-                        _look_at(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
+    for manifest in _listed(location):
+        for entry in _entries(manifest["manifest_path"], "data_file"):
+            if entry["status"] != _DELETED:
+                _look_at(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
 
 
-def _metadata(location: str) -> dict[str, Any]:
-    path = local_path(location)
-    if path is None:
-        return {}
-    content = path.read_bytes()
-    found: dict[str, Any] = json.loads(gzip.decompress(content) if ".gz.metadata" in path.name else content)
-    return found
+def _listed(location: str) -> Iterator[dict[str, Any]]:
+    if (listed := manifest_list(location)) is not None:
+        yield from _entries(listed, "manifest_path")
 
 
 def _entries(location: str, has: str) -> Iterator[dict[str, Any]]:
-    path = local_path(location)
-    if path is None:
-        return
+    path = _file(location)
     try:
         with path.open("rb") as file:
             entries: list[Any] = list(fastavro.reader(file))
@@ -70,15 +77,20 @@ def _entries(location: str, has: str) -> Iterator[dict[str, Any]]:
 
 
 def _look_at(location: str, size_bytes: int) -> None:
-    path = local_path(location)
-    if path is None:
-        return
+    path = _file(location)
     try:
         found = path.stat().st_size
     except OSError as error:
         raise _unreadable(path, error.strerror) from error
     if found != size_bytes:
         raise _unreadable(path, f"{found} bytes, {size_bytes} were written")
+
+
+def _file(location: str) -> Path:
+    path = local_path(location)
+    if path is None:
+        raise NotOnThisMachineError(location)
+    return path
 
 
 def _unreadable(path: Path, why: str | None) -> DamagedTableError:

@@ -190,7 +190,7 @@ def _check_reading(sql: str) -> None:
         raise QueryError(f"not SQL: {error}") from None
     if len(statements) != 1:
         found = "there is none" if not statements else f"there are {len(statements)}"
-        raise QueryError(f"a query is one statement, {found}")
+        raise QueryError(f"a query is one statement, {found}", hint='frazil query "select * from marts.hosts"')
     if statements[0].type != duckdb.StatementType.SELECT:
         raise QueryError(
             f"a query reads; {statements[0].type.name} is not for it",

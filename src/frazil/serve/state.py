@@ -18,7 +18,8 @@ from frazil.plan.state import (
     moved_marts,
     table_state,
 )
-from frazil.serve.duck import connect, scan, verify
+from frazil.serve.duck import connect, scan
+from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NoLakeError, stand, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 
@@ -82,8 +83,8 @@ def _bookmark(location: str | None) -> Mapping[str, Any]:
 
 def _ledger(located: Located, bronze: str) -> Ledger:
     fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
+    verify_manifests(bronze)
     with connect(located) as database:
-        verify(database, bronze)
         rows = database.execute(
             f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
         ).fetchall()

@@ -12,7 +12,8 @@ from frazil.bronze import record as r
 from frazil.engine.past_runs import standing
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect, scan, verify
+from frazil.serve.duck import connect, scan
+from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NoLakeError, Stand, stand, tables
 from frazil.spec import Current
 from frazil.spec.select import selected
@@ -246,7 +247,7 @@ class _Lake:
         rows, deleted = stands.records, 0
         if location is not None and rows and (flagged or stands.delete_files):
             count = "count(*) FILTER (WHERE is_deleted)" if flagged else "0"
-            verify(self.connection, location)
+            verify_manifests(location)
             sql = f"SELECT count(*), {count} FROM {scan(location)}"
             rows, deleted = self.connection.execute(sql).fetchall()[0]
         lag = newest - stands.batch
@@ -255,7 +256,7 @@ class _Lake:
     def ledger(self, bronze: str | None) -> list[_Line]:
         if bronze is None:
             return []
-        verify(self.connection, bronze)
+        verify_manifests(bronze)
         line = r.LEDGER
         found = self.connection.execute(
             f"SELECT {r.FILE}, {line}.size_bytes, {line}.modified_ns, {line}.rows, {line}.bad, "

@@ -12,7 +12,10 @@ from frazil.spec.sql import MART
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_NO_COLUMN: Final = re.compile(r"Column '(?:(\w+)\.)?([^']*)' could not be resolved|Unknown column: (\S+)")
+_NO_COLUMN: Final = re.compile(
+    r"Column '(?P<column>[^']*)' could not be resolved(?: for table: '(?P<table>[^']*)')?"
+    r"|Unknown column: (?P<unknown>\S+)"
+)
 _NO_TABLE: Final = re.compile(r"Unknown table: (\S+)")
 _WORDS: Final = frozenset({"localtimestamp", "current_time", "user", "current_user", "session_user", "grouping__id"})
 """What Spark takes for something else where there is no column of the name."""
@@ -39,10 +42,12 @@ def select_problem(sql: str, marts: Mapping[str, Collection[str]]) -> tuple[str,
     try:
         qualify(tree, schema=schema, dialect="spark", quote_identifiers=False)
     except errors.OptimizeError as error:
-        if (found := _NO_COLUMN.match(str(error))) and (name := found[2] or found[3]).lower() not in _WORDS:
+        if (found := _NO_COLUMN.match(str(error))) and (
+            name := found["column"] or found["unknown"]
+        ).lower() not in _WORDS:
             columns = [column for listed in marts.values() for column in listed if not column.startswith("_cdc_")]
-            if found[1]:
-                return f"'{found[1]}.{name}' is no column of what it reads", None
+            if found["table"]:
+                return f"'{found['table']}.{name}' is no column of what it reads", None
             if name.lower() in map(str.lower, columns):
                 return (
                     f"'{name}' is a column of more than one table, or of none that is read here",

@@ -1,0 +1,28 @@
+"""``frazil plan`` in front of a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.hostile.situation import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("columns", ["", "columns: [{name: id, type: int}]"])
+def test_files_with_another_delimiter_are_told_with_the_setting_they_need(tmp_path: Path, columns: str) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("op;id;name\nI;1;a\n", encoding="utf-8")
+    (tmp_path / "frazil.yml").write_text(
+        "pipeline: p\nlake: {warehouse: lake}\ntables:\n"
+        f"  - {{name: t, source: {{path: landing, header: true, settle_seconds: 0}}, keys: [id], {columns}}}\n",
+        encoding="utf-8",
+    )
+
+    said = command("plan", f"{tmp_path}")
+
+    assert said.code in {2, 6}
+    assert "nothing to do" not in said.text
+    assert 'csv_delimiter: ";"' in said.text
