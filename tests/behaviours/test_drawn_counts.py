@@ -54,7 +54,9 @@ CASES = {
 Seen = list[tuple[dict[str, Counts], Picture, Picture]]
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(
+    scope="module", params=["small", *(pytest.param(way, marks=pytest.mark.laws) for way in WAYS if way != "small")]
+)
 def seen(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """Of each run what it reports, and the tables before and after it."""
     del spark  # only there so that Java runs

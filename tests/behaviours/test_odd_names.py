@@ -156,7 +156,7 @@ def land(folder: Path, name: str, fields: Sequence[str], *records: str) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("way", ["small", "split"])
+@pytest.mark.parametrize("way", ["small", pytest.param("split", marks=pytest.mark.laws)])
 def test_a_value_passes_through_a_field_of_any_name(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CONVERGE, AGREE: all tables, the view, the aggregate, check, key, query; folded in memory and by Spark."""
     go_by(way, monkeypatch)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
 import frazil
 from frazil.engine import ledger as engine_ledger
 from frazil.engine import take
-from frazil.engine.take import Reader
 from frazil.lake.session import spark_session
 from frazil.sources import dms
 from frazil.sources.files import sha256_of
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from tests.engine.conftest import Shop
 
     from frazil.engine.context import Context
+    from frazil.engine.take import Reader
     from frazil.sources.offer import Ledger
 
 PATH = ("lake", "bronze", "orders")
@@ -46,7 +46,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-@pytest.mark.parametrize("who", get_args(Reader))
+@pytest.mark.parametrize(
+    "who", ["driver", *(pytest.param(who, marks=pytest.mark.laws) for who in ("stream", "executors"))]
+)
 def test_what_runs_of_this_process_took_is_what_the_lake_says(
     who: Reader, shop: Shop, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

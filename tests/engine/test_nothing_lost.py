@@ -78,8 +78,7 @@ def test_hostile_files_are_rebuilt_whoever_reads_them(who: Reader, shop: Shop, m
         '""x', '"a" "b"', '"a"b"', '"ab"cd',
     ]  # fmt: skip
     assert shop.session.table("lake.marts.orders").count() == 57
-    monkeypatch.setattr(check_bytes, "_HELD_BYTES", 0)
-    monkeypatch.setattr(check_bytes, "_SORTED_ROWS", 60)
+    monkeypatch.setattr(check_bytes, "_BATCH_ROWS", 3)
     assert proofs(shop.pipeline)["NOTHING-LOST", BYTES] == "the bytes of 6 files are rebuilt from bronze"
 
 

@@ -120,15 +120,23 @@ def test_a_live_view_is_there_as_soon_as_its_table_has_rows(
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("way", BY_WAY)
-def test_a_run_killed_again_and_again_ends_right(way: Way, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "failpoints"),
+    [
+        ("small", ("bronze.after_publish", "mart.before_rows")),
+        *(pytest.param(way, BOTH_SIDES_OF_PUBLISH, marks=pytest.mark.laws) for way in ("small", "split", "rewrite")),
+    ],
+)
+def test_a_run_killed_again_and_again_ends_right(
+    way: Way, failpoints: tuple[str, ...], spark: SparkSession, tmp_path: Path
+) -> None:
     """ONCE: SIGKILL of Python and Java, each run dying a step further than the one before."""
     world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=2)
     world.deliver(0)
     world.run(spark)
     world.deliver(1)
 
-    for name in BOTH_SIDES_OF_PUBLISH:
+    for name in failpoints:
         kill_at(world, name, way)
     world.run(spark)
 

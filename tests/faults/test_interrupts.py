@@ -123,7 +123,8 @@ def test_a_rebuild_that_nobody_answers_says_what_it_would_have_done(tmp_path: Pa
         command.process.stdin.close()
 
     assert command.end() == 2
-    assert "silver.things_changes, marts.hard, marts.close, gold.living" in command.said
+    assert "things: silver and marts.hard (0 rows), marts.close (0 rows), from 0 batches" in command.said
+    assert "nothing was rebuilt; it would have been 1 table" in command.said
     assert "--yes" in command.said
     assert "Aborted" not in command.said
 

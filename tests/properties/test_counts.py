@@ -60,7 +60,7 @@ def test_a_report_counts_what_the_tables_show(
     """Every batch in a way by lot."""
     lot = Random(700)
     monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
-    world = grown(World.at(tmp_path / "world"), 700, size=4)
+    world = grown(World.at(tmp_path / "world", "hard", "close"), 700, size=4)
 
     told = live_and_count(world, spark)
 

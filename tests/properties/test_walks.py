@@ -31,7 +31,7 @@ def test_a_changed_declaration_gives_the_lake_that_a_fresh_one_is_or_is_refused(
 ) -> None:
     del spark  # only there so that Java runs
 
-    found, refused = walk(range(2), 3, tmp_path, monkeypatch)
+    found, refused = walk(range(1), 3, tmp_path, monkeypatch)
 
     assert found == []
     assert refused.keys() <= {"FZ502", "FZ504", "FZ505", "FZ100"}

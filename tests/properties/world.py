@@ -6,7 +6,9 @@ import datetime as dt
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+
+import pytest
 
 import frazil
 from frazil.engine import compact, marts, take
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
@@ -64,6 +65,13 @@ GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }}
 
 
 WAYS: tuple[Way, ...] = get_args(Way)
+SOME_WAYS: Final = (
+    "small",
+    "split",
+    pytest.param("rewrite", marks=pytest.mark.laws),
+    pytest.param("rebuild", marks=pytest.mark.laws),
+)
+"""All ways, half of them in the long run only."""
 READERS: dict[Way, Reader] = {"small": "driver", "split": "stream", "rewrite": "executors", "rebuild": "stream"}
 """Who reads the files where batches are applied in one way, so that every reader is there with some way."""
 

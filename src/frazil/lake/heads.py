@@ -35,14 +35,14 @@ class Head:
         summary: the snapshot's own summary.
         branches: names of all other branches.
         location: address of the table's metadata file; None for a table that does not exist, or where Java's API cannot
-            be asked.
+            be asked. No part of where a table stands: a commit does not know the one it has made.
     """
 
     snapshot_id: int | None = None
     bookmark: Mapping[str, Any] = field(default_factory=dict)
     summary: Mapping[str, str] = field(default_factory=dict)
     branches: tuple[str, ...] = ()
-    location: str | None = None
+    location: str | None = field(default=None, compare=False)
 
     @property
     def batch(self) -> int:
