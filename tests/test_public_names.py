@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import frazil
+import frazil.api
 import frazil.testing
 
 
@@ -26,13 +27,14 @@ def test_the_public_names_are_exactly_all() -> None:
         "RunReport",
         "Table",
         "Upkeep",
+        "api",
         "load",
         "run",
     ]
     assert all(hasattr(frazil, name) for name in frazil.__all__)
 
 
-@pytest.mark.parametrize("module", [frazil, frazil.testing])
+@pytest.mark.parametrize("module", [frazil, frazil.api, frazil.testing])
 def test_every_public_name_is_documented(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
@@ -48,7 +50,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_a_declaration_is_loaded_without_spark() -> None:
     """A command that only validates must not wait for what it does not need."""
     code = (
-        "import sys, frazil; frazil.load; frazil.Table; "
+        "import sys, frazil; frazil.api.plan; frazil.load; frazil.Table; "
         "print(sorted({'pyspark', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'sqlglot'} & set(sys.modules)))"
     )
 

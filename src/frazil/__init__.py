@@ -11,6 +11,7 @@ The rooms, in the order of the data; each imports only what stands before it::
     sources, lake         the two edges: files; session, catalog, commits
     engine                does the steps, once, in order
     serve, interop        looks at the lake without a JVM; other tools
+    api                   all of it as functions that return values
     cli                   the command
 
 Importing this module starts nothing and does not import Spark.
@@ -25,9 +26,9 @@ from frazil.engine.report import RunFailedError, RunReport
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
-    from frazil.engine.run import run
+    from frazil import api
+    from frazil.api import load, run
     from frazil.spec import Column, Current, DmsFiles, Gold, History, Lake, Pipeline, Table, Upkeep
-    from frazil.spec.parse import load
 
 __version__ = "0.1.0"
 
@@ -44,13 +45,10 @@ __all__ = [
     "RunReport",
     "Table",
     "Upkeep",
+    "api",
     "load",
     "run",
 ]
-
-
-_ELSEWHERE = {"run": "frazil.engine.run", "load": "frazil.spec.parse"}
-"""Where a public name is that is not one of :mod:`frazil.spec`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -58,4 +56,6 @@ def __getattr__(name: str) -> Any:
     # Ctrl-C, and one that only validates never needs Spark.
     if name not in __all__:
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
-    return getattr(import_module(_ELSEWHERE.get(name, "frazil.spec")), name)
+    if name == "api":
+        return import_module("frazil.api")
+    return getattr(import_module("frazil.api" if name in ("load", "run") else "frazil.spec"), name)

@@ -20,7 +20,8 @@ FrazilError                                   exit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,39 @@ class FrazilError(Exception):
 
     def __str__(self) -> str:
         text = f"[{self.code}] {self.message}"
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One error of a plan or a run, as a value.
+
+    Attributes:
+        name: what failed: a source table (``orders``), a mart (``marts.orders``) or an aggregate (``gold.revenue``).
+        code, message, hint, retryable, exit_code: as :class:`frazil.FrazilError` has them.
+    """
+
+    name: str
+    code: str
+    message: str
+    hint: str | None
+    retryable: bool
+    exit_code: int
+
+    @classmethod
+    def of(cls, name: str, error: FrazilError) -> Self:
+        """Describe an error of ``name``."""
+        return cls(
+            name=name,
+            code=error.code,
+            message=error.message,
+            hint=error.hint,
+            retryable=error.retryable,
+            exit_code=error.exit_code,
+        )
+
+    def __str__(self) -> str:
+        text = f"{self.name}: [{self.code}] {self.message}"
         return f"{text}\n  hint: {self.hint}" if self.hint else text
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from frazil.cli import show
 from frazil.cli.console import out
+from frazil.cli.render.watch import show_watch_line
 from frazil.engine.report import MartReport, RunReport, TableReport
 
 
@@ -13,6 +13,6 @@ def test_a_late_change_counts_once_however_many_marts_took_it() -> None:
     empty = TableReport(table="empty")
 
     with out.capture() as printed:
-        show.watch_line(RunReport(pipeline="shop", tables=[orders, hosts, empty]), 0.5)
+        show_watch_line(RunReport(pipeline="shop", tables=[orders, hosts, empty]), 0.5)
 
     assert printed.get().split("  ")[1:] == ["2 files, 8 records, 3 late, 1 quarantined", "lag 0.5 s\n"]

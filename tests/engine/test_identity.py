@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
+from frazil import api
 from frazil.engine.drop import drop
 from frazil.engine.register import repair_catalog
 from frazil.errors import FrazilError
 from frazil.lake.session import spark_session
-from frazil.plan.build import build
 from frazil.serve.check import check
 from frazil.serve.leftovers import chosen, leftovers
 from frazil.serve.query import query
-from frazil.serve.state import state
 from frazil.spec.parse import parse
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def rows(pipeline: Pipeline, name: str, columns: str = "*") -> list[tuple[Any, .
 
 def planned_refusals(pipeline: Pipeline) -> list[FrazilError]:
     try:
-        return [*state(pipeline).failed.values()]
+        return [*api.plan(pipeline).failed.values()]
     except FrazilError as error:
         return [error]
 
@@ -118,7 +117,7 @@ def test_marts_whose_names_were_swapped_are_rebuilt_and_the_plan_says_why(shop: 
     shop.run(before)
 
     swapped = shop.declare(*two("m2", "m1"))
-    reasons = [step.reason for step in build(swapped, state(swapped)) if hasattr(step, "reason")]
+    reasons = [step.reason for step in api.plan(swapped).steps if hasattr(step, "reason")]
     shop.run(swapped)
 
     assert reasons == ["its rows are those of table 'b'", "its rows are those of table 'a'"]

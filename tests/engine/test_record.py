@@ -19,9 +19,11 @@ from frazil.errors import FrazilError, SourceError
 from frazil.lake import run_files
 from frazil.lake.lock import lock
 from frazil.lake.trouble import explained
+from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
 from frazil.sources.files import MissingFolderError
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
+from frazil.spec.select import Selection, selected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,9 +45,10 @@ def pipeline(tmp_path: Path) -> Pipeline:
 def ran(pipeline: Pipeline, minute: int, ends: bool = True, **failed: FrazilError) -> RunReport:  # noqa: FBT001, FBT002
     """Record a run of all tables; some failed."""
     now = NOW.replace(minute=minute)
-    report = report_of(pipeline, {"orders", "items"}, run_id=run_id(now))
+    selection = selected(pipeline, ())
+    report = report_of(pipeline, selection, run_id=run_id(now))
     tables = {table.name: TableState() for table in pipeline.tables if table.name not in failed}
-    settle(report, pipeline, State(tables=tables, failed=failed), ())
+    settle(report, Plan(pipeline=pipeline, selection=selection, state=State(tables=tables, failed=failed)))
     record = Record(pipeline, report, now)
     record.start(())
     if ends:
@@ -138,15 +141,16 @@ def test_a_run_that_was_killed_is_known_until_the_next_one(pipeline: Pipeline) -
     assert killed is not None
     assert running.run_id == killed.run_id == report.run_id
     assert (running.is_running, killed.is_running) == (True, False)
-    idle = report_of(pipeline, {"orders", "items"})
-    settle(idle, pipeline, State(tables={"orders": TableState(), "items": TableState()}), ())
-    record_idle(pipeline, idle)
+    state = State(tables={"orders": TableState(), "items": TableState()})
+    record_idle(Plan(pipeline=pipeline, selection=selected(pipeline, ()), state=state))
     assert standing(pipeline, NAMES).open_run is None
 
 
 def test_an_interrupted_run_says_so(pipeline: Pipeline) -> None:
-    report = report_of(pipeline, {"orders"}, run_id=run_id(NOW))
-    settle(report, pipeline, State(failed={"orders": SourceError("gone")}), ())
+    selection = Selection(("orders",))
+    report = report_of(pipeline, selection, run_id=run_id(NOW))
+    state = State(failed={"orders": SourceError("gone")})
+    settle(report, Plan(pipeline=pipeline, selection=selection, state=state))
     record = Record(pipeline, report, NOW)
     record.start(())
     record.abort()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.failing import run_fails_with
 
 import frazil
+from frazil.api import RunOptions
 from frazil.engine import run as engine
 from frazil.engine.marts import update_mart
 from frazil.engine.report import TableReport
@@ -57,7 +58,7 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
     monkeypatch.setattr(engine, "update_mart", fail_in_current)
     listener = Told()
     with run_fails_with(FailpointReached, match="orders"):
-        frazil.run(shop.pipeline, spark=shop.session, listener=listener)
+        frazil.run(shop.pipeline, spark=shop.session, options=RunOptions(listener=listener))
 
     [report] = listener.reports
     assert [(failure.name, failure.code) for failure in report.errors] == [("marts.orders", "FZ000")]

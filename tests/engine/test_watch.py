@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 import frazil
+from frazil.engine.options import WatchOptions
 from frazil.engine.watch import watch
 from frazil.lake.lock import lock
 from frazil.lake.session import spark_session
@@ -36,7 +37,7 @@ def test_a_watch_applies_each_file_that_arrives_and_stops_when_told(shop: Shop) 
     follower = threading.Thread(
         target=watch,
         args=(shop.pipeline, shop.session, stop),
-        kwargs={"every_seconds": 0.05, "idle_seconds": 0.2, "ran": ran},
+        kwargs={"options": WatchOptions(every_seconds=0.05, idle_seconds=0.2, ran=ran)},
     )
     follower.start()
     try:
@@ -72,8 +73,8 @@ class Follower:
         self._thread = threading.Thread(target=self._follow, args=(pipeline, spark_session(pipeline)))
 
     def _follow(self, pipeline: Pipeline, session: SparkSession) -> None:
-        pauses = {"every_seconds": 0.05, "idle_seconds": 0.1, "retry_seconds": 0.05}
-        self.ended_with = watch(pipeline, session, self._stop, **pauses, ran=self._ran, tell=self._tell)  # type: ignore[arg-type]
+        options = WatchOptions(every_seconds=0.05, idle_seconds=0.1, retry_seconds=0.05, ran=self._ran, tell=self._tell)
+        self.ended_with = watch(pipeline, session, self._stop, options=options)
 
     def _tell(self, text: str) -> None:
         with self._news:

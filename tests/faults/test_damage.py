@@ -14,13 +14,13 @@ import pytest
 from tests.serve.conftest import DECLARATION, FIRST, SECOND
 
 import frazil
+from frazil import api
 from frazil.engine.maintain import maintain
 from frazil.lake.damage import DamagedTableError, local_path
 from frazil.lake.session import spark_session
 from frazil.lake.trouble import CatalogError
 from frazil.serve.key import explain_key
 from frazil.serve.query import query
-from frazil.serve.state import state
 from frazil.serve.status import status
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Lake:
             case "key":
                 explain_key(self.pipeline, "items", ["1"])
             case "plan":
-                for error in state(self.pipeline).failed.values():
+                for error in api.plan(self.pipeline).failed.values():
                     raise error
             case "run":
                 for name, text in SECOND.items():

@@ -14,6 +14,7 @@ from tests.faults.terminal import CTRL_C, Command
 from tests.properties.world import World
 
 import frazil
+from frazil.api import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +173,7 @@ def test_in_python_an_interrupt_is_raised_and_the_session_can_be_used_on(spark: 
     session = world.session(spark)
 
     with pytest.raises(KeyboardInterrupt):
-        frazil.run(frazil.load(world.folder), spark=session, listener=Interrupting())
+        frazil.run(frazil.load(world.folder), spark=session, options=RunOptions(listener=Interrupting()))
 
     assert session.range(3).count() == 3
     frazil.run(frazil.load(world.folder), spark=session)

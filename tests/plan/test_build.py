@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.bronze.layout import NewFile
-from frazil.engine.settle import planned_values, report_of, settle
+from frazil.engine.settle import report_of, settle
 from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
+from frazil.plan.plan import Plan
 from frazil.plan.size import size_bytes
 from frazil.plan.state import BRONZE, SILVER, State, TableState, Taken, gold_state, table_state
 from frazil.silver.contract import declared, declared_mart
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
+from frazil.spec.select import selected
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
@@ -225,11 +227,12 @@ def test_a_table_whose_state_cannot_be_read_has_no_steps_and_its_aggregates_wait
     found = standing(0, 0, 0, 0, ONE)
     state = State(tables=found.tables, failed={"guests": SourceError("no folder")})
 
-    steps = build(pipeline, state)
-    report = report_of(pipeline, {"hosts", "guests"})
-    settle(report, pipeline, state, steps)
+    plan = Plan.of(pipeline, selected(pipeline, ()), state)
+    report = report_of(pipeline, plan.selection)
+    settle(report, plan)
 
-    assert {getattr(step, "table", None) or step.name for step in steps} == {"hosts", "living"}  # type: ignore[union-attr]
+    assert {getattr(step, "table", None) or step.name for step in plan.steps} == {"hosts", "living"}  # type: ignore[union-attr]
     assert [(table.table, table.outcome) for table in report.tables] == [("hosts", "not started"), ("guests", "failed")]
     assert {made.name: made.because for made in report.gold} == {"living": "", "both": "guests failed"}
-    assert planned_values(report)["exit_code"] == 3
+    assert plan.gold_left == {"both": "guests failed"}
+    assert plan.as_values()["exit_code"] == plan.exit_code == report.exit_code == 3

@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 
 from frazil.cli import console
 from frazil.cli.main import app
-from frazil.cli.progress import CheckProgress
-from frazil.cli.proofs import proofs
-from frazil.cli.wide import fitted
+from frazil.cli.render.check import show_proofs
+from frazil.cli.render.grid import fitted
+from frazil.cli.render.progress import CheckProgress
 from frazil.serve.export import write_csv
 from frazil.serve.finding import Finding
 from frazil.serve.query import is_star, query
@@ -45,7 +45,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixture[str]) -> None:
-    proofs(
+    show_proofs(
         [
             finding(True),
             finding(None, detail="not yet"),

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from frazil.cli.interrupt import READER_GONE
-from frazil.errors import FrazilError
+from frazil.errors import DeclarationError, FrazilError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,22 @@ err = _Terminal(stderr=True, highlight=False, soft_wrap=True)
 _BUG = 1
 
 
+class NotConfirmedError(DeclarationError):
+    """A command that asks first was not answered with yes."""
+
+    code = "FZ107"
+
+
+def confirm(question: str, otherwise: str) -> None:
+    """Ask a question; anything but a yes is an error, so that no script takes it for done."""
+    try:
+        if typer.confirm(question, err=True):
+            return
+    except typer.Abort:
+        err.print()
+    raise NotConfirmedError(otherwise, hint="--yes answers the question")
+
+
 def print_json(value: Any) -> None:
     """Write a value as JSON, alone on standard output."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
@@ -43,7 +59,7 @@ def print_json(value: Any) -> None:
 
 
 @contextmanager
-def told(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
+def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     """End the command with the exit code and the text of an error, and without a stack unless asked for."""
     try:
         yield
@@ -56,9 +72,9 @@ def told(*, as_json: bool = False, verbose: bool = False) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - the last resort of every command
         known = _translated(error)
         if known is not None:
-            _tell(known, as_json=as_json, verbose=verbose)
+            _report(known, as_json=as_json, verbose=verbose)
             raise typer.Exit(known.exit_code) from None
-        _tell_bug(error, as_json=as_json, verbose=verbose)
+        _report_bug(error, as_json=as_json, verbose=verbose)
         raise typer.Exit(_BUG) from None
 
 
@@ -70,12 +86,12 @@ def _translated(error: Exception) -> FrazilError | None:
     return translated(error)
 
 
-def _tell_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
+def _report_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
     """Say in one line what nobody thought of, and keep the stack for those who fix it."""
     stack = "".join(traceback.format_exception(error))
     first = next(iter(str(error).strip().splitlines()), "")
     bug = FrazilError(f"a bug in Frazil: {type(error).__name__}: {first}", hint=_reported(stack))
-    _tell(bug, as_json=as_json, verbose=False)
+    _report(bug, as_json=as_json, verbose=False)
     if verbose:
         err.print(stack, markup=False)
 
@@ -100,7 +116,7 @@ def _reported(stack: str) -> str:
     return f"please report it with {log}, where the whole stack is; {rest}"
 
 
-def _tell(error: FrazilError, *, as_json: bool, verbose: bool) -> None:
+def _report(error: FrazilError, *, as_json: bool, verbose: bool) -> None:
     if as_json:
         print_json(
             {

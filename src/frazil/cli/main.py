@@ -6,8 +6,21 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import look, make, remove, work
+from frazil.cli.check import check
 from frazil.cli.console import out
+from frazil.cli.doctor import doctor
+from frazil.cli.drop import drop
+from frazil.cli.generate import generate
+from frazil.cli.init import init
+from frazil.cli.key import key
+from frazil.cli.maintain import maintain
+from frazil.cli.plan import plan
+from frazil.cli.query import query
+from frazil.cli.rebuild import rebuild
+from frazil.cli.run import run
+from frazil.cli.status import status
+from frazil.cli.validate import validate
+from frazil.cli.watch import watch
 
 
 def _version(*, wanted: bool) -> None:
@@ -37,6 +50,9 @@ def frazil(
     """Turn database changes into exact Apache Iceberg tables."""
 
 
-for _group in (make, work, look, remove):
-    for _name, _command in _group.COMMANDS.items():
-        app.command(_name)(_command)
+for _command in (
+    *(init, generate, validate, doctor),
+    *(plan, run, watch, rebuild, maintain, drop),
+    *(status, check, query, key),
+):
+    app.command()(_command)

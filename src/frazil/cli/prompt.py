@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from frazil.cli.console import out, told
+from frazil.cli.console import error_exit, out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +31,6 @@ def prompt(answer: Callable[[str], None]) -> None:
             return
         lines += [line] if line.strip() else []
         if line.rstrip().endswith(";"):
-            with contextlib.suppress(typer.Exit), told():
+            with contextlib.suppress(typer.Exit), error_exit():
                 answer("\n".join(lines))
             lines = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from frazil.engine.report import Failure
+from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
 from frazil.lake.commit import Batch, replace_table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import re
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import AtomicType
 
@@ -21,7 +21,6 @@ from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.trouble import translated
 from frazil.spec import CATALOG
-from frazil.spec.amount import sized
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from frazil.lake.heads import Head
     from frazil.spec import Pipeline, Upkeep
+    from frazil.spec.select import Selection
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,23 +47,6 @@ class MaintainReport:
     snapshots_expired: int = 0
     orphans_removed: int = 0
     seconds: float = 0.0
-
-    def as_values(self) -> dict[str, Any]:
-        """Give the report as plain values, for JSON."""
-        return asdict(self)
-
-    def as_row(self) -> list[Any]:
-        """Give the report as a row for people."""
-        return [
-            self.table,
-            self.files_before,
-            self.files_after,
-            sized(self.size_before_bytes),
-            sized(self.size_after_bytes),
-            self.snapshots_expired,
-            self.orphans_removed,
-            f"{self.seconds:.1f}",
-        ]
 
 
 def maintain(
@@ -92,7 +75,7 @@ def maintain(
         BusyError: a run holds the pipeline.
     """
     moment = now or dt.datetime.now(dt.UTC)
-    paths = _paths(pipeline, selected(pipeline, select), everything=not select)
+    paths = _paths(pipeline, selected(pipeline, select))
 
     def work(session: SparkSession) -> Iterator[MaintainReport]:
         for path in paths:
@@ -104,18 +87,17 @@ def maintain(
         return interruptibly(lambda: [*work(sessions[0])], sessions)
 
 
-def _paths(pipeline: Pipeline, names: Sequence[str], *, everything: bool) -> Iterator[tuple[str, ...]]:
+def _paths(pipeline: Pipeline, selection: Selection) -> Iterator[tuple[str, ...]]:
     spaces = pipeline.lake.namespaces
     for table in pipeline.tables:
-        if table.name in names:
+        if table.name in selection.tables:
             yield (CATALOG, spaces.bronze, table.name)
             yield (CATALOG, spaces.silver, f"{table.name}_changes")
             yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
             for mart in table.marts:
                 yield (CATALOG, spaces.marts, table.mart_name(mart))
-    if everything:
-        for gold in pipeline.gold:
-            yield (CATALOG, spaces.gold, gold.name)
+    for name in selection.gold:
+        yield (CATALOG, spaces.gold, name)
 
 
 def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.engine.past_runs import FACET, standing
+from frazil.engine.settle import report_of, settle
 from frazil.errors import FrazilError
 from frazil.lake.catalog_conf import warehouse_uri
 from frazil.lake.run_files import runs_folder, write_run_file
@@ -24,7 +25,9 @@ from frazil.steps import RefreshGold
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frazil.engine.report import Failure, MartReport, RunReport, TableReport
+    from frazil.engine.report import MartReport, RunReport, TableReport
+    from frazil.errors import Failure
+    from frazil.plan.plan import Plan
     from frazil.spec import Pipeline
     from frazil.steps import Step
 
@@ -42,13 +45,15 @@ def run_id(now: dt.datetime) -> str:
     return f"{uuid.UUID(int=number)}"
 
 
-def record_idle(pipeline: Pipeline, report: RunReport) -> None:
-    """Record a run that had nothing to do, where that shows an earlier failure to be over."""
+def record_idle(plan: Plan) -> RunReport:
+    """Return the report of a run that has nothing to do, and record it where it shows an earlier failure to be over."""
     now = dt.datetime.now(dt.UTC)
-    report.run_id = run_id(now)
-    record = Record(pipeline, report, now)
+    report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
+    settle(report, plan)
+    record = Record(plan.pipeline, report, now)
     record.start(())
     record.end()
+    return report
 
 
 class Record:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.errors import FrazilError, worst_exit
+from frazil.errors import Failure, FrazilError, worst_exit
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -13,39 +13,6 @@ if TYPE_CHECKING:
 
 Outcome = Literal["done", "nothing new", "failed", "not started"]
 """How a table or an aggregate came out of a run; *not started*: an earlier failure kept it from being worked on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """One error of a run.
-
-    Attributes:
-        name: what failed: a source table (``orders``), a mart (``marts.orders``) or an aggregate (``gold.revenue``).
-        code, message, hint, retryable, exit_code: as :class:`frazil.FrazilError` has them.
-    """
-
-    name: str
-    code: str
-    message: str
-    hint: str | None
-    retryable: bool
-    exit_code: int
-
-    @classmethod
-    def of(cls, name: str, error: FrazilError) -> Self:
-        """Describe an error of ``name``."""
-        return cls(
-            name=name,
-            code=error.code,
-            message=error.message,
-            hint=error.hint,
-            retryable=error.retryable,
-            exit_code=error.exit_code,
-        )
-
-    def __str__(self) -> str:
-        text = f"{self.name}: [{self.code}] {self.message}"
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,10 +8,8 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from frazil.engine.alter import alter_mart
 from frazil.engine.compact import merge_batches
@@ -19,36 +17,35 @@ from frazil.engine.context import Context
 from frazil.engine.gold import refresh
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.marts import update_mart
+from frazil.engine.options import RunOptions
+from frazil.engine.planner import OutdatedPlanError, Planner
 from frazil.engine.record import Record, run_id
 from frazil.engine.refine import contract_of, refine
-from frazil.engine.repair import drop_damaged
-from frazil.engine.report import Failure, RunFailedError
+from frazil.engine.report import RunFailedError, TableReport
 from frazil.engine.settle import leave_gold, report_of, settle, warn_of_late
-from frazil.engine.state import read_gold, read_state
+from frazil.engine.side_by_side import side_by_side
 from frazil.engine.take import take_files
-from frazil.errors import DeclarationError, FrazilError
+from frazil.errors import DeclarationError, Failure, FrazilError
 from frazil.lake.lock import lock
 from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
 from frazil.lake.trouble import explained, translated
-from frazil.plan.build import build
+from frazil.plan.plan import read_only
 from frazil.plan.size import size_bytes
-from frazil.plan.state import State, TableState, gold_problems
-from frazil.spec import CATALOG
 from frazil.spec.amount import counted
 from frazil.spec.check import check
-from frazil.spec.names import quote
 from frazil.spec.select import selected
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.listener import Listener
     from frazil.engine.report import MartReport, RunReport
+    from frazil.plan.plan import Plan
     from frazil.silver.contract import Contract
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Pipeline
+    from frazil.spec.select import Selection
     from frazil.steps import Step
 
 SETTINGS = {
@@ -71,21 +68,22 @@ SMALL_BYTES = 64_000_000
 
 _SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 
+SHORT_BYTES = 16_000_000
+"""Runs that take no more are done before Java's optimising compiler pays."""
+
 _TABLES_AT_ONCE = 2
 
-R = TypeVar("R")
+_USUAL = RunOptions()
 
 
 def run(
     pipeline: Pipeline,
     *,
+    plan: Plan | None = None,
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
     rebuild: bool = False,
-    fail_fast: bool = False,
-    listener: Listener | None = None,
-    short: bool = False,
-    verbose: bool = False,
+    options: RunOptions = _USUAL,
 ) -> RunReport:
     """Bring every table of a pipeline level with its source.
 
@@ -94,13 +92,11 @@ def run(
 
     Args:
         pipeline: the declaration.
+        plan: what to do, exactly; left out, the run plans itself.
         spark: a session to work in, such as a notebook's; left out, one is started.
-        select: names or patterns of tables, marts or aggregates; empty for all.
-        rebuild: write silver and marts again from bronze.
-        fail_fast: begin no further table, and no aggregate, once something failed.
-        listener: is told what happens.
-        short: where a session is started, start it for a short run: see :func:`spark_session`.
-        verbose: let Spark write its own messages to the terminal, where a session is started.
+        select: names or patterns of tables, marts or aggregates; empty for all. A plan has its own.
+        rebuild: write silver and marts again from bronze. A plan has its own.
+        options: how to work.
 
     Returns:
         What was done, in numbers, for every selected table. With nothing new, no steps and no commit.
@@ -108,45 +104,50 @@ def run(
     Raises:
         RunFailedError: one or more tables or aggregates failed, however many; it has the report with all failures, the
             errors themselves, and the exit code of the worst. The next run takes up where this one ended.
+        OutdatedPlanError: the lake or the declaration is not what the plan was made for. A file that changed since
+            fails its table only.
         FrazilError: any other is raised before a table is touched: the declaration, the machine, the catalog, or a lock
             that another run holds.
         KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session can be used on.
     """
     check(pipeline)
+    if plan is not None and plan.pipeline != pipeline:
+        raise OutdatedPlanError("the declaration was changed")
     began = time.monotonic()
     # Before anything is written: a session may be one that cannot be worked with.
     refuse_connect(spark)
     adopted = None if spark is None else adopt(spark, pipeline)
     with lock(pipeline):
-        session = adopted or spark_session(pipeline, short=short, verbose=verbose)
+        session = adopted or spark_session(pipeline, short=_is_short(plan), verbose=options.verbose)
         with working_sessions(session, _TABLES_AT_ONCE) as sessions:
-            the_run = _Run(pipeline, sessions, selected(pipeline, select), listener, fail_fast=fail_fast)
+            selection = selected(pipeline, select) if plan is None else plan.selection
+            the_run = _Run(pipeline, sessions, selection, options)
+            again = rebuild if plan is None else plan.rebuild
             with translated(pipeline):
-                report = interruptibly(lambda: the_run.do(rebuild=rebuild, began=began), sessions)
+                report = interruptibly(lambda: the_run.do(plan, rebuild=again, began=began), sessions)
     if report.errors:
         raise RunFailedError(report, the_run.errors)
     return report
+
+
+def _is_short(plan: Plan | None) -> bool:
+    size = None if plan is None else plan.size_bytes
+    return size is not None and size <= SHORT_BYTES
 
 
 class _Run:
     """One run: what it works with, and what has failed so far."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        sessions: Sequence[SparkSession],
-        names: Sequence[str],
-        listener: Listener | None,
-        *,
-        fail_fast: bool,
+        self, pipeline: Pipeline, sessions: Sequence[SparkSession], selection: Selection, options: RunOptions
     ) -> None:
-        self.pipeline, self.sessions, self.names = pipeline, sessions, names
-        self.listener, self.fail_fast = listener, fail_fast
+        self.pipeline, self.sessions, self.selection = pipeline, sessions, selection
+        self.listener, self.fail_fast = options.listener, options.fail_fast
         self.now = dt.datetime.now(dt.UTC)
-        self.report = report_of(pipeline, names, run_id=run_id(self.now))
+        self.report = report_of(pipeline, selection, run_id=run_id(self.now))
         self.failed: dict[str, list[FrazilError]] = {}
         """Errors of each table, and of each aggregate as ``gold.<name>``."""
-        self.contexts = {table.name: self._context(table) for table in pipeline.tables if table.name in names}
+        self.contexts = {report.table: self._context(report) for report in self.report.tables}
 
     @property
     def errors(self) -> list[FrazilError]:
@@ -154,18 +155,26 @@ class _Run:
         names = [*self.contexts, *(f"gold.{made.name}" for made in self.report.gold)]
         return [error for name in names for error in self.failed.get(name, ())]
 
-    def do(self, *, rebuild: bool, began: float) -> RunReport:
-        """Plan and do everything."""
-        state = self._state(rebuild=rebuild)
-        steps = build(self.pipeline, state, tables=self.names, rebuild=self.names if rebuild else ())
-        settle(self.report, self.pipeline, state, steps)
+    def do(self, made: Plan | None, *, rebuild: bool, began: float) -> RunReport:
+        """Plan, or verify the plan that was made, and do everything."""
+        others = [self._context(TableReport(table=name)) for name in read_only(self.pipeline, self.selection)]
+        planner = Planner(
+            pipeline=self.pipeline,
+            selection=self.selection,
+            sessions=self.sessions,
+            contexts=self.contexts | {context.table.name: context for context in others},
+            rebuild=rebuild,
+        )
+        plan = planner.plan(made)
+        self.failed = {name: [error] for name, error in plan.failed.items()}
+        settle(self.report, plan)
         if self.listener:
-            self.listener.planned(steps)
+            self.listener.planned(plan.steps)
         record = Record(self.pipeline, self.report, self.now)
-        record.start(steps)
+        record.start(plan.steps)
         try:
-            self._do_tables(steps)
-            self._do_gold(steps)
+            self._do_tables(plan.steps)
+            self._do_gold(plan)
         except BaseException:
             record.abort()
             raise
@@ -173,39 +182,17 @@ class _Run:
         record.end()
         return self.report
 
-    def _context(self, table: Table) -> Context:
+    def _context(self, report: TableReport) -> Context:
         return Context(
             spark=self.sessions[0],
             pipeline=self.pipeline,
-            table=table,
+            table=next(table for table in self.pipeline.tables if table.name == report.table),
             now=self.now,
-            report=next(report for report in self.report.tables if report.table == table.name),
+            report=report,
             run_id=self.report.run_id,
-            tell=partial(self.listener.began, table.name) if self.listener else lambda _: None,
-            progress=partial(self.listener.progressed, table.name) if self.listener else lambda _: None,
+            tell=partial(self.listener.began, report.table) if self.listener else lambda _: None,
+            progress=partial(self.listener.progressed, report.table) if self.listener else lambda _: None,
         )
-
-    def _state(self, *, rebuild: bool) -> State:
-        """Read where the tables stand; a table for which that fails is in ``failed``."""
-        # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
-        for session in self.sessions:
-            session.catalog.databaseExists(quote(CATALOG, self.pipeline.lake.namespaces.bronze))
-
-        def read(context: Context) -> TableState | FrazilError:
-            try:
-                if rebuild:
-                    drop_damaged(context.spark, self.pipeline, [context.table.name])
-                return read_state(context, rebuild=rebuild)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
-                return explained(error, self.pipeline)
-
-        found = dict(zip(self.contexts, _side_by_side(read, self.contexts.values(), self.sessions), strict=True))
-        tables = {name: state for name, state in found.items() if isinstance(state, TableState)}
-        gold = read_gold(self.sessions[0], self.pipeline)
-        failed = {name: state for name, state in found.items() if isinstance(state, FrazilError)}
-        failed |= gold_problems(self.pipeline, tables, gold)
-        self.failed = {name: [error] for name, error in failed.items()}
-        return State(tables=tables, failed=failed, gold=gold)
 
     def _do_tables(self, steps: Sequence[Step]) -> None:
         def work(context: Context) -> None:
@@ -219,11 +206,11 @@ class _Run:
                 self.listener.ended(context.report)
 
         busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
-        _side_by_side(work, [context for name, context in self.contexts.items() if name in busy], self.sessions)
+        side_by_side(work, [context for name, context in self.contexts.items() if name in busy], self.sessions)
 
-    def _do_gold(self, steps: Sequence[Step]) -> None:
-        leave_gold(self.report, frozenset(self.failed))
-        wanted = {step.name: step for step in steps if isinstance(step, RefreshGold)}
+    def _do_gold(self, plan: Plan) -> None:
+        leave_gold(self.report, plan, {*self.failed})
+        wanted = {step.name: step for step in plan.steps if isinstance(step, RefreshGold)}
         for made in self.report.gold:
             if made.name not in wanted or made.because:
                 continue
@@ -329,25 +316,6 @@ def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSess
             for name, value in SETTINGS.items():
                 session.conf.set(name, value)
         yield sessions
-
-
-def _side_by_side(
-    work: Callable[[Context], R], contexts: Iterable[Context], sessions: Sequence[SparkSession]
-) -> list[R]:
-    """Work on as many tables at once as there are sessions, each session on one table at a time."""
-    free: SimpleQueue[SparkSession] = SimpleQueue()
-    for session in sessions:
-        free.put(session)
-
-    def one(context: Context) -> R:
-        session = free.get()
-        try:
-            return work(replace(context, spark=session))
-        finally:
-            free.put(session)
-
-    with ThreadPoolExecutor(max_workers=len(sessions)) as pool:
-        return list(pool.map(one, contexts))
 
 
 def _count_jobs_as(group: str, spark: SparkSession) -> None:

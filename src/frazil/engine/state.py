@@ -8,7 +8,7 @@ from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
-from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, gold_state, moved_marts, table_state
+from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, Taken, gold_state, moved_marts, table_state
 from frazil.sources.offer import offer
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 
-def read_state(context: Context, *, rebuild: bool) -> TableState:
-    """Read where the tables of one source table stand, and list what is new at the source.
+def read_state(context: Context, *, rebuild: bool, with_source: bool = True) -> TableState:
+    """Read where the tables of one source table stand, and list what is new at the source if that is asked for.
 
     Raises:
         HistoryChangedError: the catalog does not know what the warehouse holds, a bookmark is lost, or a known file has
             other content.
         SourceError: a landing folder is missing.
         FrazilError: what is declared does not go with what there is, see :func:`frazil.plan.state.table_state`.
-        SqlError: Spark refuses an expression of the table; nothing was written.
     """
     table = context.table
     bronze = context.head(context.bronze)
@@ -46,16 +45,22 @@ def read_state(context: Context, *, rebuild: bool) -> TableState:
         },
     }
     moved_marts(context.pipeline, table, bookmarks)
-    ledger = read_ledger(context)
+    taken = offer(table, context.pipeline.folder, read_ledger(context)) if with_source else Taken()
     rows = {
         table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
         for mart in table.marts
     }
-    state = table_state(context.pipeline, table, bookmarks, offer(table, context.pipeline.folder, ledger), rows)
-    # Spark has seen the expressions before, over these fields, unless something of that is new.
+    return table_state(context.pipeline, table, bookmarks, taken, rows)
+
+
+def check_new_expressions(context: Context, state: TableState) -> None:
+    """Let Spark see a table's expressions, unless it has seen them before over these fields.
+
+    Raises:
+        SqlError: Spark refuses one; nothing was written.
+    """
     if SILVER in state.rebuilds or state.silver == 0 or state.fields.keys() - state.seen_fields:
-        check_expressions(context.spark, table, state.fields)
-    return state
+        check_expressions(context.spark, context.table, state.fields)
 
 
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.options import RunOptions, WatchOptions
 from frazil.engine.report import RunFailedError
 from frazil.engine.run import run
 from frazil.errors import FrazilError, worst_exit
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.listener import Listener
     from frazil.engine.report import RunReport
     from frazil.spec import Pipeline
 
 _SLOWER = 1.5
 _MOST_RETRY_SECONDS = 60.0
+_USUAL = WatchOptions()
 
 
 def watch(
@@ -31,17 +32,12 @@ def watch(
     stop: Event,
     *,
     select: Sequence[str] = (),
-    every_seconds: float = 0.25,
-    idle_seconds: float = 0.5,
-    retry_seconds: float = 1.0,
-    listener: Listener | None = None,
-    ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None,
-    tell: Callable[[str], None] = lambda _: None,
+    options: WatchOptions = _USUAL,
 ) -> int:
     """Run whenever files arrive, until told to stop; a run that has begun is always ended.
 
-    The folders are listed every ``every_seconds``; while nothing arrives the pause grows to
-    ``idle_seconds``. Only a listing that differs from the one before starts a run, so idling costs no Spark
+    The folders are listed every ``every_seconds`` of the options; while nothing arrives the pause
+    grows to ``idle_seconds``. Only a listing that differs from the one before starts a run, so idling costs no Spark
     job. Between runs the pipeline is free: ``frazil maintain`` or another run can have it.
 
     A table that fails ends nothing. It is tried again when the listing changes; where the error may pass by itself,
@@ -53,13 +49,7 @@ def watch(
         spark: a warm session.
         stop: set it, for example on SIGTERM, to end.
         select: as for a run.
-        every_seconds: pause between looks while files arrive.
-        idle_seconds: longest pause while nothing does.
-        retry_seconds: first pause before what may pass by itself is tried again.
-        listener: is told what each run does.
-        ran: called after each run that did something, with its report and its lag: seconds from the newest
-            taken file's modification to the moment its rows could be read.
-        tell: given a sentence when something fails that did not fail before, is right again, or is waited for.
+        options: pauses, and who is told what happens.
 
     Returns:
         Exit code of the worst failure that stands at the end; 0 where none does.
@@ -67,19 +57,20 @@ def watch(
     Raises:
         FrazilError: a run cannot begin, and trying again would not help; what was published stays.
     """
-    troubles, again = _Troubles(tell), _Again(retry_seconds)
+    troubles, again = _Troubles(options.tell), _Again(options.retry_seconds)
+    to_run = RunOptions(listener=options.listener)
     seen: object = None
-    pause = every_seconds
+    pause = options.every_seconds
     while not stop.is_set():
         listing = _listing(pipeline, select)
         if listing == seen and not again.is_due():
-            pause = min(pause * _SLOWER, idle_seconds)
+            pause = min(pause * _SLOWER, options.idle_seconds)
             stop.wait(pause)
             continue
         again.arrived(is_new=listing != seen)
         seen = listing
         try:
-            report, cure = run(pipeline, spark=spark, select=select, listener=listener), False
+            report, cure = run(pipeline, spark=spark, select=select, options=to_run), False
         except RunFailedError as error:
             report, cure = error.report, any(failure.retryable for failure in error.report.errors)
         except FrazilError as error:
@@ -92,8 +83,8 @@ def watch(
         outcomes = {*(table.outcome for table in report.tables), *(made.outcome for made in report.gold)}
         if is_new or "done" in outcomes:
             newest = max((modified for _, _, _, modified in listing), default=0)
-            ran(report, max(0.0, time.time() - newest / 1e9))
-            pause = every_seconds
+            options.ran(report, max(0.0, time.time() - newest / 1e9))
+            pause = options.every_seconds
         # Files that look cut off wait for a later run, so the listing is not done with while there are any.
         if cure or any(table.deferred for table in report.tables):
             again.later()
@@ -157,7 +148,7 @@ class _Troubles:
 
 def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, str, int, int]]:
     """Say what is at the sources: (table, address, size, time) of each file, or of a source its trouble."""
-    names = selected(pipeline, select)
+    names = selected(pipeline, select).tables
     found: set[tuple[str, str, int, int]] = set()
     for table in pipeline.tables:
         if table.name in names:

@@ -19,7 +19,12 @@ _EARLIER: Final = "a known content came under an earlier name"
 
 
 def build(
-    pipeline: Pipeline, state: State, *, tables: Collection[str] | None = None, rebuild: Collection[str] = ()
+    pipeline: Pipeline,
+    state: State,
+    *,
+    tables: Collection[str] | None = None,
+    gold: Collection[str] | None = None,
+    rebuild: Collection[str] = (),
 ) -> tuple[Step, ...]:
     """List what a run has to do, in order.
 
@@ -30,8 +35,10 @@ def build(
     Args:
         pipeline: the declaration.
         state: where the tables stand and what the sources offer.
-        tables: names of the tables to look at; None for all.
-        rebuild: names of the tables whose silver and marts are rebuilt from bronze.
+        tables: names of the tables to bring level; None for all.
+        gold: names of the aggregates to bring level; None for all.
+        rebuild: names of the tables whose silver and marts are rebuilt from bronze, and aggregates as ``gold.<name>``
+            that are refreshed though their marts have not moved.
 
     Returns:
         The steps table by table, then the aggregates.
@@ -49,12 +56,15 @@ def build(
                 default=stand.marts.get(name, 0) if stand else 0,
             )
     renewed = {step.mart for step in steps if isinstance(step, UpdateMart) and step.rebuild}
-    for gold in pipeline.gold:
-        if f"gold.{gold.name}" in state.failed:
+    for one in pipeline.gold:
+        if f"gold.{one.name}" in state.failed or (gold is not None and one.name not in gold):
             continue
-        wanted = {mart: reached[mart] for mart in inputs(gold.sql)}
-        if all(wanted.values()) and (wanted != dict(state.gold.get(gold.name, {})) or renewed & wanted.keys()):
-            steps.append(RefreshGold(name=gold.name, inputs=tuple(sorted(wanted.items()))))
+        wanted = {mart: reached[mart] for mart in inputs(one.sql)}
+        is_due = (
+            wanted != dict(state.gold.get(one.name, {})) or renewed & wanted.keys() or f"gold.{one.name}" in rebuild
+        )
+        if all(wanted.values()) and is_due:
+            steps.append(RefreshGold(name=one.name, inputs=tuple(sorted(wanted.items()))))
     return tuple(steps)
 
 

@@ -94,6 +94,8 @@ class TableState:
     """Marts, and ``SILVER``, that must be rebuilt -> why."""
     alters: Mapping[str, LayoutChange] = field(default_factory=dict)
     """Marts of which only the layout was declared otherwise -> what changes."""
+    snapshots: Mapping[str, int | None] = field(default_factory=dict)
+    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot, None without one; empty if not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener 
     located = tables(pipeline)
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
-    names = selected(pipeline, select)
+    names = selected(pipeline, select).tables
     listener = listener or _Silent()
     findings: list[Finding] = []
     with _Connection(located) as connection:

@@ -113,9 +113,10 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
 
     Cost: one scan of the key columns in bronze, silver and each mart.
     """
-    names = selected(pipeline, [table])
+    names = selected(pipeline, [table]).tables
     if len(names) != 1:
-        raise QueryError(f"{table!r} means several tables: {', '.join(names)}", hint="name one")
+        means = f"several tables: {', '.join(names)}" if names else "no table, but an aggregate"
+        raise QueryError(f"{table!r} means {means}", hint="name one table")
     declared = next(one for one in pipeline.tables if one.name == names[0])
     texts = _texts(declared, key_values)
     located = tables(pipeline)

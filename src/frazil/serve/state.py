@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
+from frazil.plan.plan import read_only
 from frazil.plan.state import (
     BRONZE,
     QUARANTINE,
     SILVER,
     State,
     TableState,
+    Taken,
     gold_problems,
     gold_state,
     moved_marts,
@@ -24,17 +27,19 @@ from frazil.serve.tables import NoLakeError, stand, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from frazil.serve.tables import Located
     from frazil.spec import Pipeline, Table
+    from frazil.spec.select import Selection
 
 
-def state(pipeline: Pipeline, names: Collection[str] | None = None) -> State:
-    """Read what a run of some tables, by default all, would start from. A lake that does not exist yet stands nowhere.
+def state(pipeline: Pipeline, selection: Selection) -> State:
+    """Read what a run of some tables and aggregates would start from. A lake that does not exist yet stands nowhere.
 
-    A table for which that fails (a missing folder, a known file with other content, damaged metadata) is in
-    ``failed`` with the error, and stops no other.
+    Of tables that are not selected only those are read that a selected aggregate reads, without their sources. A table
+    for which that fails (a missing folder, a known file with other content, damaged metadata) is in ``failed`` with the
+    error, and stops no other.
 
     Raises:
         StorageError: the catalog cannot be read.
@@ -46,10 +51,10 @@ def state(pipeline: Pipeline, names: Collection[str] | None = None) -> State:
     found: dict[str, TableState] = {}
     failed: dict[str, FrazilError] = {}
     for table in pipeline.tables:
-        if names is not None and table.name not in names:
+        if table.name not in (*selection.tables, *read_only(pipeline, selection)):
             continue
         try:
-            found[table.name] = _table(pipeline, table, located)
+            found[table.name] = _table(pipeline, table, located, is_read=table.name in selection.tables)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
             failed[table.name] = explained(error, pipeline)
     marks = {gold.name: _bookmark(located.get((pipeline.lake.namespaces.gold, gold.name))) for gold in pipeline.gold}
@@ -57,20 +62,26 @@ def state(pipeline: Pipeline, names: Collection[str] | None = None) -> State:
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
 
 
-def _table(pipeline: Pipeline, table: Table, located: Located) -> TableState:
+def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool) -> TableState:
     spaces = pipeline.lake.namespaces
     bronze = located.get((spaces.bronze, table.name))
     verify_catalog(pipeline, table, bronze)
     marts = {name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)}
-    bookmarks = {
-        BRONZE: stand(bronze).bookmark,
-        SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))).bookmark,
-        QUARANTINE: stand(located.get((spaces.silver, f"{table.name}_quarantine"))).bookmark,
-    } | {name: mart.bookmark for name, mart in marts.items()}
+    stands = {
+        BRONZE: stand(bronze),
+        SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))),
+        QUARANTINE: stand(located.get((spaces.silver, f"{table.name}_quarantine"))),
+        **marts,
+    }
+    bookmarks = {name: at.bookmark for name, at in stands.items()}
     moved_marts(pipeline, table, bookmarks)
-    ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
+    taken = Taken()
+    if is_read:
+        ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
+        taken = offer(table, pipeline.folder, ledger)
     rows = {name: mart.records for name, mart in marts.items()}
-    return table_state(pipeline, table, bookmarks, offer(table, pipeline.folder, ledger), rows)
+    found = table_state(pipeline, table, bookmarks, taken, rows)
+    return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 
 def _bookmark(location: str | None) -> Mapping[str, Any]:

@@ -121,7 +121,7 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
     read only where delete files or deletion flags make the metadata's numbers inexact.
     """
     located = _located(pipeline)
-    names = selected(pipeline, select)
+    names = selected(pipeline, select).tables
     failures = standing(pipeline, names).failures
     chosen = [table for table in pipeline.tables if table.name in names]
     with ThreadPoolExecutor(max_workers=1) as beside:

@@ -64,6 +64,7 @@ class Stand:
     """Where a table stands: the newest snapshot of its main branch.
 
     Attributes:
+        snapshot_id: None for a table without a snapshot.
         bookmark: what the newest bookmark in the snapshot's ancestry says; empty for none.
         columns: names of the table's columns now, with Iceberg's names of their types.
         snapshots: how many snapshots can still be read.
@@ -73,6 +74,7 @@ class Stand:
         committed_at: time of the newest snapshot, None for a table without one.
     """
 
+    snapshot_id: int | None = None
     bookmark: Mapping[str, Any] = field(default_factory=dict)
     columns: Mapping[str, str] = field(default_factory=dict)
     snapshots: int = 0
@@ -130,6 +132,7 @@ def stand(location: str | None) -> Stand:
         return Stand(columns=columns, snapshots=len(snapshots))
     summary = snapshots[newest].get("summary", {})
     return Stand(
+        snapshot_id=newest,
         bookmark=_bookmark(snapshots, newest),
         columns=columns,
         snapshots=len(snapshots),

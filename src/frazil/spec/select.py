@@ -1,15 +1,17 @@
-"""``--select``: which tables a command works on."""
+"""``--select``: which source tables and which aggregates a command works on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from frazil.errors import DeclarationError
+from frazil.spec.sql import mart_references
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from frazil.spec.pipeline import Pipeline
 
@@ -20,26 +22,74 @@ class UnknownSelectionError(DeclarationError):
     code = "FZ103"
 
 
-def selected(pipeline: Pipeline, select: Sequence[str]) -> tuple[str, ...]:
-    """Names of the source tables that a selection means, in the order of the declaration.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of source tables and of aggregates, each in the order of the declaration."""
 
-    A word may name a table or one of its marts, with or without the layer before it (``marts.hosts``), or
-    be a pattern with ``*``. A layer alone means everything. No words mean everything.
+    tables: tuple[str, ...]
+    gold: tuple[str, ...] = ()
+
+
+def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
+    """Return the source tables and the aggregates that a selection means.
+
+    A word names a table, one of its marts or an aggregate, with or without the layer before it (``marts.hosts``,
+    ``gold.revenue``), or is a pattern with ``*``. ``gold`` means all aggregates, any other layer alone all tables. No
+    words mean everything. An aggregate that reads selected tables only is selected with them.
 
     Raises:
         UnknownSelectionError: a word matches nothing.
     """
     names = {table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)} for table in pipeline.tables}
-    chosen: set[str] = set()
+    tables: set[str] = set() if select else {*names}
+    gold: set[str] = set()
     for word in select:
-        bare = word.rpartition(".")[2]
-        layer = bare in ("bronze", "silver", "marts", "gold")
-        matched = {table for table, known in names.items() if layer or any(fnmatchcase(name, bare) for name in known)}
-        if not matched:
-            near = get_close_matches(bare, [name for known in names.values() for name in known], n=1)
+        found = _of_tables(pipeline, word, names), _of_gold(pipeline, word)
+        if not any(found):
+            known = [*dict.fromkeys(name for some in names.values() for name in some), *_gold_names(pipeline)]
+            near = get_close_matches(word.rpartition(".")[2], known, n=1)
             raise UnknownSelectionError(
                 f"nothing is called {word!r}",
                 hint=f"did you mean {near[0]!r}?" if near else f"the tables are {', '.join(names)}",
             )
-        chosen |= matched
-    return tuple(table for table in names if not select or table in chosen)
+        tables |= found[0]
+        gold |= found[1]
+    marts = {mart for table in tables for mart in names[table]}
+    gold |= {one.name for one in pipeline.gold if {*mart_references(one.sql)} <= marts}
+    return Selection(
+        tuple(table for table in names if table in tables),
+        tuple(name for name in _gold_names(pipeline) if name in gold),
+    )
+
+
+def _of_tables(pipeline: Pipeline, word: str, names: dict[str, set[str]]) -> set[str]:
+    spaces = pipeline.lake.namespaces
+    layers = {"bronze", "silver", "marts", spaces.bronze, spaces.silver, spaces.marts}
+    space, name = _parts(word)
+    if name in layers:
+        return {*names}
+    if space in {"gold", spaces.gold} - layers:
+        return set()
+    return {table for table, known in names.items() if _is_among(known, name)}
+
+
+def _of_gold(pipeline: Pipeline, word: str) -> set[str]:
+    layers = {"gold", pipeline.lake.namespaces.gold}
+    space, name = _parts(word)
+    if name in layers:
+        return {*_gold_names(pipeline)}
+    return {one for one in _gold_names(pipeline) if space in {"", *layers} and _is_among((one,), name)}
+
+
+def _gold_names(pipeline: Pipeline) -> list[str]:
+    return [gold.name for gold in pipeline.gold]
+
+
+def _parts(word: str) -> tuple[str, str]:
+    """Split a word into the layer, which may be missing, and the name."""
+    space, _, name = word.rpartition(".")
+    return space.rpartition(".")[2], name
+
+
+def _is_among(names: Collection[str], pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names)

@@ -1,7 +1,8 @@
-"""Tables of any width: as a grid where it fits, else turned, with a column for each row."""
+"""Tables for a terminal: as a grid where it fits, else turned, with a column for each row."""
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -10,14 +11,29 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from frazil.cli.console import out
-from frazil.cli.show import _cell, grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+_MAX_CELL = 60
 _GAP = 3
 """Between two columns."""
 _MARGIN = 2
+
+
+def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
+    """Print rows under names; columns in ``right`` are numbers."""
+    numbers = set(right)
+    table = Grid(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        # Names of tables and numbers stay whole; long texts fold.
+        is_text = name not in numbers and name != "table"
+        table.add_column(
+            Text(name), justify="right" if name in numbers else "left", overflow="fold", no_wrap=not is_text
+        )
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    out.print(table)
 
 
 def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -59,3 +75,14 @@ def _print_turned(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     for name, *values in zip(names, *rows, strict=True):
         table.add_row(Text(name), *map(_cell, values))
     out.print(table)
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    if isinstance(value, bool):
+        return Text(str(value).lower())
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    text = str(value)
+    return Text(text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…")

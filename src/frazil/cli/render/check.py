@@ -17,7 +17,7 @@ _SIGNS = {False: "WRONG", None: "?", True: "ok"}
 _STYLES = {False: "red", None: "yellow", True: ""}
 
 
-def proofs(findings: Sequence[Finding]) -> None:
+def show_proofs(findings: Sequence[Finding]) -> None:
     """Print the findings of each table, a line each, with a headline."""
     law, table = (max((len(text) for text in texts), default=0) for texts in _texts(findings))
     for source in dict.fromkeys(finding.source_table for finding in findings):
@@ -34,7 +34,7 @@ def proofs(findings: Sequence[Finding]) -> None:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Count the proofs that hold, that fail and that cannot be told."""
+    """Return in words the number of proofs that hold, that fail and that cannot be told."""
     counts = {ok: sum(finding.ok is ok for finding in findings) for ok in _RANK}
     said = [
         counted(counts[False], "proof fails", "proofs fail") if counts[False] else "",

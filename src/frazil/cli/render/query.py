@@ -6,9 +6,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from frazil import api
 from frazil.cli.console import out
-from frazil.cli.wide import fitted
-from frazil.serve.query import as_json, is_star, query, without_bookkeeping
+from frazil.cli.render.grid import fitted
+from frazil.serve.query import as_json, is_star, without_bookkeeping
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -38,12 +39,10 @@ class Answers:
     def give(self, sql: str) -> None:
         """Run a query and show or write what it gives."""
         if self.parquet is not None:
-            from frazil.serve.export import write_parquet  # noqa: PLC0415
-
-            count = write_parquet(self.pipeline, sql, self.parquet, limit=self.limit)
+            count = api.write_parquet(self.pipeline, sql, self.parquet, limit=self.limit)
             out.print(f"{counted(count, 'row')} in {self.parquet}", style="dim", markup=False)
         elif self.form == "json":
-            sys.stdout.write(as_json(query(self.pipeline, sql, limit=self.limit)) + "\n")
+            sys.stdout.write(as_json(api.query(self.pipeline, sql, limit=self.limit)) + "\n")
             sys.stdout.flush()
         elif self.form == "csv":
             self._csv(sql)
@@ -51,7 +50,7 @@ class Answers:
             self._grid(sql)
 
     def _grid(self, sql: str) -> None:
-        found = query(self.pipeline, sql, limit=self.limit)
+        found = api.query(self.pipeline, sql, limit=self.limit)
         shown = without_bookkeeping(found) if not self.all_columns and is_star(sql) else found
         fitted(shown.columns, shown.rows)
         hidden = len(found.columns) - len(shown.columns)
@@ -59,7 +58,5 @@ class Answers:
         out.print(f"{counted(len(shown.rows), 'row')}{note}", style="dim", markup=False)
 
     def _csv(self, sql: str) -> None:
-        from frazil.serve.export import write_csv  # noqa: PLC0415
-
-        write_csv(self.pipeline, sql, sys.stdout, limit=self.limit)
+        api.write_csv(self.pipeline, sql, sys.stdout, limit=self.limit)
         sys.stdout.flush()

@@ -36,7 +36,7 @@ class Progress:
         self._live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not quiet else None
         self._lock = threading.Lock()
         self._closing = ExitStack()
-        self._now: dict[str, tuple[str, str, float]] = {"": ("start Spark", "", time.monotonic())}
+        self._now: dict[str, tuple[str, str, float]] = {"": ("plan and start Spark", "", time.monotonic())}
         self._said: dict[str, float] = {}
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The command that removes tables: drop."""
+"""``frazil drop``."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from frazil.cli import show
-from frazil.cli.console import out, print_json, told
+from frazil import api
+from frazil.cli.console import confirm, error_exit, out, print_json
 from frazil.cli.options import AsJson, Select, Verbose, Where, Yes
-from frazil.cli.work import confirm
+from frazil.cli.render.grid import grid
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -27,22 +27,16 @@ def drop(
     verbose: Verbose = False,
 ) -> None:
     """Remove tables that earlier declarations left behind, or those that --select names, with their files."""
-    with told(as_json=as_json, verbose=verbose):
-        from frazil.serve.leftovers import chosen, leftovers  # noqa: PLC0415
-        from frazil.spec.parse import load  # noqa: PLC0415
-
-        pipeline = load(path)
-        found = chosen(pipeline, select) if select else leftovers(pipeline)
+    with error_exit(as_json=as_json, verbose=verbose):
+        pipeline = api.load(path)
+        found = api.droppable(pipeline, select or ())
         if found and not as_json:
-            _show(found)
+            rows = [[table.full_name, table.role, table.source, table.rows] for table in found]
+            grid(None, ["table", "layer", "made of", "rows"], rows, right=["rows"])
         if found:
             if not yes:
                 confirm(_question(found), "nothing was dropped")
-            from frazil.engine.drop import drop as remove  # noqa: PLC0415
-            from frazil.lake.session import spark_session  # noqa: PLC0415
-
-            spark = spark_session(pipeline, short=True, verbose=verbose)
-            remove(pipeline, spark, [(table.namespace, table.name) for table in found])
+            api.drop(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:
             print_json([asdict(table) for table in found])
         else:
@@ -54,11 +48,3 @@ def _question(found: Sequence[Droppable]) -> str:
     bronze = sum(table.role == "bronze" for table in found)
     kept = " Bronze is the only copy of records whose files are no longer at the source." if bronze else ""
     return f"Drop {counted(len(found), 'table')} with {counted(rows, 'row')}?{kept}"
-
-
-def _show(found: Sequence[Droppable]) -> None:
-    rows = [[table.full_name, table.role, table.source, table.rows] for table in found]
-    show.grid(None, ["table", "layer", "made of", "rows"], rows, right=["rows"])
-
-
-COMMANDS = {"drop": drop}

@@ -1,0 +1,55 @@
+"""Everything that the command line does, as functions that return values: for notebooks, schedulers and the command.
+
+A declaration is a :class:`frazil.Pipeline`, or the path of a ``frazil.yml`` or of its folder. Every function calls one
+room; what it raises is a :class:`frazil.FrazilError`. Importing this is cheap: each function imports what it needs.
+"""
+
+from __future__ import annotations
+
+from frazil.api.declaring import (
+    NewProject,
+    SampleFiles,
+    SampleProject,
+    Validation,
+    doctor,
+    generate,
+    init,
+    load,
+    repair,
+    selection,
+    validate,
+)
+from frazil.api.reading import Status, check, key, query, status, write_csv, write_parquet
+from frazil.api.running import drop, droppable, maintain, plan, rebuild, run, session, watch
+from frazil.engine.options import RunOptions, WatchOptions
+
+__all__ = [
+    "NewProject",
+    "RunOptions",
+    "SampleFiles",
+    "SampleProject",
+    "Status",
+    "Validation",
+    "WatchOptions",
+    "check",
+    "doctor",
+    "drop",
+    "droppable",
+    "generate",
+    "init",
+    "key",
+    "load",
+    "maintain",
+    "plan",
+    "query",
+    "rebuild",
+    "repair",
+    "run",
+    "selection",
+    "session",
+    "status",
+    "validate",
+    "watch",
+    "write_csv",
+    "write_parquet",
+]

@@ -1,0 +1,163 @@
+"""Begin, load and validate declarations, and examine the machine they are for."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.lake.doctor import Finding
+    from frazil.sources.discover import Discovered
+    from frazil.spec import Pipeline
+    from frazil.spec.select import Selection
+    from frazil.testing.generate import Generated
+
+    Declaration: TypeAlias = Pipeline | Path | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewProject:
+    """A project that was begun: its declaration, and the tables that were discovered at its source, if it has one."""
+
+    declaration: Path
+    discovered: tuple[Discovered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleProject:
+    """Files that were generated, and the declaration for them."""
+
+    declaration: Path
+    files: Generated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleFiles:
+    """What generated files are like; :func:`frazil.testing.generate.generate` describes each setting."""
+
+    rows: int = 10_000
+    batches: int = 3
+    changes: int = 1_000
+    seed: int = 1
+    keys: Literal["mixed", "recent", "uniform", "hot"] = "mixed"
+    late: float = 0.0
+    duplicates: float = 0.03
+    parts: int = 1
+    nasty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """A declaration without mistakes; ``warnings`` are sentences on what this machine lacks for it."""
+
+    pipeline: Pipeline
+    warnings: tuple[str, ...]
+
+
+def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
+    """Write a project that runs: a declaration, and sample files unless a landing folder is given.
+
+    Args:
+        folder: the project's folder; made if it is not there.
+        source: a landing folder with files of Amazon DMS: its tables are declared as found.
+
+    Returns:
+        The declaration's path, and what was found at the source.
+
+    Raises:
+        FileExistsAlreadyError: the folder has a declaration.
+        SourceError: the landing folder is not there, or holds no files of a known kind.
+
+    Cost: reads samples of the source's files.
+    """
+    from frazil.spec.project import new_declaration, write_declaration
+
+    project = Path(folder)
+    file = new_declaration(project)
+    if source is None:
+        files = SampleFiles(rows=1_000, batches=2, changes=100)
+        _generate(file, project / "landing" / "orders", "./landing/orders", files)
+        return NewProject(declaration=file)
+    from frazil.sources.declaration import declaration
+    from frazil.sources.discover import discover
+
+    found = discover(Path(source).resolve())
+    name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
+    write_declaration(file, declaration(name, project.resolve(), found))
+    return NewProject(declaration=file, discovered=tuple(found))
+
+
+def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProject:
+    """Write files of Amazon DMS, the same for the same settings, and beside their folder a declaration for them."""
+    from frazil.spec.project import new_declaration
+
+    landing = Path(folder)
+    file = new_declaration(landing.resolve().parent, landing)
+    made = _generate(file, landing, f"./{landing.resolve().name}", files or SampleFiles())
+    return SampleProject(declaration=file, files=made)
+
+
+def _generate(file: Path, landing: Path, path: str, files: SampleFiles) -> Generated:
+    from frazil.spec.project import write_declaration
+    from frazil.testing.generate import declaration
+    from frazil.testing.generate import generate as write
+
+    made = write(landing, **asdict(files))
+    write_declaration(file, declaration(path))
+    return made
+
+
+def load(declaration: Declaration) -> Pipeline:
+    """Return the pipeline that a path declares; a pipeline as it is."""
+    if not isinstance(declaration, Path | str):
+        return declaration
+    from frazil.spec.parse import load as read
+
+    return read(declaration)
+
+
+def validate(declaration: Declaration) -> Validation:
+    """Find every mistake of a declaration at once, with the headers of the files that wait; starts no JVM.
+
+    Raises:
+        DeclarationProblems: all mistakes.
+    """
+    from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
+    from frazil.plan.names import check_names
+    from frazil.serve.fields import source_fields
+    from frazil.spec.check import check as check_declaration
+
+    pipeline = load(declaration)
+    check_declaration(pipeline)
+    check_names(pipeline, source_fields(pipeline))
+    missing = missing_client(pipeline.lake.catalog)
+    return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
+
+
+def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
+    """Examine Java, jars, memory and disk; and warehouse, catalog and folders of a declaration, if there is one."""
+    from frazil.lake.doctor import examine
+
+    if isinstance(declaration, Path | str):
+        path = Path(declaration)
+        file = path / "frazil.yml" if path.is_dir() else path
+        declaration = file if file.exists() else None
+    return tuple(examine(None if declaration is None else load(declaration)))
+
+
+def repair(declaration: Declaration) -> tuple[str, ...]:
+    """Make a lost, damaged or older catalog again from the warehouse; return the tables that were registered."""
+    from frazil.engine.register import repair_catalog
+
+    return tuple(repair_catalog(load(declaration), dt.datetime.now(dt.UTC)))
+
+
+def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection:
+    """Return the source tables and aggregates that words mean, as every command with ``--select`` takes them."""
+    from frazil.spec.select import selected
+
+    return selected(load(declaration), select)

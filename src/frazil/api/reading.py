@@ -1,0 +1,117 @@
+"""Look at a lake without a JVM: status, check, query, key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+
+from frazil.api.declaring import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.api.declaring import Declaration
+    from frazil.engine.past_runs import OpenRun
+    from frazil.serve.check import Listener
+    from frazil.serve.finding import Finding
+    from frazil.serve.key import KeyStory
+    from frazil.serve.query import Result
+    from frazil.serve.status import MadeStatus, TableStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Where the tables and aggregates of a pipeline stand; ``open_run`` is the newest run if it did not end."""
+
+    tables: tuple[TableStatus, ...]
+    gold: tuple[MadeStatus, ...]
+    open_run: OpenRun | None
+
+
+def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
+    """Return where every table stands, what waits at its source and what failed; starts no JVM.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.status import gold_status, open_run
+    from frazil.serve.status import status as look
+
+    pipeline = load(declaration)
+    return Status(
+        tables=tuple(look(pipeline, select=select)), gold=tuple(gold_status(pipeline)), open_run=open_run(pipeline)
+    )
+
+
+def check(
+    declaration: Declaration, *, select: Sequence[str] = (), listener: Listener | None = None
+) -> tuple[Finding, ...]:
+    """Prove that the tables say what the changes say, as :func:`frazil.serve.check.check`; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: as for :func:`run`.
+        listener: is told what is done and found.
+
+    Returns:
+        Every proof: ``ok`` is true, false, or None where it cannot be told now.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.check import check as prove
+
+    return tuple(prove(load(declaration), select=select, listener=listener))
+
+
+def query(declaration: Declaration, sql: str, *, limit: int | None = None) -> Result:
+    """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        sql: a SELECT over tables such as ``marts.orders``.
+        limit: rows to fetch at most.
+
+    Returns:
+        Columns, types and rows.
+
+    Raises:
+        QueryError: it is not one statement that reads, or DuckDB refuses it.
+    """
+    from frazil.serve.query import query as ask
+
+    return ask(load(declaration), sql, limit=limit)
+
+
+def write_csv(declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None) -> None:
+    """Write the rows of a query as CSV, as :func:`frazil.serve.export.write_csv`."""
+    from frazil.serve.export import write_csv as write
+
+    write(load(declaration), sql, text, limit=limit)
+
+
+def write_parquet(declaration: Declaration, sql: str, file: Path, *, limit: int | None = None) -> int:
+    """Write the rows of a query to a Parquet file and return how many, as :func:`frazil.serve.export.write_parquet`."""
+    from frazil.serve.export import write_parquet as write
+
+    return write(load(declaration), sql, file, limit=limit)
+
+
+def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequence[str]) -> KeyStory:
+    """Return all that the lake holds of one key, from bronze to marts; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: the source table, or one of its marts.
+        values: text of each key column by name, or in the order of ``keys``.
+
+    Returns:
+        Its records, changes and rows; ``is_known`` is false where there are none.
+
+    Raises:
+        QueryError: the key has other columns, or a text is no value of its column's type.
+    """
+    from frazil.serve.key import explain_key
+
+    return explain_key(load(declaration), table, values)

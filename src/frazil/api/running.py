@@ -1,0 +1,205 @@
+"""Plan and change tables: plan, run, rebuild, watch, maintain, drop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.api.declaring import load, selection
+from frazil.engine.options import RunOptions, WatchOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from threading import Event
+
+    from pyspark.sql import SparkSession
+
+    from frazil.api.declaring import Declaration
+    from frazil.engine.maintain import MaintainReport
+    from frazil.engine.report import RunReport
+    from frazil.plan.plan import Plan
+    from frazil.serve.leftovers import Droppable
+    from frazil.spec import Pipeline
+
+_RUN, _WATCH = RunOptions(), WatchOptions()
+
+
+def session(declaration: Declaration, *, short: bool = False, verbose: bool = False) -> SparkSession:
+    """Return a Spark session on a pipeline's lake, as :func:`frazil.lake.session.spark_session` describes it."""
+    from frazil.lake.session import spark_session
+
+    return spark_session(load(declaration), short=short, verbose=verbose)
+
+
+def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool = False) -> Plan:
+    """Return what a run would do, without a JVM; nothing is changed.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: names or patterns of tables, marts or aggregates; empty for all.
+        rebuild: plan to compute silver and marts from all of bronze.
+
+    Returns:
+        The plan, with the errors of tables that cannot be planned. ``run`` takes it and does exactly that.
+
+    Raises:
+        DeclarationError: the declaration is wrong, or the selection names nothing.
+        StorageError: the catalog cannot be read.
+        SetupError: a client of the catalog is not installed.
+
+    Cost: lists the sources, and reads each new file once for its content's hash.
+    """
+    from frazil.plan.plan import Plan
+    from frazil.serve.state import state
+    from frazil.spec.check import check as check_declaration
+
+    pipeline = load(declaration)
+    check_declaration(pipeline)
+    chosen = selection(pipeline, select)
+    return Plan.of(pipeline, chosen, state(pipeline, chosen), rebuild=rebuild)
+
+
+def run(
+    declaration: Declaration,
+    *,
+    plan: Plan | None = None,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    rebuild: bool = False,
+    options: RunOptions = _RUN,
+) -> RunReport:
+    """Bring every table level with its source; a table that fails stops no other. With nothing to do start no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        plan: do exactly this plan; ``select`` and ``rebuild`` are its own then.
+        spark: a session to work in, such as a notebook's: it plans too. Left out, the run is planned without a JVM
+            first, and a session is started if there is something to do.
+        select: names or patterns of tables, marts or aggregates; empty for all.
+        rebuild: compute silver and marts again from all of bronze.
+        options: how to work.
+
+    Returns:
+        What was done, in numbers, for every selected table and aggregate.
+
+    Raises:
+        RunFailedError: tables or aggregates failed; it has the report. All others are done.
+        OutdatedPlanError: a table was written, or the declaration changed, since the plan was made.
+        FrazilError: any other is raised before a table is touched.
+        KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session can be used on.
+
+    Cost: each new file is read twice: for its hash when it is planned, and for its records.
+    """
+    pipeline = load(declaration)
+    if plan is None and spark is None:
+        plan = _planned(pipeline, select, rebuild=rebuild)
+    if plan is not None and plan.is_idle and spark is None:
+        from frazil.engine.record import record_idle
+
+        return record_idle(plan)
+    from frazil.engine.run import run as work
+
+    return work(pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild, options=options)
+
+
+def _planned(pipeline: Pipeline, select: Sequence[str], *, rebuild: bool) -> Plan | None:
+    """Plan a run; None where only a JVM can read the catalog: then the run plans itself."""
+    from frazil.errors import SetupError, StorageError
+
+    try:
+        return plan(pipeline, select=select, rebuild=rebuild)
+    except (StorageError, SetupError):
+        return None
+
+
+def rebuild(
+    declaration: Declaration,
+    *,
+    plan: Plan | None = None,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    options: RunOptions = _RUN,
+) -> RunReport:
+    """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``, and its arguments."""
+    return run(declaration, plan=plan, spark=spark, select=select, rebuild=True, options=options)
+
+
+def watch(
+    declaration: Declaration,
+    stop: Event,
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    options: WatchOptions = _WATCH,
+) -> int:
+    """Run whenever files arrive, until ``stop`` is set; a run that has begun is always ended.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        stop: set it to end.
+        spark: a warm session; left out, one is started.
+        select: as for :func:`run`.
+        options: pauses, and who is told what happens.
+
+    Returns:
+        Exit code of the worst failure that stands at the end; 0 where none does.
+
+    Raises:
+        FrazilError: a run cannot begin, and trying again would not help.
+    """
+    from frazil.engine.watch import watch as follow
+
+    pipeline = load(declaration)
+    return follow(pipeline, spark or session(pipeline), stop, select=select, options=options)
+
+
+def maintain(
+    declaration: Declaration, *, spark: SparkSession | None = None, select: Sequence[str] = ()
+) -> tuple[MaintainReport, ...]:
+    """Compact, expire snapshots, remove orphan files, compute statistics; bookmarks always stay.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration; its ``upkeep`` says how old and how large.
+        spark: a session with the lake; left out, one is started.
+        select: as for :func:`run`.
+
+    Returns:
+        What was done to each table.
+
+    Raises:
+        BusyError: a run holds the pipeline.
+    """
+    from frazil.engine.maintain import maintain as work
+
+    pipeline = load(declaration)
+    return tuple(work(pipeline, spark or session(pipeline), select=select))
+
+
+def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Droppable, ...]:
+    """Return the tables that earlier declarations left behind, or those that words name; nothing is removed."""
+    from frazil.serve.leftovers import chosen, leftovers
+
+    pipeline = load(declaration)
+    return tuple(chosen(pipeline, select) if select else leftovers(pipeline))
+
+
+def drop(
+    declaration: Declaration, tables: Iterable[Droppable], *, spark: SparkSession | None = None
+) -> tuple[str, ...]:
+    """Remove tables with their files.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        tables: as :func:`droppable` returns them.
+        spark: a session with the lake; left out, one is started.
+
+    Returns:
+        The tables that were removed, with their namespaces; one that is not there any more is passed over.
+
+    Raises:
+        BusyError: a run holds the pipeline.
+    """
+    from frazil.engine.drop import drop as remove
+
+    pipeline = load(declaration)
+    names = [(table.namespace, table.name) for table in tables]
+    return tuple(remove(pipeline, spark or session(pipeline, short=True), names))

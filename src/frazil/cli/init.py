@@ -1,0 +1,33 @@
+"""``frazil init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from frazil import api
+from frazil.cli.console import error_exit, out
+from frazil.cli.options import Verbose
+from frazil.cli.render.grid import grid
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder of the new project.")] = Path(),
+    *,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="A landing folder with DMS files: its tables are declared as found."),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Write a project that runs: a declaration, and sample files unless --from names real ones."""
+    with error_exit(verbose=verbose):
+        begun = api.init(folder, source=source)
+        if begun.discovered:
+            names = ["table", "format", "keys", "sequence_by"]
+            rows = [[one.name, one.format, ", ".join(one.keys), ", ".join(one.sequence_by)] for one in begun.discovered]
+            grid("found, look it through before the first run", names, rows)
+        out.print(f"wrote {begun.declaration}", markup=False)
+        out.print(f"next: frazil validate {folder}\n      frazil run {folder}", markup=False)

@@ -1,0 +1,1 @@
+"""What functions of :mod:`frazil.api` return, as text for a terminal."""

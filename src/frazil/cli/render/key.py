@@ -1,0 +1,64 @@
+"""The story of a key, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frazil.cli.console import out
+from frazil.cli.render.grid import fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.serve.key import KeyStory
+
+
+def show_key(story: KeyStory) -> None:
+    """Print all that the lake holds of one key, from bronze to marts."""
+    out.print(f"{story.table} where {named(story)}", style="bold", markup=False)
+    out.print("\n1 as it came (bronze)")
+    fields = list(dict.fromkeys(name for record in story.records for name in record.fields))
+    _rows(
+        ["file", "row", "batch", "op", *fields, "quarantined"],
+        [
+            [_name(record.file), record.row, record.batch, record.op]
+            + [record.fields.get(name) for name in fields]
+            + [record.quarantine["reason"] if record.quarantine else ""]
+            for record in story.records
+        ],
+        "no record",
+    )
+    out.print("2 typed changes in order, the last one wins (silver)")
+    columns = list(dict.fromkeys(name for change in story.changes for name in change.values))
+    _rows(
+        ["change", *columns, "batch", "file", "row"],
+        [
+            [", ".join(change.marks) or change.kind]
+            + [change.values.get(name, "·") for name in columns]
+            + [change.batch, _name(change.file), change.row]
+            for change in story.changes
+        ],
+        "no change",
+    )
+    for number, (name, rows) in enumerate(story.marts.items(), 3):
+        out.print(f"{number} {name}", markup=False)
+        shown = [column for column in (rows[0] if rows else ()) if not column.startswith("_cdc_")]
+        _rows(shown, [[row[column] for column in shown] for row in rows], "no row")
+    for note in story.notes:
+        out.print(note, style="yellow", markup=False)
+
+
+def named(story: KeyStory) -> str:
+    """Write the key with the names of its columns."""
+    return ", ".join(f"{name} = {value}" for name, value in story.key.items())
+
+
+def _rows(names: Sequence[str], rows: Sequence[Sequence[Any]], none: str) -> None:
+    if rows:
+        fitted(names, rows)
+    else:
+        out.print(f"  {none}\n", style="dim", markup=False)
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

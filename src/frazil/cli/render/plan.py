@@ -1,0 +1,38 @@
+"""What a run would do, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.cli.console import err, out
+from frazil.cli.render.notes import show_failures, show_notes
+from frazil.plan.explain import explain
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.plan.plan import Plan
+
+
+def show_plan(plan: Plan) -> None:
+    """Print the steps of a plan, what is worth knowing of it, and what cannot be planned."""
+    space = plan.pipeline.lake.namespaces.gold
+    for step in plan.steps:
+        out.print(explain(step), markup=False)
+    show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
+    if plan.steps or not plan.errors:
+        todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
+        out.print(todo if plan.steps else "nothing to do", style="green", markup=False)
+    show_failures(plan.errors)
+
+
+def show_rebuild(plan: Plan) -> str:
+    """Print on standard error which tables a rebuild writes again, and return how many that are, in words."""
+    space = plan.pipeline.lake.namespaces.marts
+    for name in plan.selection.tables:
+        stand = plan.state.tables.get(name)
+        if stand is None:
+            err.print(f"{name}: {plan.failed[name].message}", style="yellow", markup=False)
+            continue
+        rows = ", ".join(f"{space}.{mart} ({counted(count, 'row')})" for mart, count in stand.rows.items())
+        err.print(f"{name}: silver and {rows}, from {counted(stand.bronze, 'batch', 'batches')}", markup=False)
+    return counted(len(plan.selection.tables), "table")

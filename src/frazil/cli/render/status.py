@@ -1,0 +1,79 @@
+"""Where a lake stands, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frazil.cli.console import out
+from frazil.cli.render.grid import grid
+from frazil.cli.render.notes import passed_over
+from frazil.spec.amount import counted, sized
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.api import Status
+    from frazil.engine.past_runs import OpenRun, PastFailure
+    from frazil.serve.status import MadeStatus, TableStatus
+
+_SHOWN = 5
+
+
+def show_status(status: Status) -> None:
+    """Print where every table stands, what waits at its source, and what failed and is not yet right again."""
+    names = ["table", "batch", "behind", "rows", "deleted", "files", "delete files", "snapshots", "size", "committed"]
+    for table in status.tables:
+        _table(table)
+    rows = [_made(made) for table in status.tables for made in table.marts] + [_made(made) for made in status.gold]
+    grid(None, names, rows, right=set(names) - {"table", "committed"})
+    for made in status.gold:
+        if made.trouble:
+            out.print(f"{made.name}: {made.trouble}", style="red", markup=False)
+        _failures(made.failures)
+    if status.open_run is not None:
+        _open_run(status.open_run)
+
+
+def _table(table: TableStatus) -> None:
+    out.print(
+        f"[bold]{table.table}[/]: batch {table.batch}, {counted(table.files, 'file')}, "
+        f"{counted(table.rows, 'record')}, {counted(table.changes, 'change')}, {table.quarantined:,} in quarantine"
+    )
+    if table.waiting:
+        more = f" and {len(table.waiting) - _SHOWN} more" if len(table.waiting) > _SHOWN else ""
+        out.print(f"  wait at the source: {', '.join(table.waiting[:_SHOWN])}{more}", style="yellow", markup=False)
+    if table.touched:
+        out.print(f"  touched since: {', '.join(table.touched[:_SHOWN])}", style="yellow", markup=False)
+    if table.passed:
+        out.print(f"  {passed_over(table.passed)}", style="yellow", markup=False)
+    if table.trouble:
+        out.print(f"  {table.trouble}", style="red", markup=False)
+    _failures(table.failures)
+
+
+def _open_run(run: OpenRun) -> None:
+    began = f"the run {run.run_id} began at {run.began_at:%Y-%m-%d %H:%M:%S} and"
+    if run.is_running:
+        out.print(f"{began} is at work", markup=False)
+    else:
+        says = "did not end: it was interrupted or killed. The next run takes up where it was"
+        out.print(f"{began} {says}", style="yellow", markup=False)
+
+
+def _failures(failures: Sequence[PastFailure]) -> None:
+    for failure in failures:
+        at = f"{failure.at:%Y-%m-%d %H:%M:%S}"
+        out.print(
+            f"  {failure.name} failed at {at} in run {failure.run_id}: [{failure.code}] {failure.message}",
+            style="red",
+            markup=False,
+        )
+        if failure.hint:
+            out.print(f"    hint: {failure.hint}", markup=False)
+
+
+def _made(made: MadeStatus) -> list[Any]:
+    at = f"{made.committed_at:%Y-%m-%d %H:%M:%S}" if made.committed_at else "never"
+    deleted = "" if made.deleted_rows is None else made.deleted_rows
+    counts = [made.batch, made.lag, made.rows, deleted, made.data_files, made.delete_files, made.snapshots]
+    return [made.name, *counts, sized(made.size_bytes), at]

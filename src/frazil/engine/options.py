@@ -1,0 +1,49 @@
+"""How a run and a watch work, whatever they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frazil.engine.listener import Listener
+    from frazil.engine.report import RunReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run works.
+
+    Attributes:
+        fail_fast: begin no further table, and no aggregate, once something failed.
+        listener: is told what happens.
+        verbose: let Spark write its own messages to the terminal, where the run starts a session.
+    """
+
+    fail_fast: bool = False
+    listener: Listener | None = None
+    verbose: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOptions:
+    """How a watch works.
+
+    Attributes:
+        every_seconds: pause between looks while files arrive.
+        idle_seconds: longest pause while nothing does.
+        retry_seconds: first pause before what may pass by itself is tried again; it grows to a minute.
+        listener: is told what each run does.
+        ran: called after each run that did something, with its report and its lag: seconds from the newest taken
+            file's modification to the moment its rows could be read.
+        tell: given a sentence when something fails that did not fail before, is right again, or is waited for.
+    """
+
+    every_seconds: float = 0.25
+    idle_seconds: float = 0.5
+    retry_seconds: float = 1.0
+    listener: Listener | None = None
+    ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None
+    tell: Callable[[str], None] = lambda _: None

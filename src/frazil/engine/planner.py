@@ -1,0 +1,136 @@
+"""Plan a run in the session that does it; or verify a plan that was made before, and plan only what that left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.engine.repair import drop_damaged
+from frazil.engine.side_by_side import side_by_side
+from frazil.engine.state import check_new_expressions, read_gold, read_state
+from frazil.errors import BusyError, FrazilError
+from frazil.lake.trouble import explained
+from frazil.plan.plan import Plan
+from frazil.plan.state import BRONZE, QUARANTINE, SILVER, State, TableState, gold_problems
+from frazil.spec import CATALOG
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.context import Context
+    from frazil.spec import Pipeline
+    from frazil.spec.select import Selection
+
+
+class OutdatedPlanError(BusyError):
+    """The lake or the declaration is not what a plan was made for."""
+
+    code = "FZ601"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} since the plan was made; nothing was written",
+            hint="run again: a new plan begins where the tables stand now",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """Plans one run.
+
+    Attributes:
+        pipeline: the declaration.
+        selection: what the run looks at.
+        sessions: as many tables are read at once.
+        contexts: of the selected tables, and of those that a selected aggregate reads; they keep where tables stand.
+        rebuild: silver and marts are computed from all of bronze.
+    """
+
+    pipeline: Pipeline
+    selection: Selection
+    sessions: Sequence[SparkSession]
+    contexts: Mapping[str, Context]
+    rebuild: bool
+
+    def plan(self, made: Plan | None) -> Plan:
+        """Return what to do: exactly ``made``, but for tables that could not be read when it was made.
+
+        A table of which Spark refuses a new expression, or that cannot be read any more, is a failure of the plan.
+
+        Raises:
+            OutdatedPlanError: a table has moved since ``made``; nothing was written.
+
+        Cost: with ``made`` loads each table once; sources are not looked at, and no file is hashed.
+        """
+        # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
+        for session in self.sessions:
+            session.catalog.databaseExists(quote(CATALOG, self.pipeline.lake.namespaces.bronze))
+        known = made.state if made is not None else State()
+        if made is not None:
+            self._verify(known)
+        unread = {*self.contexts} if made is None else made.unread
+
+        def read(context: Context) -> TableState | FrazilError:
+            name = context.table.name
+            try:
+                if name in known.failed and name not in unread:
+                    return known.failed[name]
+                return self._confirmed(context, known) if name in known.tables else self._read(context)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
+                return explained(error, self.pipeline)
+
+        found = dict(zip(self.contexts, side_by_side(read, self.contexts.values(), self.sessions), strict=True))
+        tables = {name: one for name, one in found.items() if isinstance(one, TableState)}
+        failed = {name: one for name, one in found.items() if isinstance(one, FrazilError)}
+        gold = read_gold(self.sessions[0], self.pipeline) if made is None or unread else known.gold
+        failed |= gold_problems(self.pipeline, tables, gold)
+        state = State(tables=tables, failed=failed, gold=gold)
+        return Plan.of(self.pipeline, self.selection, state, rebuild=self.rebuild)
+
+    def _verify(self, known: State) -> None:
+        """Stop before anything is done if a table has moved."""
+
+        def moved(context: Context) -> str | None:
+            try:
+                return self._moved(context, known)
+            except Exception:  # noqa: BLE001 - it is this table's failure, and comes again where that is looked for
+                return None
+
+        for name in filter(None, side_by_side(moved, self.contexts.values(), self.sessions)):
+            raise OutdatedPlanError(f"{name} was written")
+
+    def _moved(self, context: Context, known: State) -> str | None:
+        """Return a table that has another newest snapshot than the plan says, with its namespace; None for none."""
+        table = context.table
+        paths = {table.mart_name(mart): context.mart_path(mart) for mart in table.marts}
+        paths |= {BRONZE: context.bronze, SILVER: context.changes, QUARANTINE: context.quarantine}
+        stood = known.tables.get(table.name, TableState()).snapshots
+        for name, snapshot in stood.items():
+            at = context.head(paths[name], rebuilt=self.rebuild and name != BRONZE)
+            if at.snapshot_id != snapshot:
+                return ".".join(paths[name][1:])
+        return None
+
+    def _confirmed(self, context: Context, known: State) -> TableState:
+        state = known.tables[context.table.name]
+        self._moved(context, known)  # raises what keeps a table from being read
+        if self._is_selected(context):
+            if self.rebuild and drop_damaged(context.spark, self.pipeline, [context.table.name]):
+                context.heads.clear()
+            check_new_expressions(context, state)
+        return state
+
+    def _read(self, context: Context) -> TableState:
+        is_selected = self._is_selected(context)
+        if self.rebuild and is_selected:
+            drop_damaged(context.spark, self.pipeline, [context.table.name])
+        state = read_state(context, rebuild=self.rebuild, with_source=is_selected)
+        if is_selected:
+            check_new_expressions(context, state)
+        return state
+
+    def _is_selected(self, context: Context) -> bool:
+        return context.table.name in self.selection.tables

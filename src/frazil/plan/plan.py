@@ -1,0 +1,146 @@
+"""A plan: what a run will do, and where the lake stood when that was decided."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from frazil.errors import Failure, SetupError, StorageError, worst_exit
+from frazil.gold.template import tables_of
+from frazil.plan.build import build
+from frazil.plan.explain import as_values
+from frazil.plan.notes import warnings
+from frazil.plan.size import size_bytes
+
+if TYPE_CHECKING:
+    from frazil.errors import FrazilError
+    from frazil.plan.state import State
+    from frazil.spec import Pipeline
+    from frazil.spec.select import Selection
+    from frazil.steps import Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run will do; :func:`frazil.run` does exactly this, or refuses it if a table has moved since.
+
+    Attributes:
+        pipeline: the declaration.
+        selection: the source tables and aggregates that it looks at.
+        state: where every table stands, by batch and snapshot, and what the sources have, each file with its SHA-256.
+        steps: what will be done, in order.
+        rebuild: whether silver and marts are computed from all of bronze.
+    """
+
+    pipeline: Pipeline
+    selection: Selection
+    state: State
+    steps: tuple[Step, ...] = ()
+    rebuild: bool = False
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, selection: Selection, state: State, *, rebuild: bool = False) -> Self:
+        """Plan a run from where the lake stands.
+
+        Args:
+            pipeline: the declaration.
+            selection: the source tables and aggregates to look at.
+            state: of these tables, and of those that a selected aggregate reads.
+            rebuild: compute silver and marts from all of bronze, and the aggregates in any case.
+
+        Returns:
+            The plan. An aggregate over a table that is not selected and could not be read fails with that table's
+            error; every other failure is in ``state`` already.
+        """
+        failed: dict[str, FrazilError] = {}
+        for gold in pipeline.gold:
+            for table in tables_of(pipeline, gold):
+                if gold.name in selection.gold and table in state.failed and table not in selection.tables:
+                    failed[f"gold.{gold.name}"] = state.failed[table]
+        state = replace(state, failed={**failed, **state.failed})
+        every = (*selection.tables, *(f"gold.{name}" for name in selection.gold))
+        steps = build(pipeline, state, tables=selection.tables, gold=selection.gold, rebuild=every if rebuild else ())
+        return cls(pipeline=pipeline, selection=selection, state=state, steps=steps, rebuild=rebuild)
+
+    @property
+    def failed(self) -> dict[str, FrazilError]:
+        """Selected source table, or aggregate as ``gold.<name>`` -> why nothing can be planned for it."""
+        names = (*self.selection.tables, *(f"gold.{name}" for name in self.selection.gold))
+        return {name: self.state.failed[name] for name in names if name in self.state.failed}
+
+    @property
+    def errors(self) -> list[Failure]:
+        """All failures, aggregates with their namespace."""
+        space = self.pipeline.lake.namespaces.gold
+        return [
+            Failure.of(f"{space}.{name.removeprefix('gold.')}" if name.startswith("gold.") else name, error)
+            for name, error in self.failed.items()
+        ]
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """Names of tables whose state could not be read without a JVM: the run plans those itself."""
+        failed = self.state.failed.items()
+        return frozenset(name for name, error in failed if isinstance(error, StorageError | SetupError))
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the worst failure; 0 where nothing failed."""
+        return worst_exit(failure.exit_code for failure in self.errors)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do and nothing failed."""
+        return not self.steps and not self.failed
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the files that the steps read; None where they do not tell how much there is to do."""
+        return None if self.unread else size_bytes(self.steps)
+
+    @property
+    def passed(self) -> dict[str, tuple[tuple[str, str], ...]]:
+        """Source table -> (path, reason) of files at its source that are no files of it."""
+        stands = {name: self.state.tables[name] for name in self.selection.tables if name in self.state.tables}
+        return {name: stand.taken.passed for name, stand in stands.items() if stand.taken.passed}
+
+    @property
+    def warnings(self) -> dict[str, list[str]]:
+        """Source table -> sentences on what the user should look at; nothing failed."""
+        found = {
+            table.name: warnings(table, self.state.tables[table.name])
+            for table in self.pipeline.tables
+            if table.name in self.selection.tables and table.name in self.state.tables
+        }
+        return {name: texts for name, texts in found.items() if texts}
+
+    @property
+    def gold_left(self) -> dict[str, str]:
+        """Aggregate -> why it is left as it is, though it may be due."""
+        return gold_left(self.pipeline, self.selection, {*self.failed})
+
+    def as_values(self) -> dict[str, Any]:
+        """Return the plan as plain values, for JSON."""
+        return {
+            "steps": as_values(self.steps),
+            "passed": {name: dict(passed) for name, passed in self.passed.items()},
+            "warnings": self.warnings,
+            "gold_left": self.gold_left,
+            "errors": [asdict(failure) for failure in self.errors],
+            "exit_code": self.exit_code,
+        }
+
+
+def gold_left(pipeline: Pipeline, selection: Selection, failed: set[str]) -> dict[str, str]:
+    """Return the selected aggregates that are not refreshed because source tables failed, each with the reason."""
+    over = {gold.name: tables_of(pipeline, gold) for gold in pipeline.gold if gold.name in selection.gold}
+    left = {name: [table for table in tables if table in failed] for name, tables in over.items()}
+    return {name: f"{', '.join(tables)} failed" for name, tables in left.items() if tables}
+
+
+def read_only(pipeline: Pipeline, selection: Selection) -> tuple[str, ...]:
+    """Return the tables that are not selected and that a selected aggregate reads: they are read, never changed."""
+    read = {name for gold in pipeline.gold if gold.name in selection.gold for name in tables_of(pipeline, gold)} - {
+        *selection.tables
+    }
+    return tuple(table.name for table in pipeline.tables if table.name in read)

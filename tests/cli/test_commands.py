@@ -1,0 +1,82 @@
+"""Every command: its help, what it says of a wrong declaration, and that it is a function of ``frazil.api``."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.hostile.situation import command
+
+from frazil import api
+from frazil.cli.main import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS: Final = [one.callback.__name__ for one in app.registered_commands if one.callback]
+ASKED: Final = {
+    "init": ["HERE"],
+    "generate": ["HERE/landing"],
+    "query": ["select 1", "HERE"],
+    "key": ["orders", "1", "--path", "HERE"],
+    "doctor": ["HERE", "--repair"],
+}
+"""What a command is given; the others only the project's folder."""
+WRONG: Final = "pipeline: shop\nlake: {warehouse: ./lake}\ntabels: []\n"
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A project whose declaration has a mistake."""
+    (tmp_path / "frazil.yml").write_text(WRONG, encoding="utf-8")
+    return tmp_path
+
+
+def words(name: str, folder: Path) -> list[str]:
+    return [name, *(word.replace("HERE", f"{folder}") for word in ASKED.get(name, ["HERE"]))]
+
+
+def test_every_command_is_a_function_that_returns_values() -> None:
+    assert set(COMMANDS) <= set(api.__all__)
+    assert set(ASKED) <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_the_command_does(name: str) -> None:
+    said = command(name, "--help")
+
+    assert said.code == 0
+    assert (callback := next(one.callback for one in app.registered_commands if one.callback.__name__ == name))  # type: ignore[union-attr]
+    assert " ".join((callback.__doc__ or "").split())[:40] in " ".join(said.text.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_declaration_ends_with_2_and_nothing_is_made(name: str, wrong: Path) -> None:
+    said = command(*words(name, wrong))
+
+    assert said.code == 2
+    assert "[FZ10" in said.text
+    assert [path.name for path in wrong.iterdir()] == ["frazil.yml"]
+
+
+@pytest.mark.parametrize("name", sorted({*COMMANDS} - {"init"}))
+def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
+    said = command(*words(name, wrong), "--json")
+
+    error = json.loads(said.stdout)["error"]
+    assert said.code == error["exit_code"] == 2
+    assert error["code"].startswith("FZ10")
+    assert set(error) == {"code", "message", "hint", "exit_code"}
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*COMMANDS} - {"init", "generate", "validate", "doctor", "status", "query", "key"})
+)
+def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
+    assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+
+    said = command(name, f"{tmp_path}", "--select", "nosuch")
+
+    assert said.code == (4 if name in ("check", "drop") else 2)  # these two look for the lake first
+    assert "[FZ103]" in said.text or "[FZ304]" in said.text
