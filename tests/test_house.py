@@ -14,13 +14,16 @@ SOURCE = Path(frazil.__file__).parent
 TESTS = Path(__file__).parent
 
 FLOORS = (
-    {"errors", "spec", "steps", "failpoints"},
+    {"errors", "spec", "failpoints"},
+    {"formats"},
+    {"sources"},
+    {"steps"},
     {"bronze"},
     {"silver"},
     {"marts"},
     {"gold"},
     {"plan"},
-    {"sources", "lake"},
+    {"lake"},
     {"engine"},
     {"serve", "interop"},
     {"api"},
@@ -50,7 +53,7 @@ TRUSTED = {
     "marts/fold.py": {*SHAPE, "aggregates", "filled", "kept"},
     "marts/history.py": SHAPE,
     "marts/late.py": {*SHAPE, "also", "name", "columns"},
-    "silver/dms.py": {"condition", "broken", "exact", "rows", "carried"},
+    "silver/changes.py": {"condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
 }
 """What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
 and what other modules write. Each says so where it is declared."""
@@ -78,7 +81,7 @@ SQL_MODULES = {
     "marts/history.py",
     "marts/late.py",
     "marts/shape.py",
-    "silver/dms.py",
+    "silver/changes.py",
 }
 """Modules that write SQL for Spark; those of ``serve`` write it for DuckDB, with quoting of their own."""
 

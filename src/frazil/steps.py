@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frazil.bronze.layout import NewFile
+    from frazil.sources.base import NewFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,20 @@ import hashlib
 import pickle
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.bronze.csv_lines import count_records, dialect_of
-from frazil.bronze.layout import Layout, NewFile, is_parquet, layout_of
-from frazil.bronze.read import count_lines, records, schema
-from frazil.sources.dms import list_files, take
+from frazil.bronze.read import Batch, records
+from frazil.formats.csv_lines import Dialect, count_records
+from frazil.sources.dms.layout import dialect_of, is_parquet
+from frazil.sources.dms.source import DmsSource
+from frazil.sources.ledger import Ledger
+from frazil.sources.new_files import find_new
 from frazil.spec import Column, DmsFiles, Table
+
+if TYPE_CHECKING:
+    from frazil.sources.base import NewFile
 
 LATER = 4e9
 """A time at which every file has settled."""
@@ -46,8 +51,8 @@ class Landing:
 
     def take(self, table: Table) -> tuple[NewFile, ...]:
         """Take all files, new ones and duplicates."""
-        taken = take(list_files(table.source, self.folder), {}, {}, table.source, LATER)
-        return taken.new
+        source = DmsSource(table)
+        return find_new(source.list(self.folder), Ledger(), source.inspect, settle_seconds=0, now=LATER).files
 
     def rows(
         self,
@@ -60,25 +65,26 @@ class Landing:
         """Read all files; every file is also counted anew and has to come out whole."""
         table = self.table(names, **source)
         files = self.take(table)
-        layout = layout_of(table, files, existing, batch=7, arrived_at=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+        reads, dialect = DmsSource(table), dialect_of(table.source)
+        now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+        batch = Batch(source=reads, columns=reads.columns(files, existing), number=7, arrived_at=now)
         rows: list[dict[str, Any]] = []
         for file in files:
-            sent_file, sent_layout = pickle.loads(pickle.dumps((file, layout)))  # noqa: S301 - our own
-            batches = list(records(sent_file, sent_layout, **(limits or {})))
-            assert all(batch.schema == schema(layout) for batch in batches)
-            for batch in batches:
-                batch.validate(full=True)
-            mine = [row for batch in batches for row in batch.to_pylist()]
+            sent_file, sent_batch = pickle.loads(pickle.dumps((file, batch)))  # noqa: S301 - our own
+            pieces = list(records(sent_file, sent_batch, **(limits or {})))
+            assert all(piece.schema == batch.schema for piece in pieces)
+            for piece in pieces:
+                piece.validate(full=True)
+            mine = [row for piece in pieces for row in piece.to_pylist()]
             ledger = mine[-1]["_cdc_ledger"]
             if limits and not is_parquet(file.name):
-                dialect = dialect_of(layout)
                 assert count_records(file.uri, dialect) == count_records(
                     file.uri, dialect, block_bytes=limits["block_bytes"]
                 )
-            lines = count_lines(file.uri, delimiter=layout.delimiter, escape=layout.escape)
+            lines = reads.recount(Path(file.uri))
             assert lines == sum(ledger[part] for part in ("rows", "bad", "headers", "foreign"))
             assert [ledger["rows"], ledger["bad"], 1] == [kinds(mine, kind) for kind in ("record", "bad", "file")]
-            assert bytes_of(mine) == own_bytes(file, mine, layout)
+            assert bytes_of(mine) == own_bytes(file, mine, dialect)
             rows += mine
         return rows
 
@@ -125,7 +131,7 @@ def line_of(row: dict[str, Any], ledger: dict[str, Any]) -> bytes:
     return str(delimiter.join(texts)).encode()
 
 
-def own_bytes(file: NewFile, rows: list[dict[str, Any]], layout: Layout) -> bytes | None:
+def own_bytes(file: NewFile, rows: list[dict[str, Any]], dialect: Dialect) -> bytes | None:
     """Read a file as it is stored, decompressed, and without the records of other tables."""
     stored = Path(file.uri).read_bytes()
     assert hashlib.sha256(stored).hexdigest() == file.sha256
@@ -137,10 +143,10 @@ def own_bytes(file: NewFile, rows: list[dict[str, Any]], layout: Layout) -> byte
     if form["content"] == "bytes":
         return stored
     text = gzip.decompress(stored) if file.name.endswith(".gz") else stored
-    if file.shared:
+    if file.variant:
         own = {row["_cdc_row"] for row in rows}
         # Cut by line ends that stand outside quotes, each with those of the blank lines behind it.
-        pieces = plainly_cut(text, layout.delimiter.encode(), (layout.escape or "").encode())
+        pieces = plainly_cut(text, dialect.delimiter.encode(), (dialect.escape or "").encode())
         text = b"".join(piece for number, piece in enumerate(pieces) if number in {0, *own})
     if form["content_sha256"] is not None:
         assert form["content_sha256"] == hashlib.sha256(text).hexdigest()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from frazil.bronze.read import spark_ddl
-from frazil.bronze.record import BRONZE_COLUMNS, safe_name
+from frazil.bronze.record import BRONZE_COLUMNS
+from frazil.formats.field_names import safe_name
 
 
 def test_spark_is_told_the_fields_then_the_columns_frazil_owns() -> None:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
-from frazil.bronze import csv_lines, csv_reader, whole_file
-from frazil.bronze.csv_kept import Cut
+from frazil.formats import csv_lines, csv_reader, whole_file
+from frazil.formats.csv_kept import Cut
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing

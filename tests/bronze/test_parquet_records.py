@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.bronze.parquet_text import as_text, spark_type
+from frazil.formats.parquet_text import as_text, spark_type
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing

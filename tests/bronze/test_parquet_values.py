@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from frazil.bronze import parquet_records
-from frazil.bronze.parquet_text import as_text, spark_type
-from frazil.bronze.values import ValuesHash
+from frazil.formats import parquet_file
+from frazil.formats.parquet_text import as_text, spark_type
+from frazil.formats.value_hash import ValuesHash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,7 +223,7 @@ def test_a_value_without_a_text_makes_its_record_bad_with_all_its_values(
             raise pa.ArrowInvalid("no text for 3\nand a trace")
         return as_text(column)
 
-    monkeypatch.setattr(parquet_records, "as_text", refuses_three)
+    monkeypatch.setattr(parquet_file, "as_text", refuses_three)
     table = pa.table({"v": [1, 2, 3, 4, 5], "w": list("abcde")})
     pq.write_table(table, landing.write("LOAD00000001.parquet", b""))
 

@@ -11,7 +11,7 @@ import frazil
 from frazil.engine import ledger as engine_ledger
 from frazil.engine import take
 from frazil.lake.session import spark_session
-from frazil.sources import dms
+from frazil.sources import new_files
 from frazil.sources.files import sha256_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.context import Context
     from frazil.engine.take import Reader
-    from frazil.sources.offer import Ledger
+    from frazil.sources.ledger import Ledger
 
 PATH = ("lake", "bronze", "orders")
 
@@ -97,7 +97,7 @@ def test_a_file_that_was_only_touched_is_read_once_more(shop: Shop, monkeypatch:
         read.append(uri)
         return sha256_of(uri)
 
-    monkeypatch.setattr(dms, "sha256_of", count)
+    monkeypatch.setattr(new_files, "sha256_of", count)
     shop.land("20260102-000001.csv", _record(1))
     shop.run()
     for _ in range(2):

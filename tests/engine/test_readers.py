@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from tests.engine.conftest import Shop
 
-    from frazil.bronze.layout import Layout, NewFile
+    from frazil.bronze.read import Batch
+    from frazil.sources.base import NewFile
 
 GOOD = [f"U,{number},2026-01-02 00:00:00,note {number % 7}" for number in range(300)]
 BAD = ["U,1,2026-01-02 00:00:00", 'U,2,2026-01-02 00:00:00,"open']
@@ -70,8 +71,8 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
     shop.land("20260102-000001.csv", *GOOD[100:200])
     growing = shop.pipeline.folder / "landing" / "20260102-000001.csv"
 
-    def grow(file: NewFile, layout: Layout) -> Iterator[pa.RecordBatch]:
-        pieces = records(file, layout)
+    def grow(file: NewFile, batch: Batch) -> Iterator[pa.RecordBatch]:
+        pieces = records(file, batch)
         yield next(pieces)
         if file.uri == f"{growing}":
             with growing.open("a") as text:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.bronze.layout import NewFile
 from frazil.engine.reading import Reading
+from frazil.sources.base import NewFile
 
 
 def file(name: str, size_bytes: int) -> NewFile:

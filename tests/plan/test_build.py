@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.bronze.layout import NewFile
 from frazil.engine.settle import report_of, settle
 from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
@@ -15,8 +14,9 @@ from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
 from frazil.plan.plan import Plan
 from frazil.plan.size import size_bytes
-from frazil.plan.state import BRONZE, SILVER, State, TableState, Taken, gold_state, table_state
+from frazil.plan.state import BRONZE, SILVER, State, TableState, gold_state, table_state
 from frazil.silver.contract import declared, declared_mart
+from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
 from frazil.spec.select import selected
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
@@ -50,20 +50,26 @@ def new_file(name: str, same_as: str | None = None) -> NewFile:
 
 
 def standing(
-    bronze: int, silver: int, current: int, history: int, taken: Taken | None = None, *redeclared: str, gold: int = 0
+    bronze: int,
+    silver: int,
+    current: int,
+    history: int,
+    taken: SourceDelta | None = None,
+    *redeclared: str,
+    gold: int = 0,
 ) -> State:
     """Say where the tables stand, each by its batch."""
     table = TableState(
         bronze=bronze,
         silver=silver,
         marts={"hosts": current, "hosts_history": history},
-        taken=taken or Taken(),
+        taken=taken or SourceDelta(),
         rebuilds=dict.fromkeys(redeclared, "keys changed"),
     )
     return State(tables={"hosts": table}, gold={"living": {"hosts": gold}} if gold else {})
 
 
-ONE = Taken(files=(new_file("a.csv"),))
+ONE = SourceDelta(files=(new_file("a.csv"),))
 
 
 def drawn(state: State, *rebuild: str) -> list[str]:
@@ -116,8 +122,8 @@ def test_a_rebuild_makes_silver_and_marts_anew_and_takes_new_files_before() -> N
 
 def test_an_earlier_name_of_a_known_content_rebuilds_the_table() -> None:
     """CONVERGE: a tie falls as if the earlier name had been the first; also when the run after it was killed."""
-    met = Taken(duplicates=(new_file("0.csv", same_as="landing/a.csv"),), reorders=True)
-    known = Taken(reordered_in=4)
+    met = SourceDelta(duplicates=(new_file("0.csv", same_as="landing/a.csv"),), reorders=True)
+    known = SourceDelta(reordered_in=4)
 
     assert drawn(standing(3, 3, 3, 3, met, gold=3))[:2] == ["take 4", "refine 0-4!"]
     assert drawn(standing(4, 3, 3, 3, known, gold=3))[:2] == ["refine 0-4!", "hosts 0-4!"]
@@ -209,11 +215,11 @@ def test_a_plan_is_json() -> None:
 @pytest.mark.parametrize(
     ("state", "size"),
     [
-        (standing(2, 2, 2, 2, Taken(files=(new_file("3.csv"), new_file("4.csv")))), 3_000_000),
+        (standing(2, 2, 2, 2, SourceDelta(files=(new_file("3.csv"), new_file("4.csv")))), 3_000_000),
         (standing(2, 2, 2, 2), 0),
         (standing(2, 1, 1, 1), None),  # an earlier run was killed after bronze
-        (standing(2, 2, 2, 1, Taken(files=(new_file("3.csv"),))), None),  # or before one of the marts
-        (standing(2, 2, 2, 2, Taken(files=(new_file("3.csv"),)), "hosts"), None),  # made anew
+        (standing(2, 2, 2, 1, SourceDelta(files=(new_file("3.csv"),))), None),  # or before one of the marts
+        (standing(2, 2, 2, 2, SourceDelta(files=(new_file("3.csv"),)), "hosts"), None),  # made anew
     ],
 )
 def test_a_plan_tells_how_much_it_reads_only_where_it_takes_all_of_it(state: State, size: int | None) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.plan.names import name_problems
-from frazil.plan.state import known_fields
 from frazil.serve.fields import source_fields
+from frazil.sources.kinds import source_of
 from frazil.spec import Pipeline
 
 if TYPE_CHECKING:
@@ -100,16 +100,16 @@ def test_where_nothing_is_known_nothing_is_told() -> None:
 def test_the_fields_are_those_of_bronze_and_of_all_new_files() -> None:
     table = pipeline().tables[0]
 
-    known = known_fields(table, {"op": "string", "id": "string"}, [(("ID", "string"), ("new", "bigint"))])
+    known = source_of(table).known_fields({"op": "string", "id": "string"}, [(("ID", "string"), ("new", "bigint"))])
 
     assert known == {"op": "string", "id": "string", "new": "bigint"}
-    assert known_fields(table, {}, []) == {}
+    assert source_of(table).known_fields({}, []) == {}
 
 
 def test_the_fields_of_files_without_header_are_the_declared_ones() -> None:
     source = {"kind": "dms", "path": "./landing", "fields": ["id", "b"]}
 
-    known = known_fields(pipeline(source=source).tables[0], {}, [()])
+    known = source_of(pipeline(source=source).tables[0]).known_fields({}, [()])
 
     assert known == {"op": "string", "id": "string", "b": "string"}
 

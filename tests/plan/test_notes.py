@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.bronze.layout import NewFile
 from frazil.engine.report import MartReport, TableReport
 from frazil.engine.settle import warn_of_late
 from frazil.plan.notes import undeclared_fields, warnings
-from frazil.plan.state import TableState, Taken
+from frazil.plan.state import TableState
+from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Column, DmsFiles, Table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def with_fields(*names: str, known: Sequence[str] = ()) -> TableState:
         sha256="0",
         columns=tuple((name, "string") for name in names),
     )
-    return TableState(seen_fields=frozenset(known), taken=Taken(files=(file, file)))
+    return TableState(seen_fields=frozenset(known), taken=SourceDelta(files=(file, file)))
 
 
 ID = Column(name="id", type="int")

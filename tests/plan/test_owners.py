@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from frazil.bronze.layout import NewFile, read_settings
 from frazil.errors import FrazilError
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import OtherOwnerError, belongs
-from frazil.plan.state import BRONZE, SILVER, TableState, Taken, table_state
+from frazil.plan.state import BRONZE, SILVER, TableState, table_state
 from frazil.silver.contract import declared, declared_mart, settings
+from frazil.sources.base import NewFile, SourceDelta
+from frazil.sources.kinds import source_of
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
 
 MART = {"pipeline": "shop", "table": "orders", "role": "mart", "batch": 3}
@@ -79,13 +80,13 @@ def standing(table: Table = ORDERS, **changed: dict[str, Any]) -> dict[str, dict
         }
         for mart in (current, history)
     }
-    found[BRONZE]["reading"] = read_settings(table)
+    found[BRONZE]["reading"] = source_of(table).reading()
     return {name: bookmark | changed.get(name, {}) for name, bookmark in found.items()}
 
 
-def state_of(table: Table, bookmarks: dict[str, dict[str, Any]], taken: Taken | None = None) -> TableState:
+def state_of(table: Table, bookmarks: dict[str, dict[str, Any]], taken: SourceDelta | None = None) -> TableState:
     pipeline = Pipeline(pipeline="shop", lake=Lake(warehouse="lake"), tables=(table,))
-    return table_state(pipeline, table, bookmarks, taken or Taken(known=1))
+    return table_state(pipeline, table, bookmarks, taken or SourceDelta(known=1))
 
 
 def with_marts(*marts: Current | History, **also: Any) -> Table:
@@ -135,7 +136,7 @@ def test_a_layout_that_needs_no_rows_is_altered(mart: Current) -> None:
     assert state.alters["orders"].after == mart_layout(mart)
 
 
-def refused(table: Table, bookmarks: dict[str, dict[str, Any]], taken: Taken | None = None) -> str:
+def refused(table: Table, bookmarks: dict[str, dict[str, Any]], taken: SourceDelta | None = None) -> str:
     with pytest.raises(FrazilError) as caught:
         state_of(table, bookmarks, taken)
     return caught.value.code
@@ -145,7 +146,7 @@ def with_source(**changed: Any) -> Table:
     return ORDERS.model_copy(update={"source": SOURCE.model_copy(update=changed)})
 
 
-NEW = Taken(
+NEW = SourceDelta(
     files=(
         NewFile(
             path="b/1.csv",
@@ -166,13 +167,13 @@ def test_what_a_fresh_lake_would_read_otherwise_is_refused() -> None:
     assert refused(with_source(csv_delimiter=";"), standing()) == "FZ504"
     assert refused(with_source(csv_null_value=r"\N"), standing()) == "FZ504"
     assert refused(with_source(path=("b",)), standing(), NEW) == "FZ504"
-    assert refused(with_marts(sequence_by=()), standing(), Taken(known=2, again=1)) == "FZ504"
+    assert refused(with_marts(sequence_by=()), standing(), SourceDelta(known=2, again=1)) == "FZ504"
 
 
 def test_a_landing_folder_may_move_or_grow() -> None:
-    assert state_of(with_source(path=("b",)), standing(), Taken(known=1)).rebuilds == {}
+    assert state_of(with_source(path=("b",)), standing(), SourceDelta(known=1)).rebuilds == {}
     assert state_of(with_source(path=("landing", "b")), standing(), NEW).rebuilds == {}
-    assert state_of(with_source(path=("b",)), standing(), Taken()).rebuilds == {}
+    assert state_of(with_source(path=("b",)), standing(), SourceDelta()).rebuilds == {}
 
 
 def test_files_without_header_may_get_more_fields_at_their_end_and_no_others() -> None:
@@ -199,4 +200,4 @@ def test_a_wrong_delimiter_is_suggested_before_anything_is_written() -> None:
     file = replace(NEW.files[0], columns=(("op;id;ts", "string"),))
 
     with pytest.raises(FrazilError, match='csv_delimiter: ";"'):
-        state_of(ORDERS, {name: {} for name in standing()}, Taken(files=(file,)))
+        state_of(ORDERS, {name: {} for name in standing()}, SourceDelta(files=(file,)))

@@ -11,7 +11,7 @@ from tests.properties.world import World, go_by
 
 from frazil.engine import state
 from frazil.marts import few, fold, history, late, shape
-from frazil.sources.offer import Ledger
+from frazil.sources.ledger import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,7 @@ class InMemory(Layer):
     """A table of the test's own database, in place of one of a lake."""
 
     @property
-    def rows(self) -> str:  # noqa: D102 - as in its class
+    def rows(self) -> str:
         return self.name
 
 

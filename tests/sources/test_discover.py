@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.sources.declaration import NothingFoundError
-from frazil.sources.discover import Discovered, declaration, discover
-from frazil.sources.dms import list_files
+from frazil.sources.dms.declaration import NothingFoundError
+from frazil.sources.dms.discover import Discovered, declaration, discover
+from frazil.sources.dms.guess import type_of
+from frazil.sources.dms.listing import list_files
 from frazil.sources.files import MissingFolderError
-from frazil.sources.guess import type_of
 from frazil.spec.parse import parse
 from frazil.testing.generate import generate
 

@@ -12,12 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.bronze.csv_records import DuplicateFieldsError
-from frazil.bronze.layout import NewFile, layout_of
-from frazil.bronze.read import ChangedWhileReadError, duplicate, records
+from frazil.bronze.read import Batch, ChangedWhileReadError, duplicate, records
 from frazil.errors import FrazilError
-from frazil.sources.dms import Listing, Take, list_files, take
-from frazil.sources.files import FileChangedError, KnownFile, MissingFolderError
+from frazil.formats.field_names import DuplicateFieldsError
+from frazil.sources.base import Listing, NewFile, SourceDelta
+from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.source import DmsSource
+from frazil.sources.files import FileChangedError, MissingFolderError
+from frazil.sources.ledger import KnownFile, Ledger
+from frazil.sources.new_files import find_new
 from frazil.spec import Column, DmsFiles, Table
 
 if TYPE_CHECKING:
@@ -39,16 +42,32 @@ def put(folder: Path, tree: dict[str, bytes], at: float = T0) -> None:
         os.utime(file, (at, at))
 
 
-def take_all(folder: Path, known: Take | None = None, now: float = MUCH_LATER, source: DmsFiles = SOURCE) -> Take:
-    before = (*known.new, *known.duplicates) if known else ()
-    ledger = {
+def ledger_of(*files: NewFile) -> Ledger:
+    known = {
         file.path: KnownFile(
             size_bytes=file.size_bytes, modified_ns=file.modified_ns, sha256=file.sha256, same_as=file.same_as
         )
-        for file in before
+        for file in files
     }
-    contents = {file.sha256: file.path for file in before if not file.same_as}
-    return take(list_files(source, folder), ledger, contents, source, now)
+    return Ledger(files=known)
+
+
+def take(listing: Listing, ledger: Ledger, source: DmsFiles = SOURCE, now: float = MUCH_LATER) -> SourceDelta:
+    table = Table(name="hosts", source=source, keys=("id",))
+    return find_new(listing, ledger, DmsSource(table).inspect, settle_seconds=source.settle_seconds, now=now)
+
+
+def take_all(folder: Path, *known: NewFile, now: float = MUCH_LATER, source: DmsFiles = SOURCE) -> SourceDelta:
+    return take(list_files(source, folder), ledger_of(*known), source, now)
+
+
+def what(delta: SourceDelta) -> tuple[object, ...]:
+    return delta.files, delta.duplicates, delta.deferred
+
+
+def batch_of(table: Table, *files: NewFile) -> Batch:
+    source = DmsSource(table)
+    return Batch(source=source, columns=source.columns(files, ()), number=1, arrived_at=NOW)
 
 
 def names(files: tuple[NewFile, ...]) -> list[str]:
@@ -92,7 +111,7 @@ def test_files_of_cdc_path_are_transaction_files_even_below_path(tmp_path: Path)
 
     listing = list_files(DmsFiles(path=("in",), format="parquet", cdc_path=("in/cdc",)), tmp_path)
 
-    assert [(file.name, file.shared, file.load) for file in listing.files] == [
+    assert [(file.name, bool(file.variant), file.load) for file in listing.files] == [
         ("LOAD00000001.parquet", False, True),
         ("CDC_TXN-20201117153046033.csv", True, False),
         ("LOAD1.csv", True, False),
@@ -103,10 +122,10 @@ def test_a_second_run_takes_only_what_is_new(tmp_path: Path) -> None:
     put(tmp_path, {"LOAD00000001.csv": b"id\n1\n"})
     first = take_all(tmp_path)
     put(tmp_path, {"20240102-000000000.csv": b"op,id\nI,2\n"})
-    second = take_all(tmp_path, first)
-    third = take_all(tmp_path, Take(first.new + second.new))
+    second = take_all(tmp_path, *first.files)
+    third = take_all(tmp_path, *first.files, *second.files)
 
-    assert [names(run.new) for run in (first, second, third)] == [
+    assert [names(run.files) for run in (first, second, third)] == [
         ["LOAD00000001.csv"],
         ["20240102-000000000.csv"],
         [],
@@ -118,7 +137,7 @@ def test_a_late_file_with_an_old_name_is_taken(tmp_path: Path) -> None:
     first = take_all(tmp_path)
     put(tmp_path, {"20240101-000000000.csv": b"op,id\nI,1\n"}, at=T0 - 1000)
 
-    assert names(take_all(tmp_path, first).new) == ["20240101-000000000.csv"]
+    assert names(take_all(tmp_path, *first.files).files) == ["20240101-000000000.csv"]
 
 
 def test_a_file_that_went_away_after_it_was_taken_is_no_error(tmp_path: Path) -> None:
@@ -126,7 +145,7 @@ def test_a_file_that_went_away_after_it_was_taken_is_no_error(tmp_path: Path) ->
     first = take_all(tmp_path)
     (tmp_path / "in" / "a.csv").unlink()
 
-    assert take_all(tmp_path, first) == Take()
+    assert what(take_all(tmp_path, *first.files)) == ((), (), ())
 
 
 def test_content_that_was_taken_before_is_a_duplicate_under_any_name(tmp_path: Path) -> None:
@@ -134,23 +153,23 @@ def test_content_that_was_taken_before_is_a_duplicate_under_any_name(tmp_path: P
     first = take_all(tmp_path)
     put(tmp_path, {"a.csv": b"op,id\nI,2\n", "z.csv": b"op,id\nI,9\n", "c/z.csv": b"op,id\nI,9\n"})
 
-    second = take_all(tmp_path, first)
+    second = take_all(tmp_path, *first.files)
 
-    assert names(second.new) == ["z.csv"]
+    assert names(second.files) == ["z.csv"]
     assert [(file.path, file.same_as) for file in second.duplicates] == [
         ("in/a.csv", "in/b.csv"),
         ("in/c/z.csv", "in/z.csv"),
     ]
-    assert take_all(tmp_path, Take(first.new + second.new, second.duplicates)) == Take()
+    assert what(take_all(tmp_path, *first.files, *second.files, *second.duplicates)) == ((), (), ())
 
 
 def test_a_duplicate_makes_one_ledger_row_and_no_records(tmp_path: Path) -> None:
     put(tmp_path, {"a.csv": b"op,id\nI,2\n", "b.csv": b"op,id\nI,2\n"})
     run = take_all(tmp_path)
     table = Table(name="hosts", source=SOURCE, keys=("id",))
-    layout = layout_of(table, run.new, (), batch=1, arrived_at=NOW)
+    batch = batch_of(table, *run.files)
 
-    [row] = duplicate(run.duplicates[0], layout).to_pylist()
+    [row] = duplicate(run.duplicates[0], batch).to_pylist()
 
     assert (row["_cdc_kind"], row["_cdc_file"], row["_cdc_row"]) == ("file", "in/b.csv", None)
     ledger = row["_cdc_ledger"]
@@ -164,9 +183,11 @@ def test_a_known_file_with_other_content_is_an_error_with_both_hashes(tmp_path: 
     put(tmp_path, {"a.csv": b"op,id\nI,3\n"}, at=T0 + 1)
 
     with pytest.raises(FileChangedError) as caught:
-        take_all(tmp_path, first)
+        take_all(tmp_path, *first.files)
     assert caught.value.exit_code == 8
-    assert f"in/a.csv: content changed after it was taken (sha256 {first.new[0].sha256[:12]} then" in str(caught.value)
+    assert f"in/a.csv: content changed after it was taken (sha256 {first.files[0].sha256[:12]} then" in str(
+        caught.value
+    )
     assert "hint" in str(caught.value)
 
 
@@ -175,10 +196,11 @@ def test_a_known_file_that_was_only_touched_is_fine(tmp_path: Path) -> None:
     first = take_all(tmp_path)
     put(tmp_path, {"a.csv": b"op,id\nI,2\n"}, at=T0 + 1)
 
-    second = take_all(tmp_path, first)
+    ledger = ledger_of(*first.files)
+    second = take(list_files(SOURCE, tmp_path), ledger)
 
-    assert second == Take(touched=second.touched)
-    assert [(file.path, file.modified_ns) for file in second.touched] == [("in/a.csv", (T0 + 1) * 10**9)]
+    assert what(second) == ((), (), ())
+    assert ledger.files["in/a.csv"].modified_ns == (T0 + 1) * 10**9
 
 
 @pytest.mark.parametrize(
@@ -209,8 +231,8 @@ def test_a_file_that_breaks_off_waits_until_it_has_settled(
 
     young, settled = (take_all(tmp_path, now=T0 + age, source=source) for age in (59, 61))
 
-    assert young == Take(deferred=((f"in/{name}", reason),))
-    [file] = settled.new
+    assert what(young) == ((), (), ((f"in/{name}", reason),))
+    [file] = settled.files
     assert bool(file.broken) == bool(broken)
     assert (file.broken or "").startswith(broken or "")
 
@@ -220,9 +242,9 @@ def test_a_file_that_cannot_be_opened_waits(tmp_path: Path) -> None:
     listing = list_files(SOURCE, tmp_path)
     (tmp_path / "in" / "a.csv").unlink()
 
-    run = take(listing, {}, {}, SOURCE, MUCH_LATER)
+    run = take(listing, Ledger())
 
-    assert (names(run.new), run.deferred) == (
+    assert (names(run.files), run.deferred) == (
         ["b.csv"],
         (("in/a.csv", "cannot be read: No such file or directory"),),
     )
@@ -233,16 +255,16 @@ def test_a_file_that_grew_since_it_was_listed_waits(tmp_path: Path) -> None:
     listing = list_files(SOURCE, tmp_path)
     put(tmp_path, {"a.csv": b"op,id\nI,2\nI,3\n"})
 
-    assert take(listing, {}, {}, SOURCE, MUCH_LATER) == Take(deferred=(("in/a.csv", "changes while it is read"),))
+    assert what(take(listing, Ledger())) == ((), (), (("in/a.csv", "changes while it is read"),))
 
 
 @pytest.mark.parametrize("change", ["grow", "remove"])
 def test_a_file_that_changes_after_it_was_taken_stops_the_reading(tmp_path: Path, change: str) -> None:
     put(tmp_path, {"a.csv": b"op,id\nI,2\n"})
-    [file] = take_all(tmp_path).new
+    [file] = take_all(tmp_path).files
     table = Table(name="hosts", source=SOURCE, keys=("id",))
-    layout = layout_of(table, [file], (), batch=1, arrived_at=NOW)
-    reading = records(file, layout)
+    batch = batch_of(table, file)
+    reading = records(file, batch)
     next(reading)
     if change == "grow":
         put(tmp_path, {"a.csv": b"op,id\nI,2\nI,3\n"})
@@ -255,18 +277,18 @@ def test_a_file_that_changes_after_it_was_taken_stops_the_reading(tmp_path: Path
 
 def test_a_file_that_breaks_without_a_sign_stops_the_reading(tmp_path: Path) -> None:
     put(tmp_path, {"a.csv.gz": gzip.compress(b"op,id\nI,2\n")})
-    [file] = take_all(tmp_path).new
-    layout = layout_of(Table(name="hosts", source=SOURCE, keys=("id",)), [file], (), batch=1, arrived_at=NOW)
+    [file] = take_all(tmp_path).files
+    batch = batch_of(Table(name="hosts", source=SOURCE, keys=("id",)), file)
     put(tmp_path, {"a.csv.gz": b"x" * file.size_bytes})
 
     with pytest.raises(ChangedWhileReadError, match="became unreadable"):
-        list(records(file, layout))
+        list(records(file, batch))
 
 
 def test_the_layout_of_a_file_is_read_from_its_header(tmp_path: Path) -> None:
     put(tmp_path, {"a.csv": b'\n OP,"Id","a ""b"", c",_file,_CDC_x,,x\x01\nI,1,2,3,4,5,6\n'})
 
-    [file] = take_all(tmp_path, source=SOURCE.model_copy(update={"op": " Op"})).new
+    [file] = take_all(tmp_path, source=SOURCE.model_copy(update={"op": " Op"})).files
 
     assert [name for name, _ in file.columns] == [
         " Op",
@@ -291,7 +313,7 @@ def test_the_layout_of_a_file_is_read_from_its_header(tmp_path: Path) -> None:
 def test_a_file_whose_header_cannot_be_read_is_broken(tmp_path: Path, content: bytes, broken: str) -> None:
     put(tmp_path, {"a.csv": content})
 
-    [file] = take_all(tmp_path).new
+    [file] = take_all(tmp_path).files
 
     assert (file.broken, file.columns) == (broken, ())
 
@@ -308,7 +330,7 @@ def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:
     put(tmp_path, {"a.parquet": b""})
     pq.write_table(pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())}), tmp_path / "in" / "a.parquet")
 
-    [file] = take_all(tmp_path, now=9e9, source=DmsFiles(path=("in",), format="parquet")).new
+    [file] = take_all(tmp_path, now=9e9, source=DmsFiles(path=("in",), format="parquet")).files
 
     assert file.columns == (("op", "string"), ("id", "int"))
 
@@ -325,13 +347,12 @@ def test_a_missing_folder_names_itself_and_the_declaration(tmp_path: Path) -> No
 def test_new_columns_follow_the_columns_there_are(tmp_path: Path) -> None:
     put(tmp_path, {"LOAD1.csv": b"ID,b\n1,2\n", "a.csv": b"c,OP,id\n1,I,2\n"})
     table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"),))
-    now = NOW
 
-    fresh = layout_of(table, take_all(tmp_path).new, (), batch=1, arrived_at=now)
-    later = layout_of(table, take_all(tmp_path).new, ("id", "op", "x", "_cdc_kind"), batch=2, arrived_at=now)
+    fresh = DmsSource(table).columns(take_all(tmp_path).files, ())
+    later = DmsSource(table).columns(take_all(tmp_path).files, ("id", "op", "x"))
 
-    assert fresh.columns == ("op", "ID", "b", "c")
-    assert later.columns == ("id", "op", "x", "b", "c")
+    assert fresh == ("op", "ID", "b", "c")
+    assert later == ("id", "op", "x", "b", "c")
     assert Listing(()) == Listing((), ())
 
 
@@ -339,7 +360,7 @@ def test_an_empty_file_adds_no_columns(tmp_path: Path) -> None:
     put(tmp_path, {"a.csv": b"", "b.csv": b"op,id\nI,1\n"})
     table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"), Column(name="later")))
 
-    assert layout_of(table, take_all(tmp_path).new, (), batch=1, arrived_at=NOW).columns == ("op", "id")
+    assert DmsSource(table).columns(take_all(tmp_path).files, ()) == ("op", "id")
 
 
 def test_files_of_another_kind_are_named_with_the_reason(tmp_path: Path) -> None:

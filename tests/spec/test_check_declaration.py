@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.bronze.record import ICEBERG_RESERVED, PREFIX
+from frazil.bronze.record import PREFIX
 from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline, contract
 from frazil.spec.check import check, problems
@@ -63,7 +63,6 @@ def test_check_raises_all_problems_together() -> None:
 
 
 def test_the_reserved_names_are_those_of_bronze() -> None:
-    assert contract.ICEBERG_RESERVED == ICEBERG_RESERVED
     assert contract.OWN_PREFIX == PREFIX
 
 

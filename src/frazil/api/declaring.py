@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.lake.doctor import Finding
-    from frazil.sources.discover import Discovered
+    from frazil.sources.dms.discover import Discovered
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
     from frazil.testing.generate import Generated
@@ -82,8 +82,8 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
         files = SampleFiles(rows=1_000, batches=2, changes=100)
         _generate(file, project / "landing" / "orders", "./landing/orders", files)
         return NewProject(declaration=file)
-    from frazil.sources.declaration import declaration
-    from frazil.sources.discover import discover
+    from frazil.sources.dms.declaration import declaration
+    from frazil.sources.dms.discover import discover
 
     found = discover(Path(source).resolve())
     name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"

@@ -36,13 +36,7 @@ OFFSET: Final = "_cdc_offset"
 FORM: Final = "_cdc_form"
 
 RECORD, BAD, LEDGER_ROW, PART = "record", "bad", "file", "part"
-CSV, VALUES, BYTES = "csv", "values", "bytes"
 UPSERT, DELETE = "upsert", "delete"
-
-ICEBERG_RESERVED: Final = frozenset(
-    {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
-)
-"""Names that Iceberg writes and then cannot read."""
 
 LEDGER_TYPE: Final = (
     "struct<name: string, size_bytes: bigint, modified_ns: bigint, sha256: string, load: boolean, "
@@ -80,25 +74,3 @@ BRONZE_COLUMNS: Final = {
     OFFSET: "bigint",
     FORM: FORM_TYPE,
 }
-
-
-def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
-    """Give a source field the name of its column.
-
-    Names stay as they are but for three cases, all decided by the name alone: what Iceberg cannot read
-    back and what begins with ``_cdc_`` gets the prefix ``source``; control characters become ``_``; a name
-    that another field of the same file already has without regard to case gets ``__2``, ``__3`` ….
-
-    Args:
-        name: the field's name in the file; empty becomes ``unnamed``.
-        taken: lower-case column names given so far.
-    """
-    clean = "".join(character if character.isprintable() else "_" for character in name).strip()[:255] or "unnamed"
-    if clean.lower() in ICEBERG_RESERVED or clean.lower().startswith(PREFIX):
-        clean = f"source{clean}"
-    if clean.lower() not in taken:
-        return clean
-    number = 2
-    while f"{clean}__{number}".lower() in taken:
-        number += 1
-    return f"{clean}__{number}"

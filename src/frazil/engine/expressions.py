@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.lake.expression import attempt, reason, user_sql
-from frazil.silver.dms import FAILS
+from frazil.silver.changes import FAILS
 from frazil.silver.quarantine import quarantined
 from frazil.spec.sql import fields_of
 
@@ -27,7 +27,7 @@ MOST_REASONS: Final = 20
 
 
 def made_of(spark: SparkSession, contract: Contract) -> dict[str, SparkColumn]:
-    """Give the columns that have an expression, as :func:`frazil.silver.dms.change_rows` takes them."""
+    """Give the columns that have an expression, as :func:`frazil.silver.changes.change_rows` takes them."""
     is_record = F.col(r.KIND) == r.RECORD
     return {
         column.name: attempt(spark, column.expr, is_record) for column in contract.columns if column.expr is not None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.sources.offer import LEDGER_FIELDS, Ledger
+from frazil.sources.ledger import LEDGER_FIELDS, Ledger
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:

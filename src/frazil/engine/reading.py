@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from frazil.bronze.layout import NewFile
+    from frazil.sources.base import NewFile
 
 
 class Reading:

@@ -12,6 +12,7 @@ import secrets
 import socket
 import uuid
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.engine.past_runs import FACET, standing
@@ -166,7 +167,7 @@ def _message(failure: Failure) -> str:
 def _inputs(pipeline: Pipeline, busy: set[str]) -> Iterator[dict[str, Any]]:
     for table in pipeline.tables:
         if table.name in busy:
-            for path in dict.fromkeys((*table.source.path, *(table.source.cdc_path or ()))):
+            for path in dict.fromkeys(chain.from_iterable(table.source.locations.values())):
                 store, sign, rest = path.partition("://")
                 if sign:
                     host, _, key = rest.partition("/")

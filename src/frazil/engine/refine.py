@@ -20,9 +20,10 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
 from frazil.lake.tables import TableLayout, ensure, fits
 from frazil.silver.batches import batches
+from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
-from frazil.silver.dms import FAILS, PROBLEM, change_rows
 from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
+from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
 
@@ -91,7 +92,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     span = (step.after, step.upto)
     at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
-    rows = change_rows(records, contract, context.table.source, made_of(spark, contract))
+    rows = change_rows(records, contract, source_of(context.table), made_of(spark, contract))
     counts = Observation()
     is_new = step.after > 0 and not step.rebuild
     observed = rows.observe(
@@ -139,7 +140,7 @@ def _replace_all(context: Context, step: Refine, contract: Contract, layout: Tab
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
     made = made_of(context.spark, contract)
-    rows = change_rows(_bronze_records(context, whole, bronze), contract, context.table.source, made)
+    rows = change_rows(_bronze_records(context, whole, bronze), contract, source_of(context.table), made)
     sums = [F.expr(end(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
     if context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:

@@ -8,8 +8,9 @@ from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
-from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, Taken, gold_state, moved_marts, table_state
-from frazil.sources.offer import offer
+from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, gold_state, moved_marts, table_state
+from frazil.sources.base import SourceDelta
+from frazil.sources.kinds import source_of
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
 
@@ -45,7 +46,7 @@ def read_state(context: Context, *, rebuild: bool, with_source: bool = True) -> 
         },
     }
     moved_marts(context.pipeline, table, bookmarks)
-    taken = offer(table, context.pipeline.folder, read_ledger(context)) if with_source else Taken()
+    taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
     rows = {
         table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
         for mart in table.marts

@@ -12,13 +12,13 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.bronze.layout import layout_of, read_settings
-from frazil.bronze.read import duplicate, records, schema, spark_ddl
+from frazil.bronze.read import Batch, duplicate, records, spark_ddl
 from frazil.engine.here import DRIVER_BYTES, frame
 from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
+from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.bronze.layout import Layout, NewFile
     from frazil.engine.context import Context
+    from frazil.sources.base import NewFile
     from frazil.steps import TakeFiles
 
 APPENDED = {
@@ -55,29 +55,33 @@ def take_files(context: Context, step: TakeFiles) -> None:
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
     fields = dict(base.bookmark.get("fields", {}))
-    layout = layout_of(context.table, step.files, existing=tuple(fields), batch=step.batch, arrived_at=context.now)
+    source = source_of(context.table)
+    new = Batch(
+        source=source, columns=source.columns(step.files, tuple(fields)), number=step.batch, arrived_at=context.now
+    )
     types = {column: kind for file in step.files for column, kind in file.columns}
-    arrived = [column for column in layout.columns if column not in fields]
+    arrived = [column for column in new.columns if column not in fields]
     since = dict(base.bookmark.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
     # Whether some record lists the columns it carries; what older lakes hold is not told.
-    lists = base.bookmark.get("lists", bool(fields)) or any(layout.known_of(file) is not None for file in step.files)
+    lists = base.bookmark.get("lists", bool(fields)) or any(
+        opened.known is not None or opened.lists
+        for opened in (source.read(file, new.columns) for file in step.files if not file.broken)
+    )
     fields |= {column: types.get(column, "string") for column in arrived}
     ensure(
         spark,
         TableLayout(
             path=context.bronze,
-            columns=dict.fromkeys(layout.columns, "string") | r.BRONZE_COLUMNS,
+            columns=dict.fromkeys(new.columns, "string") | r.BRONZE_COLUMNS,
             partition_by=(r.KIND,),
             properties=APPENDED,
         ),
     )
     who = reader(context, step.size_bytes)
     reading = Reading(step.files, context.progress)
-    here = _read_here(step, layout, reading) if who == "driver" else None
+    here = _read_here(step, new, reading) if who == "driver" else None
     failpoint("bronze.before_write")
-    bookmark = context.bookmark(
-        "bronze", step.batch, fields=fields, since=since, lists=lists, reading=read_settings(context.table)
-    )
+    bookmark = context.bookmark("bronze", step.batch, fields=fields, since=since, lists=lists, reading=source.reading())
     with context.batch(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
@@ -86,15 +90,13 @@ def take_files(context: Context, step: TakeFiles) -> None:
             batch.change(here)
             seen = _counts(told)
         elif who == "stream" and takes_rows:
-            batch.stream(
-                [_pieces(some, layout, told) for some in _streams(step, layout, reading)], schema(layout).names
-            )
+            batch.stream([_pieces(some, new, told) for some in _streams(step, new, reading)], new.schema.names)
             pa.default_memory_pool().release_unused()
             seen = _counts(told)
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
-            rows = _read_there(context, step, layout) if here is None else frame(context.spark, here)
+            rows = _read_there(context, step, new) if here is None else frame(context.spark, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
@@ -124,22 +126,22 @@ def reader(context: Context, size_bytes: int) -> Reader:
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 
 
-def _read_here(step: TakeFiles, layout: Layout, reading: Reading) -> pa.Table:
-    batches = [batch for some in _streams(step, layout, reading) for batch in some]
-    return pa.Table.from_batches(batches, schema(layout)).combine_chunks()
+def _read_here(step: TakeFiles, new: Batch, reading: Reading) -> pa.Table:
+    batches = [batch for some in _streams(step, new, reading) for batch in some]
+    return pa.Table.from_batches(batches, new.schema).combine_chunks()
 
 
-def _streams(step: TakeFiles, layout: Layout, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
+def _streams(step: TakeFiles, new: Batch, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
     """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
-    again = [duplicate(file, layout) for file in step.duplicates]
-    read = partial(reading.of, partial(records, layout=layout))
+    again = [duplicate(file, new) for file in step.duplicates]
+    read = partial(reading.of, partial(records, batch=new))
     return [*(chain.from_iterable(map(read, files)) for files in _bins(step.files)), *([again] if again else [])]
 
 
-def _pieces(rows: Iterable[pa.RecordBatch], layout: Layout, told: list[pa.Table]) -> Iterator[pa.Table]:
+def _pieces(rows: Iterable[pa.RecordBatch], new: Batch, told: list[pa.Table]) -> Iterator[pa.Table]:
     """Pass rows on, and put those of the ledger into a list, too."""
     for batch in rows:
-        piece = pa.Table.from_batches([batch], schema(layout))
+        piece = pa.Table.from_batches([batch], new.schema)
         if piece[r.LEDGER].null_count < len(piece):
             told.append(piece)
         yield piece
@@ -150,22 +152,22 @@ def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
     return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
 
 
-def _read_there(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
+def _read_there(context: Context, step: TakeFiles, new: Batch) -> DataFrame:
     bins = _bins(step.files)
-    columns = spark_ddl(layout.columns)
-    read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)
-    again = [duplicate(file, layout) for file in step.duplicates]
+    columns = spark_ddl(new.columns)
+    read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, new), columns)
+    again = [duplicate(file, new) for file in step.duplicates]
     if not again:
         return read
-    return read.unionByName(context.spark.createDataFrame(pa.Table.from_batches(again, schema(layout))))
+    return read.unionByName(context.spark.createDataFrame(pa.Table.from_batches(again, new.schema)))
 
 
-def _reader(bins: Sequence[Sequence[NewFile]], layout: Layout):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _reader(bins: Sequence[Sequence[NewFile]], new: Batch):  # type: ignore[no-untyped-def]  # noqa: ANN202
     def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for file in bins[number]:
-                    yield from records(file, layout)
+                    yield from records(file, new)
         # The worker stays for a minute beside what comes next, which needs the memory.
         pa.default_memory_pool().release_unused()
 

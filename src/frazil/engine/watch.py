@@ -9,7 +9,7 @@ from frazil.engine.options import RunOptions, WatchOptions
 from frazil.engine.report import RunFailedError
 from frazil.engine.run import run
 from frazil.errors import FrazilError, worst_exit
-from frazil.sources.dms import list_files
+from frazil.sources.kinds import source_of
 from frazil.spec.select import selected
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, 
     for table in pipeline.tables:
         if table.name in names:
             try:
-                files = list_files(table.source, pipeline.folder).files
+                files = source_of(table).list(pipeline.folder).files
             except FrazilError as error:
                 found.add((table.name, error.message, 0, 0))
             else:

@@ -21,15 +21,9 @@ def undeclared_fields(table: Table, state: TableState) -> tuple[str, ...]:
     """
     if table.columns is None or any(column.name == "*" for column in table.columns):
         return ()
-    source = table.source
-    known = {name.lower() for name in state.seen_fields} | {source.op.lower()}
-    known |= {source.change_seq.lower()} if source.change_seq else set()
+    known = {name.lower() for name in state.seen_fields}
     come = {name.lower(): name for file in state.taken.files for name, _ in file.columns}
-    new = {
-        name: shown
-        for name, shown in come.items()
-        if name not in known and not (source.before_image_prefix and shown.startswith(source.before_image_prefix))
-    }
+    new = {name: shown for name, shown in come.items() if name not in known and not table.source.is_bookkeeping(shown)}
     if not new:
         return ()
     contract = settle(table, {})

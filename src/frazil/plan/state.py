@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from frazil.bronze.layout import file_columns, read_settings
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import Role, belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
-from frazil.spec.contract import layout
+from frazil.sources.base import SourceDelta
+from frazil.sources.kinds import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from frazil.bronze.layout import NewFile
     from frazil.errors import FrazilError
     from frazil.spec import Current, Gold, History, Pipeline, Table
-
-_DELIMITERS: Final = (";", "|", ",")
-"""What often stands between fields."""
 
 BRONZE = "bronze"
 SILVER = "silver"
@@ -50,25 +45,6 @@ class FormatVersionError(SchemaError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What a source has to offer that bronze does not hold."""
-
-    files: tuple[NewFile, ...] = ()
-    duplicates: tuple[NewFile, ...] = ()
-    deferred: tuple[tuple[str, str], ...] = ()
-    known: int = 0
-    """Files at the source that bronze knows, by path or by content."""
-    again: int = 0
-    """Files in bronze's ledger whose content it had already taken under another path."""
-    passed: tuple[tuple[str, str], ...] = ()
-    """(path, reason) of files that are passed over."""
-    reorders: bool = False
-    """A known content came under a name that stands earlier: ties may fall otherwise, so the table is rebuilt."""
-    reordered_in: int = 0
-    """Newest batch of bronze in which that happened: tables that stand before it are still to be rebuilt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutChange:
     """Settings of a mart's table that can change without its rows: from what it was made with, to what is declared."""
 
@@ -87,7 +63,7 @@ class TableState:
     """Rows of each mart."""
     seen_fields: frozenset[str] = frozenset()
     """Fields of the source that bronze has."""
-    taken: Taken = Taken()
+    taken: SourceDelta = field(default_factory=SourceDelta)
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of the source with their types, as bronze has them and the new files bring them; none if none is known."""
     rebuilds: Mapping[str, str] = field(default_factory=dict)
@@ -116,7 +92,7 @@ def table_state(
     pipeline: Pipeline,
     table: Table,
     bookmarks: Mapping[str, Mapping[str, Any]],
-    taken: Taken,
+    taken: SourceDelta,
     rows: Mapping[str, int] | None = None,
 ) -> TableState:
     """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
@@ -138,8 +114,9 @@ def table_state(
     rebuilds = moved_marts(pipeline, table, bookmarks)
     _check_reading(table, bookmarks[BRONZE], taken)
     files = [file.columns for file in taken.files if not file.broken]
-    fields = known_fields(table, bookmarks[BRONZE].get("fields", {}), files)
-    hint = _delimiter_hint(table, files)
+    source = source_of(table)
+    fields = source.known_fields(bookmarks[BRONZE].get("fields", {}), files)
+    hint = source.advice(files)
     if fields:
         try:
             settle(table, fields)
@@ -175,23 +152,6 @@ def table_state(
         rebuilds=rebuilds,
         alters=alters,
     )
-
-
-def known_fields(table: Table, fields: Mapping[str, str], files: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-    """List the fields that bronze has once some files are taken; none while no file names any but the op column.
-
-    Args:
-        table: the declaration.
-        fields: name -> type of those that bronze has.
-        files: (name, type) of the fields that each new file names; none of a file whose fields the declaration names.
-    """
-    found = [*fields.items(), *(column for columns in files for column in columns)]
-    if not all(files):
-        found += file_columns(((name, "string") for name in layout(table) or ()), table.source.op)
-    known = {table.source.op.lower(): (table.source.op, "string")}
-    for name, kind in found:
-        known.setdefault(name.lower(), (name, kind))
-    return dict(known.values()) if len(known) > 1 else {}
 
 
 def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:
@@ -235,12 +195,12 @@ def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mappin
     return moved
 
 
-def _check_reading(table: Table, bronze: Mapping[str, Any], taken: Taken) -> None:
+def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -> None:
     """Refuse to go on with a bronze table that was read in another way: a fresh lake would hold other records."""
     before: Mapping[str, Any] | None = bronze.get("reading")
     if before is None:
         return
-    now = read_settings(table)
+    now = source_of(table).reading()
     for setting in sorted(before.keys() | now.keys()):
         old, new = before.get(setting), now.get(setting)
         if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
@@ -267,15 +227,6 @@ _WORDS = {
 
 def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
-
-
-def _delimiter_hint(table: Table, files: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-    """Suggest another delimiter where the files name one field each, with such a sign in it."""
-    alone = [columns[0][0] for columns in files if len(columns) == 1]
-    for sign in _DELIMITERS:
-        if sign != table.source.csv_delimiter and alone and len(alone) == len(files) and all(sign in n for n in alone):
-            return f"fields seem to be separated by another sign: csv_delimiter: {json.dumps(sign)} in the source"
-    return None
 
 
 def _mart_change(

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.bronze.csv_form import Form, offsets_of
-from frazil.bronze.layout import SHARED_SCHEMA, SHARED_TABLE
-from frazil.bronze.values import ValuesHash
+from frazil.formats.csv_form import Form, offsets_of
+from frazil.formats.csv_reader import SCHEMA_FIELD, TABLE_FIELD
+from frazil.formats.records import BYTES, CSV, VALUES
+from frazil.formats.value_hash import ValuesHash
 from frazil.serve.duck import identifier, literal
 from frazil.serve.finding import Step
 from frazil.spec.amount import counted
@@ -66,7 +67,7 @@ class _File:
     def begin(self) -> None:
         """Begin with what stands before the first record."""
         self.last = 0
-        self.found = ValuesHash(len(self.writing[1])) if self.content == r.VALUES else hashlib.sha256(self.head)
+        self.found = ValuesHash(len(self.writing[1])) if self.content == VALUES else hashlib.sha256(self.head)
 
     def follows(self, rows: Any) -> bool:
         """See whether rows follow those that were seen before."""
@@ -104,7 +105,7 @@ def _rebuilt(proof: Proof) -> Verdict:
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
         _see(proof, writing, list(some))
     wrong = [file.path for file in files if not file.is_proved]
-    values = sum(file.content == r.VALUES for file in files)
+    values = sum(file.content == VALUES for file in files)
     texts, notes = len(files) - values, []
     if texts:
         notes.append(f"the bytes of {counted(texts, 'file')} are rebuilt from bronze")
@@ -133,9 +134,9 @@ def _files(proof: Proof) -> tuple[list[_File], int]:
 def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[str, Any]) -> _File:
     names = tuple(column["name"].lower() for column in line["columns"])
     writing: tuple[Any, ...] = (form["content"], names)
-    if form["content"] == r.CSV:
+    if form["content"] == CSV:
         # Between the op and the fields of a transaction file.
-        names = (names[0], SHARED_TABLE, SHARED_SCHEMA, *names[1:]) if form["table"] is not None else names
+        names = (names[0], TABLE_FIELD, SCHEMA_FIELD, *names[1:]) if form["table"] is not None else names
         quoted = {name.lower() for name in form["quoted"]}
         written = Form(
             delimiter=form["delimiter"],
@@ -144,7 +145,7 @@ def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[
             null_text=form["null_text"],
             quoted=tuple(name in quoted for name in names),
         )
-        writing = (r.CSV, names, written, form["line_end"] or "", form["table"], form["schema"])
+        writing = (CSV, names, written, form["line_end"] or "", form["table"], form["schema"])
     file = _File(
         path=path,
         head=head or b"",
@@ -159,7 +160,7 @@ def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[
 
 def _see(proof: Proof, writing: tuple[Any, ...], files: Sequence[_File]) -> None:
     """Hash files of one form: as the table gives their rows, or sorted where bad records stand between the others."""
-    if writing[0] == r.VALUES:
+    if writing[0] == VALUES:
         plain, kinds = list(files), [r.RECORD]
     else:
         plain, kinds = [file for file in files if not file.has_bad], [r.RECORD, r.BAD, r.PART]
@@ -168,7 +169,7 @@ def _see(proof: Proof, writing: tuple[Any, ...], files: Sequence[_File]) -> None
     for file in out_of_order:
         file.begin()
     _stream(proof, [*out_of_order, *(file for file in files if file not in plain)], kinds, is_sorted=True)
-    if writing[0] == r.VALUES:
+    if writing[0] == VALUES:
         _see_bad_values(proof, [file for file in files if file.has_bad])
 
 
@@ -180,7 +181,7 @@ def _stream(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_so
     for batch in proof.connection.execute(sql, parameters).to_arrow_reader(_BATCH_ROWS):
         numbers, rows = (batch.column(at).to_numpy(zero_copy_only=False) for at in (0, 1))
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        add = _values_of(batch) if writing[0] == r.VALUES else _bytes_of(batch, writing)
+        add = _values_of(batch) if writing[0] == VALUES else _bytes_of(batch, writing)
         for start, stop in pairwise(cuts):
             file = files[int(numbers[start])]
             if file.follows(rows[start:stop]):
@@ -213,11 +214,11 @@ def _values_of(batch: Any) -> Any:
 def _bytes_of(batch: Any, writing: tuple[Any, ...]) -> Any:
     """Write the records of a batch; gives what adds some of them to a hash."""
     raw, end = batch.column(2), batch.column(3)
-    if writing[0] == r.BYTES:
+    if writing[0] == BYTES:
         lines = raw
     else:
         _, names, form, line_end, table, schema = writing
-        constants = {SHARED_TABLE: table, SHARED_SCHEMA: schema}
+        constants = {TABLE_FIELD: table, SCHEMA_FIELD: schema}
         own = iter(batch.columns[4:])
         columns = [
             pa.repeat(pa.scalar(constants[name], pa.string()), len(raw)) if name in constants else next(own)

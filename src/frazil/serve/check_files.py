@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.bronze.read import count_lines
 from frazil.serve.finding import Step
+from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ _PLACE: Final = f"{r.FILE}, {r.ROW}"
 def file_steps(proof: Proof) -> Iterator[Step]:
     """List the proofs that every record of every file was taken once, and went on to changes or quarantine."""
     here = proof.here
-    bronze, changes, source = here.bronze, here.changes, here.table.source
+    bronze, changes = here.bronze, here.changes
     lost = partial(Step, law="NOTHING-LOST")
     once = partial(Step, law="ONCE", table=bronze.name, needs=(bronze,))
     yield once(what=f"{bronze.name}: look for files taken twice", prove=partial(_paths_once, proof))
-    if here.table.sequence_by or source.change_seq:
+    if here.table.sequence_by or here.table.source.orders_records:
         # Otherwise only their place tells two files apart, and the same bytes are taken again on purpose.
         yield once(what=f"{bronze.name}: look for contents taken twice", prove=partial(_contents_once, proof))
     yield lost(
@@ -135,11 +135,11 @@ def _recounted(proof: Proof) -> Verdict:
 
 def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
     """Count a file's records; a text says what is wrong with it, None that it is gone."""
-    source, file = proof.here.table.source, proof.pipeline.folder / path
+    file = proof.pipeline.folder / path
     try:
         if file.stat().st_size != size_bytes:
             return "has another size than when it was taken"
-        return count_lines(f"{file}", delimiter=source.csv_delimiter, escape=source.csv_escape)
+        return source_of(proof.here.table).recount(file)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -135,7 +135,7 @@ def with_positions(here: Layers, folded: str) -> str:
 
 
 def _ranked(here: Layers) -> bool:
-    return here.table.source.change_seq is None
+    return not here.table.source.orders_records
 
 
 def _digests(here: Layers, upto: int, sets: Sequence[tuple[str, ...]], where: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError
-from frazil.plan.state import known_fields
 from frazil.serve.tables import stand, tables
-from frazil.sources.dms import list_files, named_fields
+from frazil.sources.kinds import source_of
 from frazil.spec import EmbeddedCatalog
 
 if TYPE_CHECKING:
@@ -38,13 +37,14 @@ def source_fields(pipeline: Pipeline) -> dict[str, dict[str, str]]:
 
 
 def _fields(pipeline: Pipeline, table: Table, located: Located) -> dict[str, str]:
+    source = source_of(table)
     try:
         bookmark = stand(located.get((pipeline.lake.namespaces.bronze, table.name))).bookmark
-        listed = list_files(table.source, pipeline.folder).files
+        listed = source.list(pipeline.folder).files
     except FrazilError:
         return {}
     if len(listed) > MOST_FILES:
         return {}
-    named = [named_fields(file, table.source) for file in listed]
+    named = [source.named_fields(file) for file in listed]
     files = [fields for fields in named if fields is not None]
-    return known_fields(table, bookmark.get("fields", {}), files) if len(files) == len(named) else {}
+    return source.known_fields(bookmark.get("fields", {}), files) if len(files) == len(named) else {}

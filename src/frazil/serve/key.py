@@ -207,13 +207,13 @@ class _Teller:
             texts,
         )
         quarantined = self._quarantined(records)
-        op = here.fields.get(here.table.source.op.lower(), here.table.source.op)
+        op = here.fields.get((here.table.source.operation_field or "").lower())
         return [
             KeyRecord(
                 file=record[r.FILE],
                 row=record[r.ROW],
                 batch=record[r.BATCH],
-                op=record.get(op),
+                op=record[op] if op else None,
                 fields={
                     name: text
                     for name, text in record.items()

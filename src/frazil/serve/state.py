@@ -15,7 +15,6 @@ from frazil.plan.state import (
     SILVER,
     State,
     TableState,
-    Taken,
     gold_problems,
     gold_state,
     moved_marts,
@@ -24,7 +23,9 @@ from frazil.plan.state import (
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NoLakeError, stand, tables
-from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
+from frazil.sources.base import SourceDelta
+from frazil.sources.kinds import source_of
+from frazil.sources.ledger import LEDGER_FIELDS, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,10 +76,10 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
     }
     bookmarks = {name: at.bookmark for name, at in stands.items()}
     moved_marts(pipeline, table, bookmarks)
-    taken = Taken()
+    taken = SourceDelta()
     if is_read:
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
-        taken = offer(table, pipeline.folder, ledger)
+        taken = source_of(table).find_new(pipeline.folder, ledger)
     rows = {name: mart.records for name, mart in marts.items()}
     found = table_state(pipeline, table, bookmarks, taken, rows)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})

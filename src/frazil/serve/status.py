@@ -183,10 +183,10 @@ class _Listed:
 
 
 def _listed(pipeline: Pipeline, table: Table) -> _Listed:
-    from frazil.sources.dms import list_files  # noqa: PLC0415 - PyArrow comes with it, while DuckDB loads
+    from frazil.sources.kinds import source_of  # noqa: PLC0415 - PyArrow comes with it, while DuckDB loads
 
     try:
-        listing = list_files(table.source, pipeline.folder)
+        listing = source_of(table).list(pipeline.folder)
     except FrazilError as error:
         return _Listed({}, (), error.message)
     refused = "; ".join(f"{path}: {reason}" for path, reason in listing.refused)

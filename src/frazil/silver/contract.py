@@ -62,7 +62,7 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
 
     Declared columns keep their order and types. Where the contract is open (no ``columns``, or a last
     ``"*"``) every other field follows with the type the file gives it, in order of first appearance, under
-    its :func:`open_name`; the op column, the change sequence and before-images stay in bronze.
+    its :func:`open_name`; what the source keeps its own books with, such as an op column, stays in bronze.
 
     Args:
         table: the declaration.
@@ -71,7 +71,6 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
     Raises:
         MissingFieldError: a declared column without ``expr`` is a field of no file.
     """
-    source = table.source
     declared = [column for column in table.columns or () if column.name != "*"]
     seen = {name.lower(): name for name in fields}
     for column in declared:
@@ -82,15 +81,12 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
             )
     columns = list(declared)
     if not is_closed(table):
-        taken = {column.name.lower() for column in declared} | {source.op.lower()}
-        if source.change_seq:
-            taken.add(source.change_seq.lower())
-        prefix = source.before_image_prefix
+        taken = {column.name.lower() for column in declared}
         columns += [
             _open_column(name, kind, renames=added(table))
             for name, kind in fields.items()
             if not {name.lower(), open_name(name, added(table)).lower()} & taken
-            and not (prefix and name.startswith(prefix))
+            and not table.source.is_bookkeeping(name)
         ]
     types = {column.name: column.type for column in columns}
     times = [name for name in table.sequence_by if types.get(name) in _TIMES]
@@ -162,7 +158,7 @@ def _table_settings(table: Table) -> dict[str, Any]:
     renames = {} if is_closed(table) or not added(table) else {"added": added(table)}
     return (
         table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
-        | table.source.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
+        | table.source.meaning
         | renames
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
-from frazil.silver.dms import PROBLEM, TEXT
+from frazil.silver.changes import PROBLEM, TEXT
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def quarantined(rows: DataFrame, said: Mapping[str, str] | None = None) -> DataF
     """Keep the records with a problem, in the shape of ``silver.<t>_quarantine``.
 
     Args:
-        rows: from :func:`frazil.silver.dms.change_rows`.
+        rows: from :func:`frazil.silver.changes.change_rows`.
         said: reason of a problem -> what is told in its place; few.
     """
     reason = f"{PROBLEM}.reason"

@@ -1,3 +1,3 @@
-"""The left edge: what is new at a source, and its records as text."""
+"""Where changes come from. A kind of source is one class (:mod:`frazil.sources.base`) and one line in ``KINDS``."""
 
 from __future__ import annotations

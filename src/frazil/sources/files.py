@@ -54,16 +54,6 @@ class FileChangedError(HistoryChangedError):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownFile:
-    """A file as the ledger knows it; ``same_as`` names the file it was a duplicate of."""
-
-    size_bytes: int
-    modified_ns: int
-    sha256: str
-    same_as: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """A regular file: its absolute path, name, size in bytes and modification time in nanoseconds."""

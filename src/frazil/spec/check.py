@@ -67,7 +67,8 @@ def _lake(pipeline: Pipeline) -> Iterator[Problem]:
     if isinstance(catalog, ServiceCatalog) and catalog.type == "rest" and not catalog.uri:
         yield Problem(at, "the rest catalog has no uri")
     for i, table in enumerate(pipeline.tables):
-        texts |= {("tables", i, "source", "path", k): path for k, path in enumerate(table.source.path)}
+        for setting, paths in table.source.locations.items():
+            texts |= {("tables", i, "source", setting, k): path for k, path in enumerate(paths)}
         for j, mart in enumerate(table.marts):
             place = ("tables", i, "marts", j, "properties")
             texts |= {(*place, name): value for name, value in mart.properties.items()}

@@ -80,10 +80,10 @@ def _field(table: Table, column: Column, at: Path, whose: str) -> Iterator[Probl
     """Hold a column without expr against the fields of headerless files."""
     if column.expr is not None or not is_headerless(table):
         return
-    fields = table.source.fields
+    fields = table.source.field_names(())
     if fields and column.name not in fields:
         yield Problem(at, f"{whose} is not one of the fields of its files", suggestion(column.name, fields))
-    elif fields is None and column.name.lower() == table.source.op.lower():
+    elif not fields and column.name.lower() == (table.source.operation_field or "").lower():
         hint = "leave it out: it is not part of the fields"
         yield Problem(at, f"{whose} has the name of the op column", hint)
 
@@ -93,8 +93,8 @@ def _expression(table: Table, expr: str | None, at: Path, whose: str) -> Iterato
         return
     found = expression_problems(expr)
     yield from (Problem(at, f"{whose}: {text}") for text in found)
-    fields = table.source.fields
-    if found or not fields or not is_headerless(table):
+    fields = table.source.field_names(())
+    if found or not fields:
         return
     known = {name.lower() for name in fields}
     for field in fields_of(expr):
@@ -134,7 +134,7 @@ def _order(table: Table, at: Path) -> Iterator[Problem]:
         if name.startswith(OWN_PREFIX):
             message = f"sequence_by of table '{table.name}' names '{name}', which is bookkeeping"
             yield Problem((*here, index), message, "leave it out: ties always go by position")
-        elif table.source.format == "csv":
+        elif not table.source.types_fields:
             yield from _untyped(table, name, at, (*here, index))
 
 

@@ -26,8 +26,7 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
     if warehouse is None:
         return
     for index, table in enumerate(pipeline.tables):
-        source = table.source
-        for setting, paths in (("path", source.path), ("cdc_path", source.cdc_path or ())):
+        for setting, paths in table.source.locations.items():
             for number, path in enumerate(paths):
                 parts = _parts(path, pipeline.folder)
                 if parts is not None and _meets(parts, warehouse):

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
 def source_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Find what is wrong with the source of one table; ``at`` is the path of the source."""
-    for setting in ("path", "cdc_path"):
-        if any(not path.strip() for path in getattr(table.source, setting) or ()):
+    for setting, paths in table.source.locations.items():
+        if not all(path.strip() for path in paths):
             yield Problem((*at, setting), f"an empty {setting} in the source of table '{table.name}'")
+    if table.source.kind == "dms":
+        yield from _dms_problems(table, at)
+
+
+def _dms_problems(table: Table, at: Path) -> Iterator[Problem]:
     yield from _naming_of_fields(table, at)
     yield from _fields(table, at)
     yield from _signs(table, at)

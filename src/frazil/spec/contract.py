@@ -52,17 +52,13 @@ def is_closed(table: Table) -> bool:
 
 
 def is_headerless(table: Table) -> bool:
-    """Say whether some files of the source do not name their fields; those of ``cdc_path`` never do."""
-    source = table.source
-    return (source.format == "csv" and not source.header) or source.cdc_path is not None
+    """Return whether some files of the source do not name their fields."""
+    return table.source.field_names(()) is not None
 
 
 def layout(table: Table) -> tuple[str, ...] | None:
-    """Give the fields of headerless files in order, without the op column; None if all files name theirs."""
-    if not is_headerless(table):
-        return None
-    plain = tuple(name for name, column in declared(table).items() if column.expr is None)
-    return table.source.fields or plain
+    """Return the fields of headerless files in order, without the op column; None if all files name theirs."""
+    return table.source.field_names(tuple(name for name, column in declared(table).items() if column.expr is None))
 
 
 def repeated(names: Iterable[str]) -> list[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Union, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from frazil.errors import DeclarationError
 from frazil.spec.base import Spec
 from frazil.spec.mart import Current, Gold, History, Mart
-from frazil.spec.source import Source  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.source import Source, SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.types import column_type
 from frazil.spec.upkeep import Upkeep
 
@@ -149,3 +149,18 @@ class Pipeline(Spec):
         copy = self.model_copy()
         copy._folder = folder.resolve()  # noqa: SLF001 - a private attribute of its own class
         return copy
+
+
+def add_kind(kind: type[SourceSpec]) -> None:
+    """Let declarations name another kind of source, by its ``kind``."""
+    source = Table.model_fields["source"]
+    kinds = [one for one in (get_args(source.annotation) or (source.annotation,)) if one is not kind]
+    source.annotation = Union[(*kinds, kind)]  # type: ignore[assignment]
+    source.discriminator = "kind"
+    source.metadata = [BeforeValidator(_with_kind)]
+    Table.model_rebuild(force=True)
+    Pipeline.model_rebuild(force=True)
+
+
+def _with_kind(source: object) -> object:
+    return {"kind": "dms", **source} if isinstance(source, dict) else source

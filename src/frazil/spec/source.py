@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -17,7 +17,54 @@ Paths = Annotated[
 ]
 
 
-class DmsFiles(Spec):
+class SourceSpec(Spec):
+    """What is declared of a source, whatever its kind; each kind is a subclass.
+
+    What a kind reads, and how, is :class:`frazil.sources.base.Source`'s; here stands what follows from a declaration
+    alone.
+    """
+
+    kind: str
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return the folders and patterns that files are looked for in, by setting."""
+        raise NotImplementedError
+
+    @property
+    def operation_field(self) -> str | None:
+        """Return the field that says what a record does; None where no single one does."""
+        raise NotImplementedError
+
+    @property
+    def orders_records(self) -> bool:
+        """Return whether records say their own place, so that the places of their files do not matter."""
+        raise NotImplementedError
+
+    @property
+    def types_fields(self) -> bool:
+        """Return whether fields come with types; else they are text."""
+        raise NotImplementedError
+
+    def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the fields of files that name none, in file order; None where all files name theirs.
+
+        Args:
+            declared: names of the declared columns without ``expr``, for a source that does not list the fields itself.
+        """
+        raise NotImplementedError
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return the settings that the changes made of records depend on; if one changes, silver is rebuilt."""
+        raise NotImplementedError
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is the source's own, not the table's: it stays in bronze unless it is declared."""
+        raise NotImplementedError
+
+
+class DmsFiles(SourceSpec):
     r"""Files that Amazon DMS writes to S3 or a folder: full load files and change files of one table.
 
     Settings that DMS has too carry the DMS name in snake case, and its default.
@@ -67,6 +114,41 @@ class DmsFiles(Spec):
         ge=0,
         description="A file that looks cut off (no line end or footer) and is younger waits for a later run.",
     )
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return ``path`` and ``cdc_path``."""
+        return {"path": self.path, "cdc_path": self.cdc_path or ()}
+
+    @property
+    def operation_field(self) -> str:
+        """Return the op column."""
+        return self.op
+
+    @property
+    def orders_records(self) -> bool:
+        """Return whether records have a change sequence."""
+        return self.change_seq is not None
+
+    @property
+    def types_fields(self) -> bool:
+        """Return whether the files are Parquet."""
+        return self.format != "csv"
+
+    def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the fields of files without header, without the op column; those of ``cdc_path`` never have one."""
+        is_headerless = (self.format == "csv" and not self.header) or self.cdc_path is not None
+        return (self.fields or declared) if is_headerless else None
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return which fields are the op, the change sequence and before-images."""
+        return self.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is the op column, the change sequence or a before-image."""
+        own = {self.op.lower(), (self.change_seq or self.op).lower()}
+        return field.lower() in own or bool(self.before_image_prefix and field.startswith(self.before_image_prefix))
 
 
 Source = DmsFiles

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.bronze.csv_form import learned, offsets_of
+from frazil.formats.csv_form import learned, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from frazil.bronze.csv_form import Form
-    from frazil.bronze.csv_lines import Scan
+    from frazil.formats.csv_form import Form
+    from frazil.formats.csv_lines import Scan
 
 _SAMPLE_RECORDS: Final = 100
 """So many records tell how a file writes its columns."""

@@ -1,23 +1,25 @@
-"""What a source offers that bronze does not hold yet."""
+"""The files that bronze knows."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-
-from frazil.plan.state import Taken
-from frazil.sources import dms
-from frazil.sources.files import KnownFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
-
-    from frazil.spec import Table
 
 LEDGER_FIELDS = ("size_bytes", "modified_ns", "sha256", "same_as", "rows")
 """Fields of the ledger that :meth:`Ledger.of` wants, after path, position and batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFile:
+    """A file as the ledger knows it; ``same_as`` names the file it was a duplicate of."""
+
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+    same_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,41 +60,3 @@ class Ledger:
     def moves(self, first: str | None, position: str) -> bool:
         """Tell whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
         return first in self.places and position < self.places[first]
-
-
-def offer(table: Table, folder: Path, ledger: Ledger) -> Taken:
-    """List what is new at a table's source.
-
-    Args:
-        table: the declaration.
-        folder: the declaration's folder.
-        ledger: what bronze knows; learns the new time of files that were only touched, so that whoever keeps it reads
-            them once.
-
-    Raises:
-        SourceError: a folder is missing.
-        HistoryChangedError: a known file has other content.
-    """
-    source = table.source
-    listing = dms.list_files(source, folder)
-    contents = {file.sha256: path for path, file in ledger.files.items() if file.same_as is None}
-    take = dms.take(listing, ledger.files, contents, source, time.time())
-    for file in take.touched:
-        ledger.files[file.path] = replace(ledger.files[file.path], modified_ns=file.modified_ns)
-    new, duplicates = take.new, take.duplicates
-    if not table.sequence_by and not source.change_seq:
-        # Only their place tells two files apart: the same bytes may well be another change.
-        again = tuple(replace(file, same_as=None) for file in duplicates)
-        new, duplicates = tuple(sorted((*new, *again), key=lambda file: file.position)), ()
-    return Taken(
-        files=new,
-        duplicates=duplicates,
-        deferred=(*take.deferred, *listing.refused),
-        known=sum(file.path in ledger.files for file in listing.files) + len(take.duplicates),
-        again=ledger.repeated,
-        passed=listing.passed,
-        reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
-        reordered_in=max(
-            (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0
-        ),
-    )

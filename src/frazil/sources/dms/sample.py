@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from frazil.bronze.csv_lines import Dialect, open_text, records_in
-from frazil.bronze.parquet_records import parquet_columns
-from frazil.bronze.parquet_text import as_text
 from frazil.errors import SchemaError
+from frazil.formats.csv_lines import Dialect, open_text, records_in
+from frazil.formats.parquet_file import parquet_columns
+from frazil.formats.parquet_text import as_text
 
 if TYPE_CHECKING:
     from frazil.sources.files import Found

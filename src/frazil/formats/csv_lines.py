@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.bronze.layout import Layout
-
     Positions = NDArray[np.int64]
 
 BLOCK_BYTES: Final = 4 * 1024 * 1024
@@ -95,10 +93,17 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialect:
-    """What delimits fields, and how a quote inside quotes is written: doubled, or after ``escape``."""
+    """How CSV is written.
+
+    Attributes:
+        delimiter: stands between two fields.
+        escape: stands before a quote inside quotes; None where that is doubled.
+        null_value: an unquoted field with this text is NULL, beside the empty one.
+    """
 
     delimiter: str = ","
     escape: str | None = None
+    null_value: str = "NULL"
 
     @cached_property
     def _inside(self) -> re.Pattern[bytes]:
@@ -189,11 +194,6 @@ def _positions(text: NDArray[np.uint8], data: bytes, sign: int) -> Positions:
 def _doubled(quotes: Positions) -> int:
     """Count the quotes that double the one before, where each second one opens a field or does so."""
     return int(np.count_nonzero(quotes[1:-1:2] == quotes[2::2] - 1))
-
-
-def dialect_of(layout: Layout) -> Dialect:
-    """The dialect of the CSV files of a table."""
-    return Dialect(layout.delimiter, layout.escape)
 
 
 def records_in(data: bytes, dialect: Dialect) -> list[bytes]:

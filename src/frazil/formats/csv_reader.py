@@ -7,7 +7,7 @@ quote, invalid UTF-8, records too large, a byte order mark amid the file.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,43 +15,77 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from frazil.bronze.csv_form import Form
-from frazil.bronze.csv_kept import Cut, other_lines
-from frazil.bronze.csv_lines import BOM, KEPT_BYTES, too_large
-from frazil.bronze.layout import SHARED_SCHEMA, SHARED_TABLE, Layout
-from frazil.bronze.parsed import Bad, Parsed, Part
+from frazil.formats.csv_form import Form
+from frazil.formats.csv_kept import Cut, other_lines
+from frazil.formats.csv_lines import BOM, KEPT_BYTES, too_large
+from frazil.formats.records import Bad, Parsed, Part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from frazil.bronze.csv_lines import Block, Scan
+    from frazil.formats.csv_lines import Block, Dialect, Scan
 
 MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
-NO_OP_COLUMN: Final = "no_op_column"
-"""Reason of the records of a change file whose header does not have the op column."""
+
+
+TABLE_FIELD, SCHEMA_FIELD = "_cdc_table", "_cdc_schema"
+"""Names of the second and third field of a file with many tables while it is read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRecords:
+    """Which records of a file with many tables are kept.
+
+    Such a file names table and schema in the second and third field of every record.
+
+    Attributes:
+        table: the table whose records are kept.
+        schema: its schema; None takes any.
+        exact: upper and lower case of the table's name count.
+    """
+
+    table: str
+    schema: str | None
+    exact: bool
+
+    def is_own(self, table: str, schema: str) -> bool:
+        """Return whether a record with these names is kept."""
+        same = table == self.table if self.exact else table.lower() == self.table.lower()
+        return same and self.schema in {None, schema}
+
+    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
+        """Return which records are kept, for all of them at once."""
+        tables = fields[TABLE_FIELD]
+        own = _equals(tables, self.table) if self.exact else _equals(pc.utf8_lower(tables), self.table.lower())
+        return own if self.schema is None else own & _equals(fields[SCHEMA_FIELD], self.schema)
 
 
 class BlockReader:
     """Parses the blocks of one file, in order.
 
     Attributes:
-        names: bronze columns that the fields go to, in file order.
+        names: columns that the fields go to, in file order.
         form: how the records are written, as far as they were read.
         constants: table and schema in the first record of a transaction file that is the table's own.
     """
 
     def __init__(
-        self, layout: Layout, names: tuple[str, ...], record_bytes: int, *, shared: bool, has_op: bool
+        self,
+        dialect: Dialect,
+        names: tuple[str, ...],
+        record_bytes: int,
+        *,
+        own: OwnRecords | None = None,
+        rejected: str | None = None,
     ) -> None:
-        self.layout, self.names, self.record_bytes = layout, names, record_bytes
-        self.shared, self.has_op = shared, has_op
-        self.form = Form(delimiter=layout.delimiter, escape=layout.escape, null_value=layout.null_value)
+        self.dialect, self.names, self.record_bytes = dialect, names, record_bytes
+        self.own, self.rejected = own, rejected
+        self.form = Form(delimiter=dialect.delimiter, escape=dialect.escape, null_value=dialect.null_value)
         self.constants: tuple[str | None, str | None] | None = None
         self._row, self._offset = 1, 0
-        self._table = layout.shared_table if layout.shared_exact else layout.shared_table.lower()
-        delimiter = re.escape(layout.delimiter)
+        delimiter = re.escape(dialect.delimiter)
         one = f'(?:"([^"]*)"|([^"{delimiter}]*))'
         self._first_three = re.compile(f"{one}{delimiter}{one}{delimiter}{one}(?={delimiter}|\\Z)")
 
@@ -78,12 +112,12 @@ class BlockReader:
         if self.form.line_end is None:
             self.form = replace(self.form, line_end=cut.usual_end())
         others = cut.other_ends(self.form.line_end or b"")
-        reasons = self._unsound(cut, found) if self.has_op else dict.fromkeys(range(count), NO_OP_COLUMN)
+        reasons = dict.fromkeys(range(count), self.rejected) if self.rejected else self._unsound(cut, found)
         fields = self._fields(cut, found, reasons)
         good = _all_but(reasons, count)
         foreign = np.zeros(count, np.bool_)
-        if self.shared:
-            fields, good = self._own(cut, fields, good, reasons, foreign)
+        if self.own:
+            fields, good = self._kept(self.own, cut, fields, good, reasons, foreign)
         is_all = len(good) == count
         raw = None
         if len(good):
@@ -148,13 +182,13 @@ class BlockReader:
             pa.BufferReader(data),
             # One block, so that the numbers of invalid records count from its beginning.
             read_options=csv.ReadOptions(column_names=self.names, use_threads=False, block_size=len(data) + 1),
-            parse_options=parse_options(self.layout.delimiter, self.layout.escape, keep),
+            parse_options=parse_options(self.dialect, keep),
             convert_options=csv.ConvertOptions(
                 check_utf8=False,
                 column_types=dict.fromkeys(self.names, pa.string()),
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
-                null_values=["", self.layout.null_value],
+                null_values=["", self.dialect.null_value],
             ),
         ).combine_chunks()
         for number, actual, expected in invalid:
@@ -164,11 +198,11 @@ class BlockReader:
 
     def _raw(self, cut: Cut, fields: dict[str, Any], found: Scan, quoted: NDArray[np.bool_], *, is_all: bool) -> Any:
         columns = [fields[name] for name in self.names]
-        if self.layout.escape and self.layout.escape.encode() in cut.data:
+        if self.dialect.escape and self.dialect.escape.encode() in cut.data:
             quoted, is_all = np.ones(len(quoted), np.bool_), False
-        if self.shared:
+        if self.own:
             # The ledger has these two once for the whole file.
-            places = [self.names.index(name) for name in (SHARED_TABLE, SHARED_SCHEMA)]
+            places = [self.names.index(name) for name in (TABLE_FIELD, SCHEMA_FIELD)]
             self.constants = self.constants or (columns[places[0]][0].as_py(), columns[places[1]][0].as_py())
             for place, value in zip(places, self.constants, strict=True):
                 differs = ~_equals(columns[place], value)
@@ -177,8 +211,9 @@ class BlockReader:
         self.form, raw = other_lines(cut, columns, self.form, found, quoted, is_all=is_all)
         return raw
 
-    def _own(
+    def _kept(  # noqa: PLR0917 - what a block is, as it is found out
         self,
+        own: OwnRecords,
         cut: Cut,
         fields: dict[str, Any],
         good: NDArray[np.int64],
@@ -186,35 +221,27 @@ class BlockReader:
         foreign: NDArray[np.bool_],
     ) -> tuple[dict[str, Any], NDArray[np.int64]]:
         """Keep the table's own records of a transaction file, and mark those of others."""
-        ours = _equals(self._case(fields[SHARED_TABLE]), self._table)
-        if self.layout.shared_schema is not None:
-            ours &= _equals(fields[SHARED_SCHEMA], self.layout.shared_schema)
+        ours = own.among(fields)
         foreign[good[~ours]] = True
         for number in reasons:
-            foreign[number] = self._is_foreign(cut.record(number).decode(errors="replace"))
+            foreign[number] = self._is_foreign(own, cut.record(number).decode(errors="replace"))
         mask = pa.array(ours)
         return {name: column.filter(mask) for name, column in fields.items()}, good[ours]
 
-    def _case(self, names: Any) -> Any:
-        return names if self.layout.shared_exact else pc.utf8_lower(names)
-
-    def _is_foreign(self, text: str) -> bool:
+    def _is_foreign(self, own: OwnRecords, text: str) -> bool:
         """Whether a record that cannot be taken apart says that it belongs to another table."""
         first = self._first_three.match(text)
         if not first:
             return False  # nobody's, so it is shown as ours
-        table, schema = first[3] or first[4], first[5] or first[6]
-        if (table if self.layout.shared_exact else table.lower()) != self._table:
-            return True
-        return self.layout.shared_schema not in {None, schema}
+        return not own.is_own(first[3] or first[4], first[5] or first[6])
 
 
-def parse_options(delimiter: str, escape: str | None, invalid_row_handler: Any = None) -> Any:
-    """How PyArrow takes CSV of a dialect apart."""
+def parse_options(dialect: Dialect, invalid_row_handler: Any = None) -> Any:
+    """Return how PyArrow takes CSV of a dialect apart."""
     return csv.ParseOptions(
-        delimiter=delimiter,
-        escape_char=escape or False,
-        double_quote=escape is None,
+        delimiter=dialect.delimiter,
+        escape_char=dialect.escape or False,
+        double_quote=dialect.escape is None,
         newlines_in_values=True,
         ignore_empty_lines=True,
         invalid_row_handler=invalid_row_handler,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from frazil.bronze.csv_lines import BLOCK_BYTES, KEPT_BYTES
-from frazil.bronze.parsed import Bad, Parsed, Part
+from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES
+from frazil.formats.records import BYTES, Bad, Parsed, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 class WholeFile:
     """A file as one bad record: its first bytes in its row, the others in parts."""
 
+    head: Final = None
+
     def __init__(self, uri: str, reason: str) -> None:
         self._uri, self._reason = uri, reason
+
+    def form(self) -> dict[str, Any]:
+        """Return that the file is kept as it is stored."""
+        return {"content": BYTES}
 
     def __iter__(self) -> Iterator[Parsed]:
         """Give the bad record, then its parts.

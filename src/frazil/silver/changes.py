@@ -1,7 +1,8 @@
-"""Records of DMS files become change rows.
+"""Records of any source become change rows.
 
-Op I and U are upserts, D is a delete; a full load file may leave the op out. With before-images a changed
-key is two changes at one order: a delete of the old key and an upsert of the new one (KEY-CHANGE).
+What a record means comes from its source as SQL: :class:`frazil.sources.base.RecordMeaning`. Where it names the keys
+before the change, a changed key is two changes at one order: a delete of the old key and an upsert of the new one
+(KEY-CHANGE).
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.silver.contract import Contract
-    from frazil.spec import Column, DmsFiles
+    from frazil.sources.base import RecordMeaning, Source
+    from frazil.spec import Column
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
@@ -33,14 +35,14 @@ _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 
 def change_rows(
-    bronze: DataFrame, contract: Contract, source: DmsFiles, made: Mapping[str, SparkColumn] | None = None
+    bronze: DataFrame, contract: Contract, source: Source, made: Mapping[str, SparkColumn] | None = None
 ) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
 
     Args:
         bronze: n rows of kind ``record`` or ``bad``, in any order.
         contract: the settled columns.
-        source: the declaration of the files.
+        source: says what its records mean.
         made: name of every column with an ``expr`` -> a ``struct<value: string>`` over ``bronze``, NULL where the
             expression fails.
 
@@ -56,30 +58,24 @@ def change_rows(
     fields = {name.lower(): name for name, _ in contract.fields}
     tried = [column.alias(_MADE + name) for name, column in (made or {}).items()]
     (bronze.select("*", *tried) if tried else bronze).createOrReplaceTempView(_RECORDS)
-    old_keys = _old_keys(contract, source, fields)
-    rows = _checked(_typed(contract, source, fields, old_keys), contract, fields, old_keys)
-    return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if old_keys else rows)
+    meaning = source.meaning(fields, r.POSITION)
+    rows = _checked(_typed(contract, meaning, fields), contract, fields, meaning.old_keys)
+    return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
-def _typed(contract: Contract, source: DmsFiles, fields: Mapping[str, str], old_keys: Mapping[str, str]) -> str:
+def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]) -> str:
     """Write the SELECT of typed values, and of the texts they come from."""
-    op = _nothing()
-    if source.op.lower() in fields:
-        said_op = quote(fields[source.op.lower()])
-        op = f"CASE WHEN {said_op} IN ('I', 'U', 'D') THEN {said_op} ELSE upper(trim({said_op})) END"
-    kind = f"""CASE WHEN _cdc_op IN ('I', 'U') THEN {literal(r.UPSERT)} WHEN _cdc_op = 'D' THEN {literal(r.DELETE)}
-        WHEN _cdc_op IS NULL AND startswith({r.POSITION}, '0/') THEN {literal(r.UPSERT)} END"""
     typed = ", ".join(
         f"{exact(_text(column, fields), column.type)} AS {quote(column.name)}" for column in contract.columns
     )
     said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
     made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
-    old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in old_keys.items())
-    known = _known(contract)
-    return f"""SELECT {typed}{said}{made}{old}, {kind} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
+    old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in meaning.old_keys.items())
+    known, change_class = _known(contract), meaning.change_class
+    return f"""SELECT {typed}{said}{made}{old}, {change_class} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
         {_WHERE_FROM}, {_carried()} AS _cdc_carried, {known} AS {r.KNOWN}
-        FROM (SELECT *, {op} AS _cdc_op FROM {_RECORDS})"""
+        FROM (SELECT *, {meaning.operation} AS _cdc_op FROM {_RECORDS})"""
 
 
 def _checked(typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str]) -> str:
@@ -201,13 +197,3 @@ def _broken(rule: str, reason: str, column: str | None = None) -> str:
     at = _nothing() if column is None else literal(column)
     # Arrow does not take a NULL in place of a struct with a field that cannot be NULL.
     return f"named_struct('rule', nullif({literal(rule)}, ''), 'reason', {reason}, 'column', {at})"
-
-
-def _old_keys(contract: Contract, source: DmsFiles, fields: Mapping[str, str]) -> dict[str, str]:
-    """Columns with the keys before the change, where the files carry before-images of all of them."""
-    if source.before_image_prefix is None:
-        return {}
-    names = {key: f"{source.before_image_prefix}{key}".lower() for key in contract.keys}
-    if not all(name in fields for name in names.values()):
-        return {}
-    return {key: quote(fields[name]) for key, name in names.items()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frazil.sources.discover import Discovered
+    from frazil.sources.dms.discover import Discovered
 
 
 class NothingFoundError(SourceError):

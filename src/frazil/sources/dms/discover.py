@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
-from frazil.bronze.record import safe_name
-from frazil.sources.declaration import declaration
+from frazil.formats.field_names import safe_name
+from frazil.sources.dms.declaration import declaration
+from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
+from frazil.sources.dms.sample import sample
 from frazil.sources.files import Found, find
-from frazil.sources.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
-from frazil.sources.sample import sample
 from frazil.spec import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from frazil.sources.sample import Sample
+    from frazil.sources.dms.sample import Sample
 
 __all__ = ["Discovered", "declaration", "discover"]
 

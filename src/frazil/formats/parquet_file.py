@@ -1,4 +1,4 @@
-"""Read Parquet files as canonical text, so that every source looks the same in bronze."""
+"""Read Parquet files as canonical text, so that records of every format look the same."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.bronze.csv_reader import NO_OP_COLUMN
-from frazil.bronze.csv_records import check_names
-from frazil.bronze.parquet_text import as_text, int96_text, spark_type
-from frazil.bronze.parsed import Bad, Parsed
-from frazil.bronze.values import ValuesHash
-from frazil.bronze.whole_file import parts_of
+from frazil.formats.field_names import check_names
+from frazil.formats.parquet_text import as_text, int96_text, spark_type
+from frazil.formats.records import VALUES, Bad, Parsed
+from frazil.formats.value_hash import ValuesHash
+from frazil.formats.whole_file import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from frazil.bronze.layout import Layout, NewFile
 
 BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"
@@ -45,26 +42,27 @@ def first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-class ParquetRecords:
-    """The records of a Parquet file, its values as canonical text (:mod:`frazil.bronze.parquet_text`).
+class ParquetFile:
+    """The records of a Parquet file, its values as canonical text (:mod:`frazil.formats.parquet_text`).
 
     A record with a value that has no text is bad, with all its values. From where the file cannot be decoded on
     records are bad without values; the file as it is stored then stands in the parts of the first of them.
 
     Args:
-        file: a sound file: ``broken`` is None.
-        layout: how its fields map to columns.
+        uri: the file.
+        names: columns that its fields go to, in file order.
+        rejected: why no record of it is taken; None for a file whose records are.
     """
 
-    def __init__(self, file: NewFile, layout: Layout) -> None:
-        self._uri, self._names = file.uri, layout.fields_of(file)
-        self._no_op = not file.load and layout.op not in self._names
+    head: Final = None
+
+    def __init__(self, uri: str, names: tuple[str, ...], *, rejected: str | None = None) -> None:
+        self._uri, self._names, self._rejected = uri, names, rejected
         self._hash = ValuesHash(len(self._names))
 
-    @property
-    def content_sha256(self) -> str:
-        """Hash of the values that were read so far."""
-        return self._hash.hexdigest()
+    def form(self) -> dict[str, Any]:
+        """Return the hash of the values: the bytes do not follow from them."""
+        return {"content": VALUES, "content_sha256": self._hash.hexdigest()}
 
     def __iter__(self) -> Iterator[Parsed]:
         """Read all records in order; once only."""
@@ -118,9 +116,9 @@ class ParquetRecords:
             for number, value in wrong.items():
                 invalid.setdefault(number, {})[place] = value
         rows = np.arange(row, row + batch.num_rows, dtype=np.int64)
-        if self._no_op:
+        if self._rejected:
             values = [self._json(columns, invalid.get(at, {}), at) for at in range(len(rows))]
-            return Parsed(bad=[Bad(int(at), NO_OP_COLUMN, raw) for at, raw in zip(rows, values, strict=True)])
+            return Parsed(bad=[Bad(int(at), self._rejected, raw) for at, raw in zip(rows, values, strict=True)])
         fields = dict(zip(self._names, columns, strict=True))
         if not invalid:
             return Parsed(fields, pa.array(rows))

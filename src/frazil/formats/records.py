@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CSV, VALUES, BYTES = "csv", "values", "bytes"
+"""How the bytes of a file follow from its records: see ``FORM_TYPE`` in :mod:`frazil.bronze.record`."""
 
 
 class Bad(NamedTuple):
@@ -47,6 +53,7 @@ class Parsed:
         bad: records that could not be taken apart.
         parts: what belongs to bad records besides their rows.
         foreign: how many records belong to other tables.
+        known: list of the columns that each record carries; None where all carry what their file does.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -56,3 +63,22 @@ class Parsed:
     bad: list[Bad] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     foreign: int = 0
+    known: Any = None
+
+
+class RecordReader(Protocol):
+    """Reads one file from end to end, once."""
+
+    @property
+    def head(self) -> bytes | None:
+        """Return what stands before the first record, once all is read; None where the format has no such bytes."""
+
+    def __iter__(self) -> Iterator[Parsed]:
+        """Yield the records in the order of the file.
+
+        Raises:
+            OSError, UnicodeError, EOFError, zlib.error: the file can no longer be read.
+        """
+
+    def form(self) -> dict[str, Any]:
+        """Return how the bytes of the file follow from its records, once all is read: fields of ``FORM_TYPE``."""

@@ -1,0 +1,73 @@
+"""Names of fields, and of the columns that they go to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.errors import SchemaError
+from frazil.spec.contract import ICEBERG_RESERVED, OWN_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class DuplicateFieldsError(SchemaError):
+    """A file names two fields alike."""
+
+    code = "FZ501"
+
+    def __init__(self, path: str, names: Sequence[str]) -> None:
+        self.path, self.names = path, tuple(names)
+        super().__init__(
+            f"{path}: {', '.join(map(repr, self.names))} name more than one field, without regard to case",
+            hint="rename or remove the field at the source and write the file again, under another name",
+        )
+
+
+def check_names(path: str, names: Sequence[str]) -> None:
+    """Refuse two fields of one name.
+
+    Raises:
+        DuplicateFieldsError: two names are equal without regard to case.
+    """
+    lower = [name.lower() for name in names]
+    if twice := [name for name in names if lower.count(name.lower()) > 1]:
+        raise DuplicateFieldsError(path, twice)
+
+
+def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
+    """Give a source field the name of its column.
+
+    Names stay as they are but for three cases, all decided by the name alone: what Iceberg cannot read
+    back and what begins with ``_cdc_`` gets the prefix ``source``; control characters become ``_``; a name
+    that another field of the same file already has without regard to case gets ``__2``, ``__3`` ….
+
+    Args:
+        name: the field's name in the file; empty becomes ``unnamed``.
+        taken: lower-case column names given so far.
+    """
+    clean = "".join(character if character.isprintable() else "_" for character in name).strip()[:255] or "unnamed"
+    if clean.lower() in ICEBERG_RESERVED or clean.lower().startswith(OWN_PREFIX):
+        clean = f"source{clean}"
+    if clean.lower() not in taken:
+        return clean
+    number = 2
+    while f"{clean}__{number}".lower() in taken:
+        number += 1
+    return f"{clean}__{number}"
+
+
+def file_columns(names_and_types: Iterable[tuple[str, str]], op: str) -> tuple[tuple[str, str], ...]:
+    """Give the fields of a file their column names; the op column gets its declared name.
+
+    Args:
+        names_and_types: fields in file order; names distinct without regard to case.
+        op: declared name of the op column, compared without regard to case.
+    """
+    taken: set[str] = set()
+    columns = []
+    for name, kind in names_and_types:
+        column = op if name.lower() == op.lower() else safe_name(name, frozenset(taken))
+        taken.add(column.lower())
+        columns.append((column, kind))
+    return tuple(columns)

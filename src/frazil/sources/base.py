@@ -1,0 +1,250 @@
+"""What a source owes Frazil: its delivery contract, and the values in which it delivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.formats.records import RecordReader
+    from frazil.sources.ledger import Ledger
+    from frazil.spec import Table
+
+_SNAPSHOT, _CHANGE = "0/", "1/"
+
+
+def snapshot_position(place: str) -> str:
+    """Return the position of records that are a copy of the whole table: before all changes, then by ``place``."""
+    return f"{_SNAPSHOT}{place}"
+
+
+def change_position(place: str) -> str:
+    """Return the position of records that are changes, ordered by ``place`` as plain text."""
+    return f"{_CHANGE}{place}"
+
+
+def is_snapshot(position: str) -> str:
+    """Return the SQL condition that a position, a SQL expression, is one of :func:`snapshot_position`."""
+    return f"startswith({position}, '{_SNAPSHOT}')"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFile:
+    """A file that was listed.
+
+    Attributes:
+        path: its identity, as stored in ``_cdc_file``: relative to the declaration's folder when below it, else
+            absolute.
+        uri: how to open it: a local absolute path.
+        name: last part of the path.
+        size_bytes: its size.
+        modified_ns: modification time in nanoseconds since 1970; tells changed files, never orders them.
+        load: its records are a copy of the whole table; else they are changes.
+        position: sortable text that orders its records among those of other files: :func:`snapshot_position` or
+            :func:`change_position`.
+        variant: which of the forms its source knows it has; means nothing to anyone else.
+    """
+
+    path: str
+    uri: str
+    name: str
+    size_bytes: int
+    modified_ns: int
+    load: bool
+    position: str
+    variant: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile(SourceFile):
+    """A file that was read once from end to end, so its content is known.
+
+    Attributes:
+        sha256: of the bytes of the file as they are stored, in hex.
+        columns: (column name, Spark type) of its fields in file order; empty where the declaration names them.
+        broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
+        same_as: path under which the same content was taken first; None for new content.
+    """
+
+    sha256: str
+    columns: tuple[tuple[str, str], ...] = ()
+    broken: str | None = None
+    same_as: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files there are, by position, and (path, reason) of those that may not be read, or are of another kind."""
+
+    files: tuple[SourceFile, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+    passed: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDelta:
+    """What a source has to offer that bronze does not hold.
+
+    Attributes:
+        files: files with new content, by position.
+        duplicates: files whose content is known under another name, at ``same_as``.
+        deferred: (path, reason) of files that wait for a later run.
+        known: number of files at the source that bronze knows, by path or by content.
+        again: number of files in bronze's ledger whose content it had already taken under another path.
+        passed: (path, reason) of files that are passed over.
+        reorders: a known content came under a name that stands earlier: ties may fall otherwise, so the table is
+            rebuilt.
+        reordered_in: newest batch of bronze in which that happened; tables that stand before it are still to be
+            rebuilt.
+    """
+
+    files: tuple[NewFile, ...] = ()
+    duplicates: tuple[NewFile, ...] = ()
+    deferred: tuple[tuple[str, str], ...] = ()
+    known: int = 0
+    again: int = 0
+    passed: tuple[tuple[str, str], ...] = ()
+    reorders: bool = False
+    reordered_in: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecords:
+    """One file, opened for reading.
+
+    Attributes:
+        reader: yields its records once.
+        fields: bronze columns that the fields of its records go to, in file order.
+        known: the columns that its records carry; None where they carry every column of the table.
+        lists: its records may carry different columns, and say which.
+        headers: how many of its records only name the fields.
+        order_field: column with the ``place`` of each record, see :func:`change_position`; None where the place of a
+            record is that of its file.
+    """
+
+    reader: RecordReader
+    fields: tuple[str, ...]
+    known: list[str] | None = None
+    lists: bool = False
+    headers: int = 0
+    order_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordMeaning:
+    """What records mean, as SQL over the columns of bronze.
+
+    Attributes:
+        operation: text that says what a record does, for messages.
+        change_class: ``upsert`` or ``delete``; NULL where the operation is unknown, which quarantines the record. It
+            may refer to ``operation`` as ``_cdc_op``.
+        old_keys: key column -> text of its value before the change, where the records carry all of them; else empty.
+    """
+
+    operation: str
+    change_class: str
+    old_keys: Mapping[str, str]
+
+
+class Source(Protocol):
+    """One table's source. Made from a table's declaration, without reading anything; can be pickled.
+
+    The delivery contract, on which the laws of silver and marts stand:
+
+    - **Positions order records.** Of two records of one key the one with the greater (position, row) happened later,
+      whatever the order of arrival. Positions never come from arrival or modification times.
+    - **Files are immutable.** A path once taken has the same content for ever; :meth:`find_new` refuses one that has
+      not. Content that was taken under one path and comes under another is a duplicate, never taken twice.
+    - **Nothing is skipped.** What cannot be read is a bad record with its bytes, or waits, with a reason, for a later
+      run.
+    - **Reading is repeatable.** The same file and columns give the same records, with the same row numbers.
+    """
+
+    def __init__(self, table: Table) -> None:
+        """Take the declaration."""
+
+    def list(self, folder: Path) -> Listing:
+        """List all files of the source; ``folder`` is the declaration's.
+
+        Raises:
+            SourceError: a declared place is missing or cannot be listed.
+
+        Cost: no file is opened.
+        """
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold.
+
+        Args:
+            folder: the declaration's folder.
+            ledger: what bronze knows; learns the new time of files that were only touched, so that whoever keeps it
+                reads them once.
+
+        Raises:
+            SourceError: a declared place is missing or cannot be listed.
+            HistoryChangedError: a known file has other content.
+
+        Cost: one pass over the bytes of files that are new or touched.
+        """
+
+    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
+        """Return bronze's columns for the fields of the source: existing ones first, then new ones as they appear.
+
+        Raises:
+            DeclarationError: nothing names the fields of a file.
+        """
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names, with their types: none where it names none, None if it cannot be read.
+
+        Cost: the beginning or the end of the file.
+        """
+
+    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+        """Return the columns of bronze with their types once some files are taken; none while nothing names a field.
+
+        Args:
+            existing: those that bronze has.
+            named: what :meth:`named_fields` returned for each new file.
+        """
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file, not a broken one.
+
+        Args:
+            file: from :meth:`find_new`.
+            columns: bronze's columns, from :meth:`columns`.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
+
+    def recount(self, file: Path) -> int:
+        """Count the records of a file by other means than :meth:`read`; one that cannot be read at all counts as one.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what records mean.
+
+        Args:
+            fields: lower-case name of a source field -> its column in bronze.
+            position: SQL of a record's position.
+        """
+
+    def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
+        """Return what may be wrong with the source's settings where a declared field is missed; None for nothing.
+
+        Args:
+            named: the columns that each new file names.
+        """
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on, as plain values.
+
+        Bronze keeps them: were one of them changed, a lake that took the files before would hold other records than one
+        that takes them now. ``path`` is among them, and ``by_place``: whether the places of files alone order changes.
+        """

@@ -1,0 +1,96 @@
+"""What one look into a file of Amazon DMS finds out: its fields, and whether it is whole."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import IO, TYPE_CHECKING, Final, cast
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError
+from frazil.formats.csv_file import header_of
+from frazil.formats.csv_lines import RECORD_BYTES, UNREADABLE, blocks, is_gzip, open_text, records_in
+from frazil.formats.field_names import check_names, file_columns
+from frazil.formats.parquet_file import first_line, parquet_columns
+from frazil.sources.dms.layout import dialect_of, has_header, is_parquet
+from frazil.sources.new_files import Content
+
+if TYPE_CHECKING:
+    from frazil.sources.base import SourceFile
+    from frazil.sources.files import HashedFile
+    from frazil.spec import DmsFiles
+
+_LINE_ENDS: Final = (b"\n", b"\r")
+_HEADER_BYTES: Final = 64 * 1024
+_READ_BYTES: Final = 1024 * 1024
+
+
+def inspect(hashed: HashedFile, file: SourceFile, source: DmsFiles) -> Content:
+    """Look into a file, from its beginning.
+
+    Raises:
+        DuplicateFieldsError: it names two fields alike.
+        OSError: it cannot be read.
+
+    Cost: one pass over a CSV file, the end of a Parquet file.
+    """
+    if is_parquet(file.name):
+        try:
+            return Content(file_columns(parquet_columns(file.path, file.uri), source.op))
+        except (pa.ArrowException, OSError) as error:
+            reason = f"unreadable: {first_line(error)}"
+            return Content(broken=reason, unfinished="no sound Parquet footer")
+    raw = cast("IO[bytes]", hashed)
+    text = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if is_gzip(file.name) else raw
+    last = b""
+    try:
+        while data := text.read(_READ_BYTES):
+            last = data[-1:]
+    except UNREADABLE as error:
+        return Content(broken=f"unreadable: {error}", unfinished="the gzip breaks off")
+    unfinished = None if last in _LINE_ENDS else "no line end at its end"
+    columns, broken = _header(file, source) if has_header(file, source) else ((), _encoding(file))
+    return Content(columns, broken, unfinished)
+
+
+def named_fields(file: SourceFile, source: DmsFiles) -> tuple[tuple[str, str], ...] | None:
+    """Return the fields that a file names, with their types: none for CSV without header, None if it cannot be read.
+
+    Cost: the beginning of a CSV file, the end of a Parquet file.
+    """
+    try:
+        if is_parquet(file.name):
+            return file_columns(parquet_columns(file.path, file.uri), source.op)
+        columns, broken = _header(file, source) if has_header(file, source) else ((), None)
+    except (pa.ArrowException, OSError, EOFError, zlib.error, FrazilError):
+        return None
+    return None if broken else columns
+
+
+def _encoding(file: SourceFile) -> str | None:
+    try:
+        open_text(file.uri).close()
+    except UnicodeError as error:
+        return f"encoding: {error}"
+    return None
+
+
+def _header(file: SourceFile, source: DmsFiles) -> tuple[tuple[tuple[str, str], ...], str | None]:
+    """Read the fields that the first record names, or why it cannot be read; an empty file has none."""
+    dialect = dialect_of(source)
+    try:
+        with open_text(file.uri) as text:
+            for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
+                found = records_in(block.data, dialect)
+                if block.reason or block.is_part or (found and len(found[0]) > RECORD_BYTES):
+                    return (), f"unreadable: header, {block.reason or 'too large'}"
+                if found:
+                    names = header_of(found[0], dialect)
+                    check_names(file.path, names)
+                    return file_columns(((name, "string") for name in names), source.op), None
+    except UnicodeDecodeError as error:
+        return (), f"encoding: header, invalid UTF-8 at byte {error.start + 1}"
+    except UnicodeError as error:
+        return (), f"encoding: {error}"
+    return (), None

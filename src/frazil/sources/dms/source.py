@@ -1,0 +1,143 @@
+"""Files of Amazon DMS as a source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.formats.csv_file import CsvFile
+from frazil.formats.csv_lines import count_records
+from frazil.formats.parquet_file import ParquetFile
+from frazil.sources.base import FileRecords, RecordMeaning, is_snapshot
+from frazil.sources.dms import layout
+from frazil.sources.dms.inspection import inspect, named_fields
+from frazil.sources.dms.listing import TRANSACTIONS, list_files
+from frazil.sources.new_files import find_new
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.sources.base import Listing, NewFile, SourceDelta, SourceFile
+    from frazil.sources.files import HashedFile
+    from frazil.sources.ledger import Ledger
+    from frazil.sources.new_files import Content
+    from frazil.spec import Table
+
+_DELIMITERS: Final = (";", "|", ",")
+"""What often stands between fields."""
+
+NO_OP_COLUMN: Final = "no_op_column"
+"""Reason of the records of a change file that lacks the op column."""
+
+
+@dataclass(frozen=True, slots=True)
+class DmsSource:
+    """Full load and change files of one table; op I and U are upserts, D is a delete, a full load may leave it out.
+
+    With before-images a changed key is two changes at one order: a delete of the old key and an upsert of the new one
+    (KEY-CHANGE).
+    """
+
+    table: Table
+
+    def list(self, folder: Path) -> Listing:
+        """List all files: see :func:`frazil.sources.dms.listing.list_files`."""
+        return list_files(self.table.source, folder)
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold."""
+        return find_new(
+            self.list(folder),
+            ledger,
+            self.inspect,
+            settle_seconds=self.table.source.settle_seconds,
+            by_place=not self.table.sequence_by and not self.table.source.change_seq,
+        )
+
+    def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file."""
+        return inspect(hashed, file, self.table.source)
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names."""
+        return named_fields(file, self.table.source)
+
+    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
+        """Return bronze's columns."""
+        return layout.columns(self.table, files, existing)
+
+    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+        """Return bronze's columns with their types once some files are taken."""
+        return layout.known_fields(self.table, existing, named)
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file."""
+        source, names = self.table.source, layout.fields_of(self.table, file, columns)
+        here = {name.lower(): name for name in columns}
+        op, header = here[source.op.lower()], layout.has_header(file, source)
+        lacks_op = None if file.load or op in names else NO_OP_COLUMN
+        fields = tuple(name for name in names if name not in layout.TABLE_AND_SCHEMA)
+        carried = [name for name in fields if name != op]
+        order = None if file.load or not source.change_seq else here.get(source.change_seq.lower())
+        reader: CsvFile | ParquetFile
+        if layout.is_parquet(file.name):
+            reader = ParquetFile(file.uri, names, rejected=lacks_op)
+        else:
+            own = layout.own_records(self.table) if file.variant == TRANSACTIONS else None
+            dialect, rejected = layout.dialect_of(source), lacks_op if header else None
+            reader = CsvFile(file.uri, dialect, names, header=header, own=own, rejected=rejected, **limits)
+        return FileRecords(
+            reader=reader,
+            fields=fields,
+            known=None if set(columns) <= {*carried, op} else carried,
+            # An empty file has no header either.
+            headers=int(header and bool(file.columns) and isinstance(reader, CsvFile)),
+            order_field=order if order in names else None,
+        )
+
+    def recount(self, file: Path) -> int:
+        """Count CSV records by their line ends, Parquet records by the footer."""
+        if not layout.is_parquet(file.name):
+            return count_records(f"{file}", layout.dialect_of(self.table.source))
+        try:
+            return int(pq.read_metadata(file).num_rows)
+        except (pa.ArrowException, OSError):
+            return 1
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what the op column says, and where keys before a change stand."""
+        source, op = self.table.source, "CAST(NULL AS string)"
+        if source.op.lower() in fields:
+            said = quote(fields[source.op.lower()])
+            op = f"CASE WHEN {said} IN ('I', 'U', 'D') THEN {said} ELSE upper(trim({said})) END"
+        upsert_or_delete = (
+            "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
+            f"WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
+        )
+        return RecordMeaning(operation=op, change_class=upsert_or_delete, old_keys=self._old_keys(fields))
+
+    def _old_keys(self, fields: Mapping[str, str]) -> dict[str, str]:
+        prefix = self.table.source.before_image_prefix
+        if prefix is None:
+            return {}
+        names = {key: f"{prefix}{key}".lower() for key in self.table.keys}
+        return {key: quote(fields[name]) for key, name in names.items()} if {*names.values()} <= {*fields} else {}
+
+    def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
+        """Suggest another delimiter where the files name one field each, with such a sign in it."""
+        alone = [columns[0][0] for columns in named if len(columns) == 1]
+        if not alone or len(alone) < len(named):
+            return None
+        used = self.table.source.csv_delimiter
+        signs = (sign for sign in _DELIMITERS if sign != used and all(sign in name for name in alone))
+        sign = next(signs, None)
+        return sign and f'fields seem to be separated by another sign: csv_delimiter: "{sign}" in the source'
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on."""
+        return layout.reading(self.table)

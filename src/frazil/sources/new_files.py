@@ -1,0 +1,130 @@
+"""Which files at a source are new: known by name and by content, and read once."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from frazil.sources.base import NewFile, SourceDelta
+from frazil.sources.files import FileChangedError, HashedFile, sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frazil.sources.base import Listing, SourceFile
+    from frazil.sources.ledger import Ledger
+
+_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What one pass over a file finds out.
+
+    Attributes:
+        columns, broken: as :class:`NewFile` has them.
+        unfinished: how the file looks cut off; None for a whole one.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    broken: str | None = None
+    unfinished: str | None = None
+
+
+Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
+"""Reads a file from its beginning, as far as it has to."""
+
+
+def find_new(
+    listing: Listing,
+    ledger: Ledger,
+    inspect: Inspect,
+    *,
+    settle_seconds: float,
+    by_place: bool = False,
+    now: float | None = None,
+) -> SourceDelta:
+    """Tell new files from known ones.
+
+    A file that breaks off waits while it is younger than ``settle_seconds``; after that it is taken as it is. One that
+    changes while it is read, or cannot be opened, waits whatever its age.
+
+    Args:
+        listing: the files there are.
+        ledger: what bronze knows; a known file of the same size and time is not opened, and one with another time and
+            the same content gets that time.
+        inspect: looks into a file.
+        settle_seconds: see above.
+        by_place: the place of a file alone orders its records, so the same bytes in another file are other changes.
+        now: seconds since 1970; left out, the clock's.
+
+    Raises:
+        FileChangedError: a known path has other content.
+
+    Cost: one pass over the bytes of files that are new or touched.
+    """
+    now = time.time() if now is None else now
+    new: list[NewFile] = []
+    duplicates: list[NewFile] = []
+    deferred: list[tuple[str, str]] = []
+    contents = {file.sha256: path for path, file in ledger.files.items() if file.same_as is None}
+    for file in listing.files:
+        try:
+            if _is_known(file, ledger):
+                continue
+            taken, unfinished = _inspected(file, inspect)
+        except OSError as error:
+            deferred.append((file.path, f"cannot be read: {error.strerror or error}"))
+            continue
+        if taken is None:
+            deferred.append((file.path, "changes while it is read"))
+        elif unfinished and now - file.modified_ns / _NS < settle_seconds:
+            deferred.append((file.path, unfinished))
+        elif taken.sha256 in contents:
+            duplicates.append(replace(taken, same_as=contents[taken.sha256]))
+        else:
+            contents[taken.sha256] = taken.path
+            new.append(taken)
+    known = sum(file.path in ledger.files for file in listing.files) + len(duplicates)
+    if by_place:
+        again = (replace(file, same_as=None) for file in duplicates)
+        new, duplicates = sorted((*new, *again), key=lambda file: file.position), []
+    return SourceDelta(
+        files=tuple(new),
+        duplicates=tuple(duplicates),
+        deferred=(*deferred, *listing.refused),
+        known=known,
+        again=ledger.repeated,
+        passed=listing.passed,
+        reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
+        reordered_in=max(
+            (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0
+        ),
+    )
+
+
+def _is_known(file: SourceFile, ledger: Ledger) -> bool:
+    before = ledger.files.get(file.path)
+    if before is None:
+        return False
+    if (before.size_bytes, before.modified_ns) != (file.size_bytes, file.modified_ns):
+        if (content := sha256_of(file.uri)) != before.sha256:
+            raise FileChangedError(file.path, before.sha256, content)
+        ledger.files[file.path] = replace(before, modified_ns=file.modified_ns)
+    return True
+
+
+def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str | None]:
+    """Read a file once; no file when it changed meanwhile, else also how it looks cut off."""
+    with Path(file.uri).open("rb") as raw:
+        hashed = HashedFile(raw)
+        content = inspect(hashed, file)
+        sha256 = hashed.sha256()
+        seen = os.fstat(raw.fileno())
+    if not hashed.size_bytes == seen.st_size == file.size_bytes or seen.st_mtime_ns != file.modified_ns:
+        return None, None
+    listed = {field.name: getattr(file, field.name) for field in fields(file)}
+    return NewFile(**listed, sha256=sha256, columns=content.columns, broken=content.broken), content.unfinished
