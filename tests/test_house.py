@@ -261,6 +261,23 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
 
 
 @pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_names_of_tables_and_identifiers_are_written_in_one_place(path: Path) -> None:
+    """``spec/tables.py`` says what the tables are called, ``spec/names.py`` builds identifiers of Spark SQL."""
+    built = [
+        str(part.value)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+        if isinstance(part, ast.Constant)
+    ]
+    suffixes = [text for text in built if re.search(r"_(changes|quarantine)$", text)]
+    doubled = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Constant) and node.value == "``"]
+
+    assert suffixes == [] or shown(path) == "spec/tables.py"
+    assert doubled == [] or shown(path) == "spec/names.py"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
 def test_a_module_is_short_and_says_what_it_is(path: Path) -> None:
     tree = tree_of(path)
 

@@ -15,6 +15,7 @@ from frazil.bronze.layout import is_parquet
 from frazil.bronze.parquet_records import ParquetRecords
 from frazil.bronze.whole_file import WholeFile
 from frazil.errors import SourceError
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +88,7 @@ def schema(layout: Layout) -> Any:
 def spark_ddl(columns: Sequence[str]) -> str:
     """Spark's schema text of the bronze table whose source fields are ``columns``."""
     types = dict.fromkeys(columns, "string") | r.BRONZE_COLUMNS
-    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in types.items())
+    return ", ".join(f"{quote(name)} {kind}" for name, kind in types.items())
 
 
 def records(

@@ -20,10 +20,10 @@ from frazil.lake.heads import BOOKMARK, head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.trouble import translated
-from frazil.spec import CATALOG
 from frazil.spec.amount import sized
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
+from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +92,9 @@ def maintain(
         BusyError: a run holds the pipeline.
     """
     moment = now or dt.datetime.now(dt.UTC)
-    paths = _paths(pipeline, selected(pipeline, select), everything=not select)
+    names = selected(pipeline, select)
+    is_meant = {"view": False, "gold": not select}
+    paths = [made.path for made in lake_tables(pipeline) if is_meant.get(made.role, made.made_of in names)]
 
     def work(session: SparkSession) -> Iterator[MaintainReport]:
         for path in paths:
@@ -102,20 +104,6 @@ def maintain(
 
     with lock(pipeline), translated(pipeline), working_sessions(spark, 1) as sessions:
         return interruptibly(lambda: [*work(sessions[0])], sessions)
-
-
-def _paths(pipeline: Pipeline, names: Sequence[str], *, everything: bool) -> Iterator[tuple[str, ...]]:
-    spaces = pipeline.lake.namespaces
-    for table in pipeline.tables:
-        if table.name in names:
-            yield (CATALOG, spaces.bronze, table.name)
-            yield (CATALOG, spaces.silver, f"{table.name}_changes")
-            yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
-            for mart in table.marts:
-                yield (CATALOG, spaces.marts, table.mart_name(mart))
-    if everything:
-        for gold in pipeline.gold:
-            yield (CATALOG, spaces.gold, gold.name)
 
 
 def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:

@@ -36,6 +36,7 @@ from frazil.lake.machine import (
 from frazil.lake.warehouse import verify_catalog
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,7 +205,7 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
                 return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint=_REPAIR)
     try:
         for table in pipeline.tables:
-            verify_catalog(pipeline, table, known.get((pipeline.lake.namespaces.bronze, table.name)))
+            verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))
     except FrazilError as error:
         return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
     made = counted(len(known), "table") if path.exists() else "(made by the first run)"

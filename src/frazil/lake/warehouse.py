@@ -18,6 +18,7 @@ from frazil.lake.catalog_conf import warehouse_folder
 from frazil.lake.damage import local_path
 from frazil.lake.heads import BOOKMARK
 from frazil.spec import EmbeddedCatalog
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,12 +99,12 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     Cost: the listing of one folder; warehouses that are not on this machine's disk are not looked at.
     """
     folder = warehouse_folder(pipeline)
-    space = pipeline.lake.namespaces
     if folder is None:
         return
-    name = f"{space.bronze}.{table.name}"
+    made = source_tables(pipeline, table)
+    name = made.bronze.full_name
     if location is None:
-        newest = newest_version(folder / space.bronze / table.name)
+        newest = newest_version(folder.joinpath(*made.bronze.key))
         if newest is not None and newest.bookmark:
             raise CatalogBehindError(name, f"it knows no table {name}, and {newest.path.parent} has one")
         return
@@ -118,7 +119,7 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     if top == known + 1:
         # A run that was killed just before the catalog had its commit leaves one version too; nothing came after it.
         newest = newest_version(path.parent.parent)
-        silver = newest_version(folder / space.silver / f"{table.name}_changes")
+        silver = newest_version(folder.joinpath(*made.changes.key))
         batches = [int(version.bookmark.get("batch", 0)) if version else 0 for version in (newest, silver)]
         if batches[1] < batches[0]:
             return

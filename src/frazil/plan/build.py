@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frazil.gold.template import inputs
 from frazil.plan.state import SILVER
+from frazil.spec.sql import mart_references
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build(
     for gold in pipeline.gold:
         if f"gold.{gold.name}" in state.failed:
             continue
-        wanted = {mart: reached[mart] for mart in inputs(gold.sql)}
+        wanted = {mart: reached[mart] for mart in mart_references(gold.sql)}
         if all(wanted.values()) and (wanted != dict(state.gold.get(gold.name, {})) or renewed & wanted.keys()):
             steps.append(RefreshGold(name=gold.name, inputs=tuple(sorted(wanted.items()))))
     return tuple(steps)

@@ -9,12 +9,14 @@ from frazil.errors import StorageError
 from frazil.serve.duck import scan
 from frazil.serve.tables import NoLakeError, NotOnThisMachineError, Stand, stand
 from frazil.silver.contract import settle
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.serve.tables import Located
     from frazil.spec import Current, History, Pipeline, Table
+    from frazil.spec.tables import LakeTable
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 
@@ -110,18 +112,18 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         NotOnThisMachineError: the tables are in an object store.
         SchemaError: the declaration does not fit the fields of the files.
     """
-    spaces = pipeline.lake.namespaces
 
-    def layer(namespace: str, name: str) -> Layer:
-        location, path = located.get((namespace, name)), f"{namespace}.{name}"
+    def layer(made: LakeTable) -> Layer:
+        location, name = located.get(made.key), made.full_name
         try:
-            return Layer(name=path, location=location, stand=stand(location))
+            return Layer(name=name, location=location, stand=stand(location))
         except NotOnThisMachineError:
             raise
         except StorageError as error:
-            return Layer(name=path, location=location, stand=Stand(), damage=error)
+            return Layer(name=name, location=location, stand=Stand(), damage=error)
 
-    bronze, changes = layer(spaces.bronze, table.name), layer(spaces.silver, f"{table.name}_changes")
+    own = source_tables(pipeline, table)
+    bronze, changes = layer(own.bronze), layer(own.changes)
     fields = dict(bronze.stand.bookmark.get("fields", {}))
     contract = settle(table, fields)
     types = {column.name: column.type for column in contract.columns}
@@ -131,8 +133,8 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         table=table,
         bronze=bronze,
         changes=changes,
-        quarantine=layer(spaces.silver, f"{table.name}_quarantine"),
-        marts=tuple((mart, layer(spaces.marts, table.mart_name(mart))) for mart in table.marts),
+        quarantine=layer(own.quarantine),
+        marts=tuple((mart, layer(made)) for mart, made in zip(table.marts, own.marts, strict=True)),
         columns=tuple(name for name in contract.names if name in changes.stand.columns),
         event_times=tuple(dict.fromkeys(times)),
         fields={name.lower(): name for name in fields},

@@ -22,6 +22,7 @@ from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NoLakeError, stand, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
+from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,20 +53,20 @@ def state(pipeline: Pipeline, names: Collection[str] | None = None) -> State:
             found[table.name] = _table(pipeline, table, located)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
             failed[table.name] = explained(error, pipeline)
-    marks = {gold.name: _bookmark(located.get((pipeline.lake.namespaces.gold, gold.name))) for gold in pipeline.gold}
+    marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
     gold = gold_state(pipeline, marks)
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
 
 
 def _table(pipeline: Pipeline, table: Table, located: Located) -> TableState:
-    spaces = pipeline.lake.namespaces
-    bronze = located.get((spaces.bronze, table.name))
+    made = source_tables(pipeline, table)
+    bronze = located.get(made.bronze.key)
     verify_catalog(pipeline, table, bronze)
-    marts = {name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)}
+    marts = {mart.name: stand(located.get(mart.key)) for mart in made.marts}
     bookmarks = {
         BRONZE: stand(bronze).bookmark,
-        SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))).bookmark,
-        QUARANTINE: stand(located.get((spaces.silver, f"{table.name}_quarantine"))).bookmark,
+        SILVER: stand(located.get(made.changes.key)).bookmark,
+        QUARANTINE: stand(located.get(made.quarantine.key)).bookmark,
     } | {name: mart.bookmark for name, mart in marts.items()}
     moved_marts(pipeline, table, bookmarks)
     ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
