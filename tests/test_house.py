@@ -15,6 +15,7 @@ TESTS = Path(__file__).parent
 
 FLOORS = (
     {"errors", "spec", "steps", "failpoints"},
+    {"storage"},
     {"bronze"},
     {"silver"},
     {"marts"},

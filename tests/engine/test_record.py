@@ -20,8 +20,8 @@ from frazil.lake import run_files
 from frazil.lake.lock import lock
 from frazil.lake.trouble import explained
 from frazil.plan.state import State, TableState
-from frazil.sources.files import MissingFolderError
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
+from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
     from pathlib import Path

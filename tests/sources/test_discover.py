@@ -13,9 +13,9 @@ import pytest
 from frazil.sources.declaration import NothingFoundError
 from frazil.sources.discover import Discovered, declaration, discover
 from frazil.sources.dms import list_files
-from frazil.sources.files import MissingFolderError
 from frazil.sources.guess import type_of
 from frazil.spec.parse import parse
+from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
 
 if TYPE_CHECKING:

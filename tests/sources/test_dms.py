@@ -17,8 +17,9 @@ from frazil.bronze.layout import NewFile, layout_of
 from frazil.bronze.read import ChangedWhileReadError, duplicate, records
 from frazil.errors import FrazilError
 from frazil.sources.dms import Listing, Take, list_files, take
-from frazil.sources.files import FileChangedError, KnownFile, MissingFolderError
+from frazil.sources.files import FileChangedError, KnownFile
 from frazil.spec import Column, DmsFiles, Table
+from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
     from pathlib import Path

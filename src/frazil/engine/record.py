@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.engine.past_runs import FACET, standing
 from frazil.errors import FrazilError
-from frazil.lake.catalog_conf import warehouse_uri
 from frazil.lake.run_files import runs_folder, write_run_file
+from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
 from frazil.spec.tables import lake_tables
 from frazil.steps import RefreshGold
@@ -164,22 +164,23 @@ def _inputs(pipeline: Pipeline, busy: set[str]) -> Iterator[dict[str, Any]]:
     for table in pipeline.tables:
         if table.name in busy:
             for path in dict.fromkeys((*table.source.path, *(table.source.cdc_path or ()))):
-                store, sign, rest = path.partition("://")
-                if sign:
+                where = locate(path, setting="path", folder=pipeline.folder)
+                if where.path is None:
+                    store, _, rest = where.uri.partition("://")
                     host, _, key = rest.partition("/")
                     yield {"namespace": f"{store}://{host}", "name": key or "/"}
                 else:
-                    yield {"namespace": "file", "name": os.path.abspath(pipeline.folder / path)}  # noqa: PTH100 - a pattern
+                    yield {"namespace": "file", "name": f"{where.path}"}
 
 
 def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
-    warehouse, made = warehouse_uri(pipeline), {made.full_name: made for made in lake_tables(pipeline)}
+    lake, made = warehouse(pipeline).uri, {made.full_name: made for made in lake_tables(pipeline)}
     for table in report.tables:
         for name, snapshot in table.commits.items():
-            yield _output(warehouse, name, snapshot, _written(made[name], table))
+            yield _output(lake, name, snapshot, _written(made[name], table))
     for gold in report.gold:
         for name, snapshot in gold.commits.items():
-            yield _output(warehouse, name, snapshot, {"rows": gold.rows, "strategy": "replace"})
+            yield _output(lake, name, snapshot, {"rows": gold.rows, "strategy": "replace"})
 
 
 def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:
@@ -193,9 +194,9 @@ def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:
     return {"rows": table.quarantined if made.role == "quarantine" else table.changes, "batch": table.batch}
 
 
-def _output(warehouse: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
+def _output(lake: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "namespace": warehouse,
+        "namespace": lake,
         "name": name,
         "facets": {
             "version": {

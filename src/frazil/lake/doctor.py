@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from frazil.errors import FrazilError
 from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
-from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog, warehouse_folder
+from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
 from frazil.lake.machine import (
@@ -36,6 +36,7 @@ from frazil.lake.machine import (
 from frazil.lake.warehouse import verify_catalog
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
+from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -116,7 +117,11 @@ def _machine() -> Iterator[Finding]:
 
 
 def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
-    for jar in DEFAULT if pipeline is None else jars_for(pipeline):
+    try:
+        jars = DEFAULT if pipeline is None else jars_for(pipeline)
+    except FrazilError:  # the finding on the warehouse says why
+        jars = DEFAULT
+    for jar in jars:
         path = jar_folder() / jar.file_name
         if is_ready(jar):
             yield Finding(what="jar", ok=True, detail=jar.file_name)
@@ -135,7 +140,7 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
 
 def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
     try:
-        folder = warehouse_folder(pipeline)
+        folder = warehouse(pipeline).path
     except FrazilError as error:
         yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
         return
@@ -215,13 +220,17 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
     for pattern in (*table.source.path, *(table.source.cdc_path or ())):
         what = f"source of {table.name}"
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", pattern):
+        try:
+            given = locate(pattern, setting="path", folder=pipeline.folder).path
+        except FrazilError as error:
+            yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+            continue
+        if given is None:
             yield Finding(what=what, ok=None, detail=f"{pattern}: not on this machine, not looked at")
             continue
-        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-        given = pipeline.folder / Path(pattern).expanduser()
+        fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
         # A pattern is looked at up to the folder that its first wildcard stands in.
-        place = given if fixed == pattern else (pipeline.folder / Path(f"{fixed}x").expanduser()).parent
+        place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
         if not place.exists():
             yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
         elif not os.access(place, os.R_OK):

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
-from frazil.lake.catalog_conf import warehouse_folder
 from frazil.lake.damage import local_path
 from frazil.lake.heads import BOOKMARK
 from frazil.spec import EmbeddedCatalog
+from frazil.spec.location import warehouse
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
 
     Cost: the listing of one folder; warehouses that are not on this machine's disk are not looked at.
     """
-    folder = warehouse_folder(pipeline)
+    folder = warehouse(pipeline).path
     if folder is None:
         return
     made = source_tables(pipeline, table)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze.record import safe_name
 from frazil.sources.declaration import declaration
-from frazil.sources.files import Found, find
 from frazil.sources.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
 from frazil.sources.sample import sample
 from frazil.spec import Column
+from frazil.storage.base import Found
+from frazil.storage.files import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,7 +7,6 @@ import os
 import re
 import zlib
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
@@ -17,10 +16,13 @@ from frazil.bronze.csv_records import check_names, header_of
 from frazil.bronze.layout import NewFile, SourceFile, file_columns, is_parquet
 from frazil.bronze.parquet_records import first_line, parquet_columns
 from frazil.errors import FrazilError
-from frazil.sources.files import FileChangedError, Found, HashedFile, Passed, Refused, find, sha256_of, stored_path
+from frazil.sources.files import FileChangedError, stored_path
+from frazil.storage.base import Found, Passed, Refused
+from frazil.storage.files import HashedFile, find, sha256_of, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from frazil.sources.files import KnownFile
     from frazil.spec import DmsFiles
@@ -207,12 +209,14 @@ class _Content:
 
 def _inspect(file: SourceFile, source: DmsFiles) -> tuple[NewFile | None, str | None]:
     """Read a file once; no file when it changed meanwhile, else also why it looks unfinished."""
-    with Path(file.uri).open("rb") as raw:
+    storage = storage_of(file.uri)
+    before = storage.stat(file.uri)
+    with storage.open(file.uri) as raw:
         hashed = HashedFile(raw)
         content = _look(hashed, file, source)
         sha256 = hashed.sha256()
-        seen = os.fstat(raw.fileno())
-    if not hashed.size_bytes == seen.st_size == file.size_bytes or seen.st_mtime_ns != file.modified_ns:
+    is_listed = (before.size_bytes, before.modified_ns) == (file.size_bytes, file.modified_ns)
+    if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
         return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
     taken = NewFile(**listed, sha256=sha256, columns=content.columns, broken=content.broken)
