@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.here import Here
     from frazil.engine.report import TableReport
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import Role, SourceTables
 
@@ -48,7 +48,7 @@ class Context:
     run_id: str = ""
     tell: Callable[[str], None] = field(default=lambda _: None)
     progress: Callable[[str], None] = field(default=lambda _: None)
-    heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
+    heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
     """Rows that several steps read; :meth:`forget` lets them go.
@@ -67,7 +67,7 @@ class Context:
     locks: dict[object, Lock] = field(default_factory=dict)
     """One for each of them: marts ask for the same rows at the same time."""
 
-    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> Head:
+    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
         """Tell where a table stands for this run: as it was when the run was planned, or as the run left it.
 
         Never read again: a batch that begins where the plan did is refused if another run published since.

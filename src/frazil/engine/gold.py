@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.report import GoldReport
     from frazil.errors import FrazilError
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline
     from frazil.steps import RefreshGold
 
@@ -51,7 +51,7 @@ def refresh(
     return []
 
 
-def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> Head:
+def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> TableSnapshot:
     """Replace an aggregate's rows by what its SELECT gives now.
 
     The bookmark names the batch of every mart the rows come from.

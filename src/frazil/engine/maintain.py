@@ -16,9 +16,10 @@ from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.gateway import java_table
-from frazil.lake.heads import BOOKMARK, head
+from frazil.lake.heads import head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
+from frazil.lake.snapshot import BOOKMARK
 from frazil.lake.trouble import translated
 from frazil.spec.amount import sized
 from frazil.spec.names import literal, quote
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline, Upkeep
 
 
@@ -170,5 +171,5 @@ def _timestamp(moment: dt.datetime) -> str:
     return f"TIMESTAMP {literal(moment.astimezone(dt.UTC).strftime('%Y-%m-%d %H:%M:%S.%f'))}"
 
 
-def _size(at: Head) -> tuple[int, int]:
+def _size(at: TableSnapshot) -> tuple[int, int]:
     return int(at.summary.get("total-data-files", 0)), int(at.summary.get("total-files-size", 0))

@@ -13,7 +13,6 @@ import platform
 import re
 import shutil
 import socket
-import sqlite3
 import sys
 import time
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 from frazil.errors import FrazilError
 from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
+from frazil.lake.catalogs import EmbeddedReader, Located, NoLakeError
 from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
 from frazil.lake.machine import (
@@ -33,6 +33,7 @@ from frazil.lake.machine import (
     total_memory_bytes,
     usable_cores,
 )
+from frazil.lake.trouble import CatalogError
 from frazil.lake.warehouse import verify_catalog
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
@@ -197,17 +198,12 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
-    known: dict[tuple[str, str], str] = {}
-    if path.exists():
-        try:
-            with contextlib.closing(
-                sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_ANSWER_SECONDS)
-            ) as database:
-                found = database.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables")
-                known = {(namespace, name): location for namespace, name, location in found}
-        except sqlite3.Error as error:
-            if "no such table" not in str(error):
-                return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint=_REPAIR)
+    known: Located = {}
+    try:
+        with contextlib.suppress(NoLakeError):
+            known = EmbeddedReader(path).tables()
+    except CatalogError as error:
+        return Finding(what="catalog", ok=False, detail=error.message, hint=_REPAIR)
     try:
         for table in pipeline.tables:
             verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))

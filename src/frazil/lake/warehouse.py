@@ -7,15 +7,14 @@ source. Only bronze is looked at: everything else is computed from it.
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
 from frazil.lake.damage import local_path
-from frazil.lake.heads import BOOKMARK
+from frazil.lake.metadata import read_metadata
+from frazil.lake.snapshot import metadata_snapshot
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import warehouse
 from frazil.spec.tables import source_tables
@@ -72,16 +71,9 @@ class Version:
     metadata: Mapping[str, Any]
 
     @property
-    def bookmark(self) -> dict[str, Any]:
+    def bookmark(self) -> Mapping[str, Any]:
         """The bookmark of the newest snapshot that carries one; empty for a table that nothing was committed to."""
-        snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in self.metadata.get("snapshots", ())}
-        at = self.metadata.get("current-snapshot-id")
-        while at in snapshots:
-            if text := snapshots[at].get("summary", {}).get(BOOKMARK):
-                found: dict[str, Any] = json.loads(text)
-                return found
-            at = snapshots[at].get("parent-snapshot-id")
-        return {}
+        return metadata_snapshot(self.metadata).bookmark
 
 
 def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> None:
@@ -160,10 +152,8 @@ def _number(path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Mapping[str, Any] | None:
     try:
-        content = path.read_bytes()
-        found = json.loads(gzip.decompress(content) if ".gz.metadata" in path.name else content)
-    except (OSError, EOFError, ValueError):
+        return read_metadata(path)
+    except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None

@@ -20,7 +20,7 @@ from frazil.spec.tables import source_tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline
 
 _EXTENSIONS: Final = ("avro", "iceberg")

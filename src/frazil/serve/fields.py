@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError
 from frazil.plan.state import known_fields
-from frazil.serve.tables import stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.sources.dms import list_files, named_fields
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline, Table
 
 MOST_FILES: Final = 200
@@ -40,7 +40,7 @@ def source_fields(pipeline: Pipeline) -> dict[str, dict[str, str]]:
 
 def _fields(pipeline: Pipeline, table: Table, located: Located) -> dict[str, str]:
     try:
-        bookmark = stand(located.get(source_tables(pipeline, table).bronze.key)).bookmark
+        bookmark = read_snapshot(located.get(source_tables(pipeline, table).bronze.key)).bookmark
         listed = list_files(table.source, pipeline.folder).files
     except FrazilError:
         return {}

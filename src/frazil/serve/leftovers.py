@@ -8,14 +8,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from frazil.plan.identity import role_of
-from frazil.serve.tables import stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.select import UnknownSelectionError
 from frazil.spec.tables import lake_tables, quarantine_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frazil.serve.tables import Located, Stand
+    from frazil.lake.catalogs import Located
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline
 
 
@@ -83,14 +84,14 @@ def _matches(word: str, table: Droppable) -> bool:
 def _declared(pipeline: Pipeline, located: Located) -> Iterator[Droppable]:
     for made in lake_tables(pipeline):
         if made.key in located:
-            yield _droppable(made.key, stand(located[made.key]), made.made_of)
+            yield _droppable(made.key, read_snapshot(located[made.key]), made.made_of)
 
 
 def _leftovers(pipeline: Pipeline, located: Located) -> list[Droppable]:
     spaces = pipeline.lake.namespaces
     layers = {spaces.bronze, spaces.silver, spaces.marts, spaces.gold}
     own = {made.key for made in lake_tables(pipeline)}
-    others = {path: stand(located[path]) for path in located if path[0] in layers and path not in own}
+    others = {path: read_snapshot(located[path]) for path in located if path[0] in layers and path not in own}
     found = {
         path: _droppable(path, at, None)
         for path, at in others.items()
@@ -102,7 +103,7 @@ def _leftovers(pipeline: Pipeline, located: Located) -> list[Droppable]:
     return [*found.values()]
 
 
-def _droppable(path: tuple[str, str], at: Stand, source: str | None) -> Droppable:
+def _droppable(path: tuple[str, str], at: TableSnapshot, source: str | None) -> Droppable:
     whose = source or at.bookmark.get("gold") or at.bookmark.get("table") or path[1].removesuffix(quarantine_name(""))
     return Droppable(
         namespace=path[0], name=path[1], rows=at.records, role=role_of(at.bookmark) or "table", source=str(whose)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, StorageError
+from frazil.lake.catalogs import NoLakeError
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.state import (
@@ -20,14 +21,14 @@ from frazil.plan.state import (
 )
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import NoLakeError, stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.sources.offer import LEDGER_FIELDS, Ledger, offer
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline, Table
 
 
@@ -62,11 +63,11 @@ def _table(pipeline: Pipeline, table: Table, located: Located) -> TableState:
     made = source_tables(pipeline, table)
     bronze = located.get(made.bronze.key)
     verify_catalog(pipeline, table, bronze)
-    marts = {mart.name: stand(located.get(mart.key)) for mart in made.marts}
+    marts = {mart.name: read_snapshot(located.get(mart.key)) for mart in made.marts}
     bookmarks = {
-        BRONZE: stand(bronze).bookmark,
-        SILVER: stand(located.get(made.changes.key)).bookmark,
-        QUARANTINE: stand(located.get(made.quarantine.key)).bookmark,
+        BRONZE: read_snapshot(bronze).bookmark,
+        SILVER: read_snapshot(located.get(made.changes.key)).bookmark,
+        QUARANTINE: read_snapshot(located.get(made.quarantine.key)).bookmark,
     } | {name: mart.bookmark for name, mart in marts.items()}
     moved_marts(pipeline, table, bookmarks)
     ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
@@ -77,7 +78,7 @@ def _table(pipeline: Pipeline, table: Table, located: Located) -> TableState:
 def _bookmark(location: str | None) -> Mapping[str, Any]:
     """Bookmark of an aggregate; one that cannot be read counts as never computed, and its refresh tells why."""
     try:
-        return stand(location).bookmark
+        return read_snapshot(location).bookmark
     except StorageError:
         return {}
 

@@ -11,10 +11,12 @@ import duckdb
 from frazil.bronze import record as r
 from frazil.engine.past_runs import standing
 from frazil.errors import FrazilError, StorageError
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import NoLakeError, Stand, stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import Current
 from frazil.spec.select import selected
 from frazil.spec.tables import gold_table, source_tables
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from frazil.engine.past_runs import OpenRun, PastFailure
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.tables import LakeTable
 
@@ -155,12 +157,12 @@ def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
 
 def _gold(pipeline: Pipeline, located: Located, gold: Gold, failures: tuple[PastFailure, ...]) -> MadeStatus:
     own, trouble = gold_table(pipeline, gold), None
-    stands, ahead = Stand(), [0]
+    stands, ahead = TableSnapshot(), [0]
     try:
-        stands = stand(located.get(own.key))
+        stands = read_snapshot(located.get(own.key))
         held = dict(stands.bookmark.get("inputs", {}))
         marts = pipeline.lake.namespaces.marts
-        ahead += [stand(located.get((marts, mart))).batch - batch for mart, batch in held.items()]
+        ahead += [read_snapshot(located.get((marts, mart))).batch - batch for mart, batch in held.items()]
     except StorageError as error:
         trouble = error.message
     # An aggregate is replaced as a whole, so its metadata count its rows exactly.
@@ -217,9 +219,9 @@ class _Lake:
     def readable(self, table: Table, source: _Listed) -> TableStatus:
         made = source_tables(self.pipeline, table)
         location = self.located.get(made.bronze.key)
-        bronze = stand(location)
-        changes = stand(self.located.get(made.changes.key))
-        quarantine = stand(self.located.get(made.quarantine.key))
+        bronze = read_snapshot(location)
+        changes = read_snapshot(self.located.get(made.changes.key))
+        quarantine = read_snapshot(self.located.get(made.quarantine.key))
         ledger = self.ledger(location)
         known = {line.path: (line.size_bytes, line.modified_ns) for line in ledger}
         return TableStatus(
@@ -243,7 +245,7 @@ class _Lake:
 
     def mart(self, made: LakeTable, newest: int) -> MadeStatus:
         location = self.located.get(made.key)
-        stands = stand(location)
+        stands = read_snapshot(location)
         flagged = not (isinstance(made.mart, Current) and made.mart.deletes == "hard")
         rows, deleted = stands.records, 0
         if location is not None and rows and (flagged or stands.delete_files):
@@ -266,7 +268,7 @@ class _Lake:
         return [_Line(*row) for row in found.fetchall()]
 
 
-def _made(name: str, stands: Stand, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:
+def _made(name: str, stands: TableSnapshot, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:
     return MadeStatus(
         name=name,
         batch=stands.batch,
