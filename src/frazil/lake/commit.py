@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F
 
-from frazil.errors import BusyError
+from frazil.errors import BusyError, FrazilError
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import head
 from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
@@ -146,6 +146,8 @@ class Batch:
         table = java_table(self._spark, self.table)
         try:
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
+        except FrazilError:
+            raise
         except Exception as error:
             if isinstance(told(error), BusyError):
                 raise _came_second(self._path) from error
