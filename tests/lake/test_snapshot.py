@@ -1,4 +1,4 @@
-"""Where a table stands is one value, whoever is asked."""
+"""Java, SQL, a metadata file and a commit give one value for where a table stands."""
 
 from __future__ import annotations
 
