@@ -5,17 +5,21 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import frazil
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 SOURCE = Path(frazil.__file__).parent
 TESTS = Path(__file__).parent
 
 FLOORS = (
     {"errors", "spec", "failpoints"},
-    {"formats"},
+    {"storage", "formats"},
     {"sources"},
     {"steps"},
     {"bronze"},
@@ -70,6 +74,7 @@ SQL_MODULES = {
     "engine/register.py",
     "engine/increment.py",
     "engine/ways.py",
+    "lake/catalogs.py",
     "lake/commit.py",
     "lake/heads.py",
     "lake/procedure.py",
@@ -83,7 +88,8 @@ SQL_MODULES = {
     "marts/shape.py",
     "silver/changes.py",
 }
-"""Modules that write SQL for Spark; those of ``serve`` write it for DuckDB, with quoting of their own."""
+"""Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database; those of ``serve`` write it for
+DuckDB, with quoting of their own."""
 
 LAWS = [
     "CONVERGE",
@@ -149,6 +155,41 @@ def test_a_room_imports_only_what_stands_before_it(path: Path) -> None:
     if room == "steps" and is_for_types_only(path, "bronze"):
         wrong -= {"bronze"}  # a step names the files it takes
     assert wrong == set()
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """A circle of files is one file in pieces; imports for types only count too."""
+    files = {
+        ".".join(("frazil", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in SOURCE.rglob("*.py")
+    }
+    imported = {name: modules_of(path, files) - {name} for name, path in files.items()}
+
+    reached = {name: reachable(name, imported) for name in files}
+
+    circle = {name for name, others in reached.items() if name in others}
+    assert circle <= {"frazil.sources.declaration", "frazil.sources.discover"}  # goes with the seam for sources
+
+
+def modules_of(path: Path, files: Collection[str]) -> set[str]:
+    """Return the modules that a module imports, or imports something of."""
+    named = [
+        (f"{node.module}.{alias.name}", f"{node.module}")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    return {own if own in files else parent for own, parent in named if own in files or parent in files}
+
+
+def reachable(name: str, imported: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        new = imported[ahead.pop()] - found
+        found |= new
+        ahead += new
+    return found
 
 
 def test_every_room_is_a_room_of_the_house_and_has_files() -> None:
@@ -262,6 +303,28 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
             return is_safe(each, safe)
         case _:
             return False
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_names_of_tables_and_identifiers_are_written_in_one_place(path: Path) -> None:
+    """``spec/tables.py`` says what the tables are called, ``spec/names.py`` builds identifiers of Spark SQL."""
+    built = [
+        str(part.value)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+        if isinstance(part, ast.Constant)
+    ]
+    suffixes = [text for text in built if re.search(r"_(changes|quarantine)$", text)]
+    escapes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and is_escape(node)]
+
+    assert suffixes == [] or shown(path) == "spec/tables.py"
+    assert escapes == [] or shown(path) == "spec/names.py"
+
+
+def is_escape(call: ast.Call) -> bool:
+    """Whether a call doubles backticks, as a quoted identifier needs it."""
+    return [arg.value for arg in call.args if isinstance(arg, ast.Constant)] == ["`", "``"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=shown)

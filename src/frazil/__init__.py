@@ -3,6 +3,7 @@
 The rooms, in the order of the data; each imports only what stands before it::
 
     errors, spec, steps   what can go wrong, what a user declares, what can happen
+    storage               the files that sources deliver, wherever they are
     bronze                records as they came, and the ledger of files
     silver                typed changes, quarantine
     marts                 current tables and history

@@ -8,7 +8,8 @@ import pytest
 
 from frazil.engine import compact
 from frazil.engine.compact import is_due, small_bytes, span_due
-from frazil.lake.heads import Head, head
+from frazil.lake.heads import head
+from frazil.lake.snapshot import TableSnapshot
 from frazil.spec import Upkeep
 from frazil.spec.names import quote
 
@@ -41,7 +42,7 @@ def test_every_dozen_batches_many_small_files_or_many_files_of_deletes_are_merge
         "total-files-size": f"{size_mb * 1024 * 1024}",
     }
 
-    assert is_due(Head(summary=summary), Upkeep(), after=22, upto=upto) is due
+    assert is_due(TableSnapshot(summary=summary), Upkeep(), after=22, upto=upto) is due
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,10 @@ def test_a_run_merges_no_file_that_is_read_for_longer_than_it_takes_to_open_it(
     target_mb: int, table_mb: int, small_kb: int
 ) -> None:
     """Nor one that is a large part of its table; ``maintain`` merges what is well below its target."""
-    upkeep, at = Upkeep(target_file_mb=target_mb), Head(summary={"total-files-size": f"{table_mb * 1024 * 1024}"})
+    upkeep, at = (
+        Upkeep(target_file_mb=target_mb),
+        TableSnapshot(summary={"total-files-size": f"{table_mb * 1024 * 1024}"}),
+    )
 
     assert small_bytes(upkeep, at) == small_kb * 1024
     assert small_bytes(upkeep) == target_mb * 256 * 1024

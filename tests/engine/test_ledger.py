@@ -12,7 +12,7 @@ from frazil.engine import ledger as engine_ledger
 from frazil.engine import take
 from frazil.lake.session import spark_session
 from frazil.sources import new_files
-from frazil.sources.files import sha256_of
+from frazil.storage.files import sha256_of
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop

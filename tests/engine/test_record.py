@@ -21,9 +21,9 @@ from frazil.lake.lock import lock
 from frazil.lake.trouble import explained
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
-from frazil.sources.files import MissingFolderError
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
 from frazil.spec.select import Selection, selected
+from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
     from pathlib import Path

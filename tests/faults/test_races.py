@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
 
 PATH = ("lake", "marts", "race")
 NAME = "`lake`.`marts`.`race`"
@@ -118,7 +118,7 @@ def test_a_batch_that_begins_after_another_was_published_is_refused(
     assert rows(session) == ([2] if is_empty else [1, 2])
 
 
-def write(session: SparkSession, base: Head, number: int) -> None:
+def write(session: SparkSession, base: TableSnapshot, number: int) -> None:
     """Publish a batch of one row."""
     with Batch(session, PATH, base, {"batch": number}) as batch:
         batch.append(session.sql(f"SELECT {number} AS n"))

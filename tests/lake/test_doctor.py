@@ -83,8 +83,10 @@ def test_a_source_is_looked_at_up_to_its_first_wildcard(
 def test_a_catalog_file_is_opened_and_its_tables_counted(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     with sqlite3.connect(tmp_path / "lake" / "catalog.db") as database:
-        database.execute("CREATE TABLE iceberg_tables (table_namespace TEXT, table_name TEXT, metadata_location TEXT)")
-        database.execute("INSERT INTO iceberg_tables VALUES ('marts', 'hosts', 'file:///hosts')")
+        database.execute(
+            "CREATE TABLE iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)"
+        )
+        database.execute("INSERT INTO iceberg_tables VALUES ('lake', 'marts', 'hosts', 'file:///hosts', 'TABLE')")
     database.close()
 
     assert finding(pipeline(tmp_path), "catalog").detail == f"{tmp_path / 'lake' / 'catalog.db'}: 1 table"

@@ -10,10 +10,11 @@ import pytest
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from frazil.errors import DeclarationError, SessionError
-from frazil.lake.catalog_conf import PREFIX, catalog_conf, warehouse_uri
+from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.java import find_java
 from frazil.lake.session import EXTENSIONS, adopt, siblings, spark_session
 from frazil.spec import DmsFiles, EmbeddedCatalog, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
+from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from frazil.spec.pipeline import Catalog
 
 
-def pipeline(folder: Path, warehouse: str = "lake", catalog: Catalog | None = None) -> Pipeline:
+def pipeline(folder: Path, lake: str = "lake", catalog: Catalog | None = None) -> Pipeline:
     table = Table(name="t", source=DmsFiles(path=("landing",)), keys=("id",))
-    where = Lake(warehouse=warehouse, catalog=catalog or EmbeddedCatalog())
+    where = Lake(warehouse=lake, catalog=catalog or EmbeddedCatalog())
     return Pipeline(pipeline="shop", lake=where, tables=(table,)).at(folder)
 
 
@@ -103,7 +104,7 @@ def test_a_reference_that_leads_nowhere_is_named(tmp_path: Path, reference: str,
     ],
 )
 def test_a_warehouse_is_always_an_address_with_a_scheme(tmp_path: Path, declared: str, address: str) -> None:
-    assert warehouse_uri(pipeline(tmp_path, declared)) == address.format(here=tmp_path)
+    assert warehouse(pipeline(tmp_path, declared)).uri == address.format(here=tmp_path)
 
 
 def test_the_embedded_catalog_refuses_an_object_store(tmp_path: Path) -> None:

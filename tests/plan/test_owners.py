@@ -15,6 +15,7 @@ from frazil.silver.contract import declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
+from frazil.spec.tables import LakeTable, Role
 
 MART = {"pipeline": "shop", "table": "orders", "role": "mart", "batch": 3}
 
@@ -29,6 +30,10 @@ ORDERS = Table(
 )
 
 
+def wanted(role: Role) -> LakeTable:
+    return LakeTable(namespace="marts", name="m", role=role, made_of="orders")
+
+
 @pytest.mark.parametrize(
     ("bookmark", "role", "whose"),
     [
@@ -38,8 +43,8 @@ ORDERS = Table(
         ({"batch": 3, "declared": "0"}, "mart", True),  # written before bookmarks named an owner
     ],
 )
-def test_a_mart_is_its_tables_own_or_can_be_rebuilt(bookmark: dict[str, Any], role: Any, whose: Any) -> None:
-    assert belongs("marts.m", bookmark, pipeline="shop", table="orders", role=role) is whose
+def test_a_mart_is_its_tables_own_or_can_be_rebuilt(bookmark: dict[str, Any], role: Role, *, whose: bool) -> None:
+    assert belongs(wanted(role), bookmark, pipeline="shop") is whose
 
 
 @pytest.mark.parametrize(
@@ -55,9 +60,9 @@ def test_a_mart_is_its_tables_own_or_can_be_rebuilt(bookmark: dict[str, Any], ro
         ({"pipeline": "shop", "table": "orders", "fields": {}, "batch": 1}, "silver"),
     ],
 )
-def test_what_belongs_to_something_else_is_refused(bookmark: dict[str, Any], role: Any) -> None:
+def test_what_belongs_to_something_else_is_refused(bookmark: dict[str, Any], role: Role) -> None:
     with pytest.raises(OtherOwnerError) as caught:
-        belongs("marts.m", bookmark, pipeline="shop", table="orders", role=role)
+        belongs(wanted(role), bookmark, pipeline="shop")
 
     assert caught.value.exit_code == 2
     assert "marts.m belongs to pipeline" in caught.value.message

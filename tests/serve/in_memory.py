@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.layers import Layer, Layers
-from frazil.serve.tables import Stand
 from frazil.silver.contract import declared_mart
 from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft
@@ -54,8 +54,10 @@ class InMemory(Layer):
 
 
 def layer(name: str, columns: dict[str, str], **bookmark: Any) -> Layer:
-    stands = Stand(columns=columns, bookmark={"batch": BATCHES, **bookmark}, records=MANY)
-    return InMemory(name=name, location="memory", stand=stands)
+    stands = TableSnapshot(
+        columns=columns, bookmark={"batch": BATCHES, **bookmark}, summary={"total-records": f"{MANY}"}
+    )
+    return InMemory(name=name, location="memory", snapshot=stands)
 
 
 def layers(*, partial: bool, change_seq: str | None = None, marts: tuple[str, ...] = ()) -> Layers:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.serve.check import check
-from frazil.serve.tables import stand, tables
+from frazil.serve.tables import read_snapshot, tables
 
 if TYPE_CHECKING:
     from tests.serve.conftest import Shop
@@ -143,7 +143,7 @@ def test_a_changed_file_is_wrong_and_a_missing_one_is_told(shop: Shop, content: 
 
 
 def test_marts_at_different_batches_are_not_compared(shop: Shop) -> None:
-    bookmark = dict(stand(tables(shop.pipeline)["marts", "items_history"]).bookmark) | {"batch": 1}
+    bookmark = dict(read_snapshot(tables(shop.pipeline)["marts", "items_history"]).bookmark) | {"batch": 1}
     setting = "spark.sql.iceberg.snapshot-property.frazil.bookmark"
     shop.session.conf.set(setting, json.dumps(bookmark))
     nothing = "INSERT INTO lake.marts.items_history SELECT * FROM lake.marts.items_history LIMIT 0"

@@ -140,7 +140,7 @@ def test_equal_values_with_other_hashes_are_no_difference() -> None:
 def test_tables_of_other_types_are_compared_by_values_alone(damage: str) -> None:
     here = layers(partial=False, marts=("hard",))
     mart = here.marts[0][1]
-    wider = replace(mart, stand=replace(mart.stand, columns={**mart.stand.columns, "id": "long"}))
+    wider = replace(mart, snapshot=replace(mart.snapshot, columns={**mart.snapshot.columns, "id": "long"}))
     with made(drawn(5), with_marts(here, wider)) as marts:
         marts.execute("ALTER TABLE hard ALTER id TYPE BIGINT")
         marts.execute(damage)
@@ -178,7 +178,7 @@ def test_marts_at_different_batches_are_each_folded_to_their_own() -> None:
     changes = drawn(6)
     here = layers(partial=False, marts=("hard", "close"))
     behind = here.marts[0][1]
-    behind = replace(behind, stand=replace(behind.stand, bookmark={**behind.stand.bookmark, "batch": 1}))
+    behind = replace(behind, snapshot=replace(behind.snapshot, bookmark={**behind.snapshot.bookmark, "batch": 1}))
     with made(changes, with_marts(here, behind)) as marts:
         marts.execute("DELETE FROM hard")
         for row in oracle("hard", [one for number, one in enumerate(changes) if number % 3 == 0]):
@@ -255,7 +255,9 @@ def test_a_mart_of_another_declaration_or_without_a_batch_is_not_judged() -> Non
     verdicts: dict[str, Any] = {}
     for name, bookmark in (("declared", {"batch": 3, "declared": "x"}), ("empty", {})):
         mart = here.marts[0][1]
-        with made(drawn(1), with_marts(here, replace(mart, stand=replace(mart.stand, bookmark=bookmark)))) as marts:
+        with made(
+            drawn(1), with_marts(here, replace(mart, snapshot=replace(mart.snapshot, bookmark=bookmark)))
+        ) as marts:
             verdicts[name] = marts.verdict("CONVERGE", "hard")
 
     assert verdicts == {

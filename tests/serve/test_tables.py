@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from frazil.lake.catalogs import CatalogClientError, NoLakeError
 from frazil.lake.damage import DamagedTableError
+from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import CatalogError
-from frazil.serve.catalogs import CatalogClientError
-from frazil.serve.tables import NoLakeError, NotOnThisMachineError, Stand, stand, tables
+from frazil.serve.tables import NotOnThisMachineError, read_snapshot, tables
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def test_a_bookmark_outlives_commits_that_carry_none(tmp_path: Path) -> None:
     file = tmp_path / "3.metadata.json"
     file.write_text(metadata(snapshot(1, None), bookmarked, compacted, branch, main=3), encoding="utf-8")
 
-    found = stand(f"file:{file}")
+    found = read_snapshot(f"file:{file}")
 
     assert (found.batch, found.records, found.size_bytes, found.delete_files) == (7, 5, 99, 1)
     assert (found.snapshots, found.columns) == (4, {"id": "int"})
@@ -137,11 +138,11 @@ def test_metadata_may_be_compressed(tmp_path: Path) -> None:
     file = tmp_path / "1.gz.metadata.json"
     file.write_bytes(gzip.compress(metadata(main=None).encode()))
 
-    assert stand(f"file://{file}") == Stand(columns={"id": "int"})
+    assert read_snapshot(f"file://{file}") == TableSnapshot(columns={"id": "int"})
 
 
 def test_a_table_that_does_not_exist_stands_nowhere() -> None:
-    assert (stand(None).batch, stand(None).bookmark) == (0, {})
+    assert (read_snapshot(None).batch, read_snapshot(None).bookmark) == (0, {})
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b"\xff\xfe"])
@@ -151,9 +152,9 @@ def test_damaged_metadata_is_an_error_of_storage(tmp_path: Path, content: bytes 
         file.write_bytes(content)
 
     with pytest.raises(DamagedTableError, match=r"1\.metadata\.json (is missing|cannot be read)"):
-        stand(f"file:{file}")
+        read_snapshot(f"file:{file}")
 
 
 def test_a_table_in_an_object_store_is_told_apart() -> None:
     with pytest.raises(NotOnThisMachineError, match="s3://bucket"):
-        stand("s3://bucket/marts/hosts/metadata/1.metadata.json")
+        read_snapshot("s3://bucket/marts/hosts/metadata/1.metadata.json")

@@ -14,8 +14,8 @@ from frazil.sources.dms.declaration import NothingFoundError
 from frazil.sources.dms.discover import Discovered, declaration, discover
 from frazil.sources.dms.guess import type_of
 from frazil.sources.dms.listing import list_files
-from frazil.sources.files import MissingFolderError
 from frazil.spec.parse import parse
+from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
 
 if TYPE_CHECKING:

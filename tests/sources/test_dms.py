@@ -18,10 +18,10 @@ from frazil.formats.field_names import DuplicateFieldsError
 from frazil.sources.base import Listing, NewFile, SourceDelta
 from frazil.sources.dms.listing import list_files
 from frazil.sources.dms.source import DmsSource
-from frazil.sources.files import FileChangedError, MissingFolderError
 from frazil.sources.ledger import KnownFile, Ledger
-from frazil.sources.new_files import find_new
+from frazil.sources.new_files import FileChangedError, find_new
 from frazil.spec import Column, DmsFiles, Table
+from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
-from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position
-from frazil.sources.files import Found, find, stored_path
+from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position, stored_path
 from frazil.sources.kinds import add_source
 from frazil.sources.new_files import Content, find_new
 from frazil.spec.names import quote
 from frazil.spec.source import SourceSpec
+from frazil.storage.base import Found
+from frazil.storage.files import find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from frazil.sources.base import NewFile, SourceDelta
-    from frazil.sources.files import HashedFile
     from frazil.sources.ledger import Ledger
     from frazil.spec import Table
+    from frazil.storage.files import HashedFile
     from frazil.testing.changes import Record
 
 

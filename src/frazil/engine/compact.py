@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.context import Context
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Upkeep
 
 EVERY: Final = 12
@@ -28,7 +28,7 @@ _OPENING: Final = 4 * 1024 * 1024
 """So many bytes are read in the time it takes to open a file; Iceberg plans reading with the same number."""
 
 
-def is_due(at: Head, upkeep: Upkeep, *, after: int, upto: int) -> bool:
+def is_due(at: TableSnapshot, upkeep: Upkeep, *, after: int, upto: int) -> bool:
     """Tell whether a table that went from batch ``after`` to ``upto`` is to be compacted.
 
     It is when it passed another dozen of batches, and has many small files or many files of deletes.
@@ -38,7 +38,7 @@ def is_due(at: Head, upkeep: Upkeep, *, after: int, upto: int) -> bool:
     return after // EVERY < upto // EVERY and (deletes >= _MANY or (files >= _MANY and are_small))
 
 
-def small_bytes(upkeep: Upkeep, at: Head | None = None) -> int:
+def small_bytes(upkeep: Upkeep, at: TableSnapshot | None = None) -> int:
     """Give the size from which on a file is not written again for new rows: a quarter of what compaction aims at.
 
     For a run, which gives where the table stands, no more than a quarter of the table, and than what opening a file
@@ -108,5 +108,5 @@ def _rewrite(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, smaller
     call(spark, path, "rewrite_data_files", f"options => map({written})", *arguments)
 
 
-def _size(at: Head) -> int:
+def _size(at: TableSnapshot) -> int:
     return int(at.summary.get("total-files-size", 0))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from frazil.lake.commit import Batch
 from frazil.lake.gateway import release
 from frazil.lake.heads import head
-from frazil.spec import CATALOG, Current
 from frazil.spec.names import quote
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from frazil.engine.here import Here
     from frazil.engine.report import TableReport
-    from frazil.lake.heads import Head
-    from frazil.plan.identity import Role
-    from frazil.spec import History, Pipeline, Table
+    from frazil.lake.snapshot import TableSnapshot
+    from frazil.spec import Current, History, Pipeline, Table
+    from frazil.spec.tables import Role, SourceTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Context:
     run_id: str = ""
     tell: Callable[[str], None] = field(default=lambda _: None)
     progress: Callable[[str], None] = field(default=lambda _: None)
-    heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
+    heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
     """Rows that several steps read; :meth:`forget` lets them go.
@@ -67,7 +67,7 @@ class Context:
     locks: dict[object, Lock] = field(default_factory=dict)
     """One for each of them: marts ask for the same rows at the same time."""
 
-    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> Head:
+    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
         """Tell where a table stands for this run: as it was when the run was planned, or as the run left it.
 
         Never read again: a batch that begins where the plan did is refused if another run published since.
@@ -107,23 +107,28 @@ class Context:
         self.here.clear()
 
     @property
+    def tables(self) -> SourceTables:
+        """The tables that are made of the source table."""
+        return source_tables(self.pipeline, self.table)
+
+    @property
     def bronze(self) -> tuple[str, ...]:
         """Path of the bronze table."""
-        return (CATALOG, self.pipeline.lake.namespaces.bronze, self.table.name)
+        return self.tables.bronze.path
 
     @property
     def changes(self) -> tuple[str, ...]:
         """Path of the silver table."""
-        return (CATALOG, self.pipeline.lake.namespaces.silver, f"{self.table.name}_changes")
+        return self.tables.changes.path
 
     @property
     def quarantine(self) -> tuple[str, ...]:
         """Path of the quarantine table."""
-        return (CATALOG, self.pipeline.lake.namespaces.silver, f"{self.table.name}_quarantine")
+        return self.tables.quarantine.path
 
     def mart_path(self, mart: Current | History) -> tuple[str, ...]:
         """Path of a mart."""
-        return (CATALOG, self.pipeline.lake.namespaces.marts, self.table.mart_name(mart))
+        return next(made.path for made in self.tables.marts if made.mart == mart)
 
     def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
         """Build the bookmark that a commit of one of this table's tables carries: whose it is, and where it stands."""

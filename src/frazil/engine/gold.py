@@ -17,13 +17,14 @@ from frazil.plan.identity import belongs
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
 from frazil.spec.names import backslashes, quote
+from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from frazil.engine.report import GoldReport
     from frazil.errors import FrazilError
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline
     from frazil.steps import RefreshGold
 
@@ -32,7 +33,8 @@ def refresh(
     spark: SparkSession, pipeline: Pipeline, step: RefreshGold, made: GoldReport, run_id: str
 ) -> list[FrazilError]:
     """Refresh an aggregate and report it; give what failed."""
-    began, name = time.monotonic(), f"{pipeline.lake.namespaces.gold}.{step.name}"
+    began, gold = time.monotonic(), next(gold for gold in pipeline.gold if gold.name == step.name)
+    name = gold_table(pipeline, gold).full_name
     try:
         published = refresh_gold(spark, pipeline, step, run_id=run_id)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this aggregate's
@@ -49,7 +51,7 @@ def refresh(
     return []
 
 
-def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> Head:
+def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> TableSnapshot:
     """Replace an aggregate's rows by what its SELECT gives now.
 
     The bookmark names the batch of every mart the rows come from.
@@ -62,20 +64,19 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
         SqlError: Spark refuses the SELECT, it fails on a value, or its rows cannot be a table.
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
-    names = pipeline.lake.namespaces
+    made, marts = gold_table(pipeline, gold), pipeline.lake.namespaces.marts
     whose = f"sql of gold {gold.name!r}"
     with user_sql(whose, gold.sql):
-        rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, names.marts, mart)))
+        rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, marts, mart)))
     _check_columns(whose, rows)
-    path = (CATALOG, names.gold, gold.name)
     columns = {field.name: field.dataType.simpleString() for field in rows.schema}
-    layout = TableLayout(path=path, columns=columns)
-    base = head(spark, quote(*path))
-    belongs(".".join(path[1:]), base.bookmark, pipeline=pipeline.pipeline, table=gold.name, role="gold")
+    layout = TableLayout(path=made.path, columns=columns)
+    base = head(spark, quote(*made.path))
+    belongs(made, base.bookmark, pipeline=pipeline.pipeline)
     bookmark = {
         "pipeline": pipeline.pipeline,
         "gold": gold.name,
-        "role": "gold",
+        "role": made.role,
         "declared": declared_gold(pipeline, gold),
         "batch": max(n for _, n in step.inputs),
         "inputs": dict(step.inputs),
@@ -87,7 +88,7 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
             failpoint("gold.after_publish")
             return published
     ensure(spark, layout)
-    with Batch(spark, path, base, bookmark, run_id=run_id) as batch:
+    with Batch(spark, made.path, base, bookmark, run_id=run_id) as batch:
         batch.note(strategy="replace")
         with user_sql(whose, gold.sql):
             batch.replace(rows)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from frazil.engine.context import Context
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
 
 _COLUMNS: Final = (r.FILE, r.POSITION, r.BATCH, r.LEDGER)
 
@@ -42,7 +42,7 @@ def read_ledger(context: Context) -> Ledger:
     return ledger
 
 
-def keep_ledger(context: Context, before: Head, rows: Iterable[pa.Table]) -> None:
+def keep_ledger(context: Context, before: TableSnapshot, rows: Iterable[pa.Table]) -> None:
     """Add to a known ledger what the batch brought that has just been published.
 
     Args:

@@ -16,22 +16,22 @@ from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
 from frazil.lake.commit import Batch
 from frazil.lake.gateway import java_table
-from frazil.lake.heads import BOOKMARK, head
+from frazil.lake.heads import head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
+from frazil.lake.snapshot import BOOKMARK
 from frazil.lake.trouble import translated
-from frazil.spec import CATALOG
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
+from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline, Upkeep
-    from frazil.spec.select import Selection
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,7 +75,9 @@ def maintain(
         BusyError: a run holds the pipeline.
     """
     moment = now or dt.datetime.now(dt.UTC)
-    paths = _paths(pipeline, selected(pipeline, select))
+    selection = selected(pipeline, select)
+    meant = {*selection.tables, *selection.gold}
+    paths = [made.path for made in lake_tables(pipeline) if made.role != "view" and made.made_of in meant]
 
     def work(session: SparkSession) -> Iterator[MaintainReport]:
         for path in paths:
@@ -85,19 +87,6 @@ def maintain(
 
     with lock(pipeline), translated(pipeline), working_sessions(spark, 1) as sessions:
         return interruptibly(lambda: [*work(sessions[0])], sessions)
-
-
-def _paths(pipeline: Pipeline, selection: Selection) -> Iterator[tuple[str, ...]]:
-    spaces = pipeline.lake.namespaces
-    for table in pipeline.tables:
-        if table.name in selection.tables:
-            yield (CATALOG, spaces.bronze, table.name)
-            yield (CATALOG, spaces.silver, f"{table.name}_changes")
-            yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
-            for mart in table.marts:
-                yield (CATALOG, spaces.marts, table.mart_name(mart))
-    for name in selection.gold:
-        yield (CATALOG, spaces.gold, name)
 
 
 def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:
@@ -164,5 +153,5 @@ def _timestamp(moment: dt.datetime) -> str:
     return f"TIMESTAMP {literal(moment.astimezone(dt.UTC).strftime('%Y-%m-%d %H:%M:%S.%f'))}"
 
 
-def _size(at: Head) -> tuple[int, int]:
+def _size(at: TableSnapshot) -> tuple[int, int]:
     return int(at.summary.get("total-data-files", 0)), int(at.summary.get("total-files-size", 0))

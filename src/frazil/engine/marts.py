@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.context import Context
     from frazil.lake.commit import Batch
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.marts.shape import Shape
     from frazil.silver.contract import Contract
     from frazil.spec import Current, History
@@ -114,14 +114,16 @@ def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartR
     return _finished(report, published, began, base, chosen)
 
 
-def _finished(report: MartReport, published: Head, began: float, base: Head, chosen: Way) -> MartReport:
+def _finished(
+    report: MartReport, published: TableSnapshot, began: float, base: TableSnapshot, chosen: Way
+) -> MartReport:
     report.rows = int(published.summary.get("added-records", 0))
     report.strategy = "load" if base.snapshot_id is None else chosen
     report.seconds = time.monotonic() - began
     return report
 
 
-def _fits(context: Context, layout: TableLayout, base: Head) -> bool:
+def _fits(context: Context, layout: TableLayout, base: TableSnapshot) -> bool:
     """Tell whether a mart's table can hold what is declared as it is, or with columns added or widened."""
     before = base.bookmark.get("layout", {}).get("partition_by", [*layout.partition_by])
     return bool(before == [*layout.partition_by]) and fits(context.spark, layout)
@@ -129,7 +131,7 @@ def _fits(context: Context, layout: TableLayout, base: Head) -> bool:
 
 def _replaced(
     context: Context, mart: Current | History, layout: TableLayout, bookmark: Mapping[str, object], rows: DataFrame
-) -> Head:
+) -> TableSnapshot:
     """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
     path, before = layout.path, context.head(layout.path).bookmark.get("layout", {})
     failpoint("mart.before_publish")
@@ -156,7 +158,9 @@ def _whole(context: Context, step: UpdateMart, mart: Current | History, shape: S
     return sole_rows(mart, sole, shape).unionByName(all_rows(mart, others, shape))
 
 
-def _count_replaced(context: Context, path: tuple[str, ...], base: Head, shape: Shape, report: MartReport) -> None:
+def _count_replaced(
+    context: Context, path: tuple[str, ...], base: TableSnapshot, shape: Shape, report: MartReport
+) -> None:
     """Count what has become of a mart whose table was replaced; where its keys were others, all its rows came."""
     spark, name = context.spark, quote(*path)
     after = living(spark.table(name), shape)
@@ -171,7 +175,7 @@ def _count_replaced(context: Context, path: tuple[str, ...], base: Head, shape: 
 
 
 def _count_whole(
-    context: Context, batch: Batch, base: Head, shape: Shape, report: MartReport, *, follows: bool
+    context: Context, batch: Batch, base: TableSnapshot, shape: Shape, report: MartReport, *, follows: bool
 ) -> None:
     """Count what has become of a mart that was written whole, before that is published.
 

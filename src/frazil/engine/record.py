@@ -18,18 +18,20 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.engine.past_runs import FACET, standing
 from frazil.engine.settle import report_of, settle
 from frazil.errors import FrazilError
-from frazil.lake.catalog_conf import warehouse_uri
 from frazil.lake.run_files import runs_folder, write_run_file
+from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
+from frazil.spec.tables import lake_tables
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from frazil.engine.report import MartReport, RunReport, TableReport
+    from frazil.engine.report import RunReport, TableReport
     from frazil.errors import Failure
     from frazil.plan.plan import Plan
     from frazil.spec import Pipeline
+    from frazil.spec.tables import LakeTable
     from frazil.steps import Step
 
 PRODUCER: Final = "urn:frazil"
@@ -168,38 +170,39 @@ def _inputs(pipeline: Pipeline, busy: set[str]) -> Iterator[dict[str, Any]]:
     for table in pipeline.tables:
         if table.name in busy:
             for path in dict.fromkeys(chain.from_iterable(table.source.locations.values())):
-                store, sign, rest = path.partition("://")
-                if sign:
+                where = locate(path, setting="path", folder=pipeline.folder)
+                if where.path is None:
+                    store, _, rest = where.uri.partition("://")
                     host, _, key = rest.partition("/")
                     yield {"namespace": f"{store}://{host}", "name": key or "/"}
                 else:
-                    yield {"namespace": "file", "name": os.path.abspath(pipeline.folder / path)}  # noqa: PTH100 - a pattern
+                    yield {"namespace": "file", "name": f"{where.path}"}
 
 
 def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
-    spaces, warehouse = pipeline.lake.namespaces, warehouse_uri(pipeline)
+    lake, made = warehouse(pipeline).uri, {made.full_name: made for made in lake_tables(pipeline)}
     for table in report.tables:
-        marts = {f"{spaces.marts}.{mart.mart}": mart for mart in table.marts}
         for name, snapshot in table.commits.items():
-            yield _output(warehouse, name, snapshot, _written(name, table, marts.get(name), spaces.bronze))
-    for made in report.gold:
-        for name, snapshot in made.commits.items():
-            yield _output(warehouse, name, snapshot, {"rows": made.rows, "strategy": "replace"})
+            yield _output(lake, name, snapshot, _written(made[name], table))
+    for gold in report.gold:
+        for name, snapshot in gold.commits.items():
+            yield _output(lake, name, snapshot, {"rows": gold.rows, "strategy": "replace"})
 
 
-def _written(name: str, table: TableReport, mart: MartReport | None, bronze: str) -> dict[str, Any]:
-    """Numbers of one table's commit."""
+def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:
+    """Return the numbers of one table's commit."""
+    mart = next((mart for mart in table.marts if (made.role, made.name) == ("mart", mart.mart)), None)
     if mart is not None:
         counts = {count: getattr(mart, count) for count in _COUNTS}
         return {"rows": mart.rows, "batch": mart.batch, "strategy": mart.strategy, **counts}
-    if name == f"{bronze}.{table.table}":
+    if made.role == "bronze":
         return {"rows": table.rows, "batch": table.batch, "files": table.files, "bad": table.bad}
-    return {"rows": table.quarantined if name.endswith("_quarantine") else table.changes, "batch": table.batch}
+    return {"rows": table.quarantined if made.role == "quarantine" else table.changes, "batch": table.batch}
 
 
-def _output(warehouse: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
+def _output(lake: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "namespace": warehouse,
+        "namespace": lake,
         "name": name,
         "facets": {
             "version": {

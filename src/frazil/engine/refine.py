@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.engine.context import Context
-    from frazil.lake.heads import Head
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.steps import Refine
 
 
@@ -182,7 +182,7 @@ def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any])
 
 
 def _bookmark(
-    context: Context, step: Refine, contract: Contract, base: Head, bronze: Mapping[str, Any]
+    context: Context, step: Refine, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}

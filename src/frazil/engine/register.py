@@ -7,7 +7,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from frazil.errors import DeclarationError
-from frazil.lake.catalog_conf import embedded_catalog, warehouse_folder
 from frazil.lake.damage import local_path
 from frazil.lake.heads import head
 from frazil.lake.lock import lock
@@ -15,6 +14,7 @@ from frazil.lake.procedure import call
 from frazil.lake.session import spark_session
 from frazil.lake.warehouse import table_folders
 from frazil.spec import CATALOG, EmbeddedCatalog
+from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession 
         DeclarationError: the warehouse is not on this machine's disk.
         BusyError: a run holds the pipeline.
     """
-    folder = warehouse_folder(pipeline)
+    folder = warehouse(pipeline).path
     if folder is None:
         raise DeclarationError(
             f"lake.warehouse: {pipeline.lake.warehouse} is not on this machine's disk",

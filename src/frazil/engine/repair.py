@@ -8,11 +8,11 @@ from frazil.lake.damage import DamagedTableError
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import is_missing
 from frazil.lake.trouble import told
-from frazil.spec import CATALOG
 from frazil.spec.names import quote
+from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
@@ -39,27 +39,17 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) 
 
     Cost: the manifests of the newest snapshot of each table.
     """
-    for name in names:
-        if (damage := _damage(spark, (CATALOG, pipeline.lake.namespaces.bronze, name))) is not None:
+    made = [source_tables(pipeline, table) for table in pipeline.tables if table.name in names]
+    for own in made:
+        if (damage := _damage(spark, own.bronze.path)) is not None:
             raise damage
     dropped = []
-    for path in _made_of_bronze(pipeline, names):
-        if _damage(spark, path) is not None:
-            _drop(spark, path)
-            dropped.append(".".join(path[1:]))
+    aggregates = [gold_table(pipeline, gold) for gold in pipeline.gold]
+    for one in (*(one for own in made for one in own.computed), *aggregates):
+        if _damage(spark, one.path) is not None:
+            _drop(spark, one.path)
+            dropped.append(one.full_name)
     return dropped
-
-
-def _made_of_bronze(pipeline: Pipeline, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    spaces = pipeline.lake.namespaces
-    for table in pipeline.tables:
-        if table.name in names:
-            yield (CATALOG, spaces.silver, f"{table.name}_changes")
-            yield (CATALOG, spaces.silver, f"{table.name}_quarantine")
-            for mart in table.marts:
-                yield (CATALOG, spaces.marts, table.mart_name(mart))
-    for gold in pipeline.gold:
-        yield (CATALOG, spaces.gold, gold.name)
 
 
 def _damage(spark: SparkSession, path: tuple[str, ...]) -> DamagedTableError | None:

@@ -11,8 +11,8 @@ from frazil.lake.warehouse import verify_catalog
 from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, gold_state, moved_marts, table_state
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
-from frazil.spec import CATALOG
 from frazil.spec.names import quote
+from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.context import Context
-    from frazil.spec import Pipeline
+    from frazil.spec import Gold, Pipeline
 
 
 def read_state(context: Context, *, rebuild: bool, with_source: bool = True) -> TableState:
@@ -69,12 +69,11 @@ def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str,
 
     One that cannot be read counts as never computed: refreshing it tells why, and stops no other.
     """
-    space = pipeline.lake.namespaces.gold
 
-    def bookmark(name: str) -> Mapping[str, Any]:
+    def bookmark(gold: Gold) -> Mapping[str, Any]:
         try:
-            return head(spark, quote(CATALOG, space, name)).bookmark
+            return head(spark, quote(*gold_table(pipeline, gold).path)).bookmark
         except Exception:  # noqa: BLE001 - whatever it is, it is this aggregate's
             return {}
 
-    return gold_state(pipeline, {gold.name: bookmark(gold.name) for gold in pipeline.gold})
+    return gold_state(pipeline, {gold.name: bookmark(gold) for gold in pipeline.gold})

@@ -1,15 +1,12 @@
-"""Spark's settings for the catalog of a pipeline, and where its warehouse is."""
+"""Spark's settings for the catalog of a pipeline."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
-from frazil.errors import DeclarationError
-from frazil.lake.secrets import resolve
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
+from frazil.spec.location import embedded_catalog, warehouse
+from frazil.spec.secrets import resolve
 
 if TYPE_CHECKING:
     from frazil.spec import Pipeline
@@ -28,7 +25,7 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     Raises:
         DeclarationError: a reference to a secret leads nowhere, or the embedded catalog is to be on a store.
     """
-    catalog, settings = pipeline.lake.catalog, {"warehouse": warehouse_uri(pipeline)}
+    catalog, settings = pipeline.lake.catalog, {"warehouse": warehouse(pipeline).uri}
     match catalog:
         case EmbeddedCatalog():
             settings |= {
@@ -57,44 +54,6 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     return {PREFIX: "org.apache.iceberg.spark.SparkCatalog"} | {
         f"{PREFIX}.{name}": text for name, text in settings.items()
     }
-
-
-def warehouse_folder(pipeline: Pipeline) -> Path | None:
-    """Absolute path of the warehouse, or None when it is not on this machine's disk."""
-    warehouse = resolve(pipeline.lake.warehouse, setting="lake.warehouse", folder=pipeline.folder)
-    if warehouse.startswith("file:"):
-        return Path(unquote(re.sub(r"^file:(//[^/]*(?=/))?", "", warehouse)))
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", warehouse):
-        return None
-    return (pipeline.folder / Path(warehouse).expanduser()).resolve()
-
-
-def warehouse_uri(pipeline: Pipeline) -> str:
-    """Address of the warehouse, always with a scheme, as other engines want it.
-
-    A local path is not percent-encoded: Hadoop would take ``%20`` for the folder's name.
-    """
-    folder = warehouse_folder(pipeline)
-    if folder is not None:
-        return f"file://{folder.as_posix()}"
-    return resolve(pipeline.lake.warehouse, setting="lake.warehouse", folder=pipeline.folder).rstrip("/")
-
-
-def embedded_catalog(pipeline: Pipeline) -> Path:
-    """Path of the SQLite file of the embedded catalog, whether it exists or not.
-
-    Raises:
-        DeclarationError: the warehouse is not on this disk, or its path has a ``?``, which ends a JDBC path.
-    """
-    folder = warehouse_folder(pipeline)
-    if folder is None:
-        raise DeclarationError(
-            f"lake.warehouse: the embedded catalog cannot live at {pipeline.lake.warehouse}",
-            hint="declare a catalog: jdbc, rest, glue or hive",
-        )
-    if "?" in f"{folder}":
-        raise DeclarationError(f"lake.warehouse: {folder} has a question mark", hint="choose another folder")
-    return folder / "catalog.db"
 
 
 def _resolved(pipeline: Pipeline, name: str, text: str) -> str:

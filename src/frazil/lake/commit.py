@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F
 
-from frazil.errors import BusyError
+from frazil.errors import BusyError, FrazilError
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
-from frazil.lake.heads import BOOKMARK, Head, head
+from frazil.lake.heads import head
 from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
+from frazil.lake.snapshot import BOOKMARK, TableSnapshot, table_snapshot
 from frazil.lake.tables import all_properties, partition_clause, property_list, set_sort_order
+from frazil.lake.trouble import told
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -34,9 +37,6 @@ RUN_ID: Final = "frazil.run-id"
 
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that get into the summary of what it writes."""
-
-_OVERTAKEN: Final = ("ancestor", "CommitFailedException", "older than last sequence number")
-"""What Iceberg says where the table has changed since: the last of a branch that another run writes to."""
 
 
 class Batch:
@@ -59,7 +59,7 @@ class Batch:
         self,
         spark: SparkSession,
         path: tuple[str, ...],
-        base: Head,
+        base: TableSnapshot,
         bookmark: Mapping[str, Any],
         *,
         run_id: str = "",
@@ -71,7 +71,7 @@ class Batch:
         self._at = base.snapshot_id
         self._has_branch = self._has_writes = False
         self._staged: Any | None = None
-        self.published: Head | None = None
+        self.published: TableSnapshot | None = None
 
     @property
     def table(self) -> str:
@@ -134,7 +134,7 @@ class Batch:
         if self._has_writes:
             self.append(self._spark.table(self.branch).limit(0))
 
-    def publish(self) -> Head:
+    def publish(self) -> TableSnapshot:
         """Make the batch visible, all at once.
 
         Returns:
@@ -146,13 +146,15 @@ class Batch:
         table = java_table(self._spark, self.table)
         try:
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
+        except FrazilError:
+            raise
         except Exception as error:
-            if any(sign in str(error) for sign in _OVERTAKEN):
+            if isinstance(told(error), BusyError):
                 raise _came_second(self._path) from error
             raise
         return self.published
 
-    def _publish_by_java(self, table: Any) -> Head:
+    def _publish_by_java(self, table: Any) -> TableSnapshot:
         # Refers to the table as it is now: it is refused if the table has changed again by the commit.
         refs, operations = table.manageSnapshots(), table.operations()
         before = operations.current()
@@ -170,10 +172,10 @@ class Batch:
             # A commit of Iceberg's own would be made again on top of what came in between.
             metadata = java_class(self._spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
             operations.commit(before, metadata.setBranchSnapshot(newest, "main").build())
-        fields = snapshot_fields(self._spark, newest)
-        return Head(snapshot_id=fields["snapshot-id"], bookmark=self._bookmark, summary=fields["summary"])
+        published = table_snapshot(TableSnapshot(), snapshot_fields(self._spark, newest), lambda _: None)
+        return replace(published, bookmark=self._bookmark)
 
-    def _publish_by_sql(self) -> Head:
+    def _publish_by_sql(self) -> TableSnapshot:
         self._follow(None)
         if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
             raise _came_second(self._path)
@@ -245,12 +247,12 @@ class Batch:
 def replace_table(
     spark: SparkSession,
     layout: TableLayout,
-    base: Head,
+    base: TableSnapshot,
     bookmark: Mapping[str, Any],
     rows: DataFrame,
     *,
     run_id: str = "",
-) -> Head:
+) -> TableSnapshot:
     """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
 
     For tables that :func:`frazil.lake.tables.ensure` cannot bring to a layout. Readers see the old table or the new

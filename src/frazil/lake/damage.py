@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StorageError
 from frazil.spec.pipeline import Namespaces
+from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
     from frazil.spec import Pipeline
@@ -61,17 +62,13 @@ def local_path(location: str) -> Path | None:
 
 
 def _cure(namespace: str, name: str, pipeline: Pipeline | None) -> str:
+    known = {made.key: made for made in lake_tables(pipeline)} if pipeline else {}
+    made = known.get((namespace, name))
     spaces = pipeline.lake.namespaces if pipeline else Namespaces()
-    if namespace == spaces.bronze:
+    if made.role == "bronze" if made else namespace == spaces.bronze:
         return (
             "restore the file from a backup of the lake; bronze holds what came and nothing can make it again: "
             "see 'A damaged table' in docs/operating.md"
         )
-    select = ""
-    for table in pipeline.tables if pipeline else ():
-        made = {f"{table.name}_changes", f"{table.name}_quarantine"} if namespace == spaces.silver else set()
-        if namespace == spaces.marts:
-            made = {table.mart_name(mart) for mart in table.marts}
-        if name in made:
-            select = f" --select {table.name}"
+    select = f" --select {made.made_of}" if made and made.role != "gold" else ""
     return f"restore the file from a backup of the lake, or make the table again from bronze: frazil rebuild{select}"

@@ -13,7 +13,6 @@ import platform
 import re
 import shutil
 import socket
-import sqlite3
 import sys
 import time
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from urllib.parse import urlsplit
 
 from frazil.errors import FrazilError
 from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
-from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog, warehouse_folder
+from frazil.lake.catalog_conf import PREFIX, catalog_conf
+from frazil.lake.catalogs import EmbeddedReader, Located, NoLakeError
 from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
 from frazil.lake.machine import (
@@ -33,9 +33,12 @@ from frazil.lake.machine import (
     total_memory_bytes,
     usable_cores,
 )
+from frazil.lake.trouble import CatalogError
 from frazil.lake.warehouse import verify_catalog
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
+from frazil.spec.location import embedded_catalog, locate, warehouse
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +118,11 @@ def _machine() -> Iterator[Finding]:
 
 
 def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
-    for jar in DEFAULT if pipeline is None else jars_for(pipeline):
+    try:
+        jars = DEFAULT if pipeline is None else jars_for(pipeline)
+    except FrazilError:  # the finding on the warehouse says why
+        jars = DEFAULT
+    for jar in jars:
         path = jar_folder() / jar.file_name
         if is_ready(jar):
             yield Finding(what="jar", ok=True, detail=jar.file_name)
@@ -134,7 +141,7 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
 
 def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
     try:
-        folder = warehouse_folder(pipeline)
+        folder = warehouse(pipeline).path
     except FrazilError as error:
         yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
         return
@@ -191,20 +198,15 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
-    known: dict[tuple[str, str], str] = {}
-    if path.exists():
-        try:
-            with contextlib.closing(
-                sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=_ANSWER_SECONDS)
-            ) as database:
-                found = database.execute("SELECT table_namespace, table_name, metadata_location FROM iceberg_tables")
-                known = {(namespace, name): location for namespace, name, location in found}
-        except sqlite3.Error as error:
-            if "no such table" not in str(error):
-                return Finding(what="catalog", ok=False, detail=f"{path}: {error}", hint=_REPAIR)
+    known: Located = {}
+    try:
+        with contextlib.suppress(NoLakeError):
+            known = EmbeddedReader(path).tables()
+    except CatalogError as error:
+        return Finding(what="catalog", ok=False, detail=error.message, hint=_REPAIR)
     try:
         for table in pipeline.tables:
-            verify_catalog(pipeline, table, known.get((pipeline.lake.namespaces.bronze, table.name)))
+            verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))
     except FrazilError as error:
         return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
     made = counted(len(known), "table") if path.exists() else "(made by the first run)"
@@ -214,13 +216,17 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
     for pattern in (*table.source.path, *(table.source.cdc_path or ())):
         what = f"source of {table.name}"
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", pattern):
+        try:
+            given = locate(pattern, setting="path", folder=pipeline.folder).path
+        except FrazilError as error:
+            yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+            continue
+        if given is None:
             yield Finding(what=what, ok=None, detail=f"{pattern}: not on this machine, not looked at")
             continue
-        fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-        given = pipeline.folder / Path(pattern).expanduser()
+        fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
         # A pattern is looked at up to the folder that its first wildcard stands in.
-        place = given if fixed == pattern else (pipeline.folder / Path(f"{fixed}x").expanduser()).parent
+        place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
         if not place.exists():
             yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
         elif not os.access(place, os.R_OK):

@@ -1,22 +1,25 @@
-"""Where a table stands: its newest snapshot and the bookmark it carries."""
+"""Ask Java, or SQL where there is no Java, where a table stands."""
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
+from frazil.lake.faults import faults
 from frazil.lake.gateway import java_table, snapshot_fields
+from frazil.lake.snapshot import TableSnapshot, table_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
-BOOKMARK = "frazil.bookmark"
-"""Key of the snapshot summary. One snapshot carries rows and bookmark, so they cannot part (ONCE)."""
+_MISSING: Final = (
+    "org.apache.iceberg.exceptions.NoSuchTableException",
+    "org.apache.iceberg.exceptions.NoSuchNamespaceException",
+    "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
+    "org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException",
+)
+_MISSING_CONDITIONS: Final = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 
 
 class BookmarkLostError(HistoryChangedError):
@@ -25,38 +28,13 @@ class BookmarkLostError(HistoryChangedError):
     code = "FZ702"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """The newest snapshot of a table's main branch.
-
-    Attributes:
-        snapshot_id: None for a table without a snapshot.
-        bookmark: what the newest bookmark in the snapshot's ancestry says; empty for a table never written.
-        summary: the snapshot's own summary.
-        branches: names of all other branches.
-        location: address of the table's metadata file; None for a table that does not exist, or where Java's API cannot
-            be asked. No part of where a table stands: a commit does not know the one it has made.
-    """
-
-    snapshot_id: int | None = None
-    bookmark: Mapping[str, Any] = field(default_factory=dict)
-    summary: Mapping[str, str] = field(default_factory=dict)
-    branches: tuple[str, ...] = ()
-    location: str | None = field(default=None, compare=False)
-
-    @property
-    def batch(self) -> int:
-        """The batch of bronze the table stands at; 0 for none."""
-        return int(self.bookmark.get("batch", 0))
-
-
-def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
+def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnapshot:
     """Read where a table stands. A table that does not exist stands nowhere.
 
     Args:
         spark: a session with the lake.
         name: quoted name of the table.
-        rebuilt: the table is about to be made anew, so a lost bookmark does not matter.
+        rebuilt: the table is about to be rebuilt, so a lost bookmark does not matter.
 
     Raises:
         BookmarkLostError: the table has a snapshot, and no ancestor of it carries a bookmark.
@@ -66,7 +44,7 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
         found = _head_by_java(spark, table) if table is not None else _head_by_sql(spark, name)
     except Exception as error:
         if is_missing(error):
-            return Head()
+            return TableSnapshot()
         raise
     if rebuilt or found.bookmark:
         return found
@@ -79,54 +57,39 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> Head:
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether an error says that there is no such table.
-
-    Known by its words: naming Spark's classes would load Spark for commands that start no Java.
-    """
-    return any(sign in str(error) for sign in ("NoSuchTable", "NoSuchNamespace", "TABLE_OR_VIEW_NOT_FOUND"))
+    """Return whether an error says that there is no such table."""
+    return any(fault.condition in _MISSING_CONDITIONS or fault.is_any(*_MISSING) for fault in faults(error))
 
 
-def _head_by_java(spark: SparkSession, table: Any) -> Head:
-    snapshot = table.currentSnapshot()
+def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
+    def fields(snapshot_id: int) -> dict[str, Any] | None:
+        found = table.snapshot(snapshot_id)
+        return None if found is None else snapshot_fields(spark, found)
+
+    newest = table.currentSnapshot()
     # As one text each: a Java collection read item by item costs a round trip an item.
-    names = tuple(re.findall(r"[^\[\], ]+", table.refs().keySet().toString()))
+    names = re.findall(r"[^\[\], ]+", table.refs().keySet().toString())
     branches = tuple(name for name in names if name != "main")
     location = table.operations().current().metadataFileLocation()
-    if snapshot is None:
-        return Head(branches=branches, location=location)
-    newest = snapshot_fields(spark, snapshot)
-    at, bookmark = newest, newest["summary"].get(BOOKMARK)
-    while bookmark is None and at.get("parent-snapshot-id") is not None:
-        parent = table.snapshot(at["parent-snapshot-id"])
-        if parent is None:
-            break
-        at = snapshot_fields(spark, parent)
-        bookmark = at["summary"].get(BOOKMARK)
-    return Head(
-        snapshot_id=newest["snapshot-id"],
-        bookmark=json.loads(bookmark) if bookmark else {},
-        summary=newest["summary"],
-        branches=branches,
-        location=location,
-    )
+    found = TableSnapshot(branches=branches, location=location)
+    return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields)
 
 
-def _head_by_sql(spark: SparkSession, name: str) -> Head:
+def _head_by_sql(spark: SparkSession, name: str) -> TableSnapshot:
     refs = {
         row["name"]: row["snapshot_id"] for row in spark.sql(f"SELECT name, snapshot_id FROM {name}.refs").collect()
     }
-    names = tuple(ref for ref in refs if ref != "main")
+    found = TableSnapshot(branches=tuple(ref for ref in refs if ref != "main"))
     if "main" not in refs:
-        return Head(branches=names)
-    snapshots = {row["snapshot_id"]: row for row in spark.sql(f"SELECT * FROM {name}.snapshots").collect()}
-    newest = snapshots[refs["main"]]
-    at, bookmark = newest, newest["summary"].get(BOOKMARK)
-    while bookmark is None and at["parent_id"] in snapshots:
-        at = snapshots[at["parent_id"]]
-        bookmark = at["summary"].get(BOOKMARK)
-    return Head(
-        snapshot_id=refs["main"],
-        bookmark=json.loads(bookmark) if bookmark else {},
-        summary=newest["summary"],
-        branches=names,
-    )
+        return found
+    snapshots = {
+        row["snapshot_id"]: {
+            "snapshot-id": row["snapshot_id"],
+            "parent-snapshot-id": row["parent_id"],
+            "timestamp-ms": round(row["committed_at"].timestamp() * 1000),
+            "manifest-list": row["manifest_list"],
+            "summary": {"operation": row["operation"], **row["summary"]},
+        }
+        for row in spark.sql(f"SELECT * FROM {name}.snapshots").collect()
+    }
+    return table_snapshot(found, snapshots[refs["main"]], snapshots.get)

@@ -23,6 +23,7 @@ from frazil.errors import FrazilError, JarError
 from frazil.lake.java import find_java
 from frazil.lake.machine import cache_folder
 from frazil.spec import JdbcCatalog
+from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +88,7 @@ def jars_for(pipeline: Pipeline) -> tuple[Jar, ...]:
     SQLite's driver is always among them: most pipelines then share one set, and one start-up archive.
     """
     catalog = pipeline.lake.catalog
-    on_s3 = catalog.type == "glue" or pipeline.lake.warehouse.startswith(("s3://", "s3a://"))
+    on_s3 = catalog.type == "glue" or warehouse(pipeline).uri.startswith(("s3://", "s3a://"))
     on_postgresql = isinstance(catalog, JdbcCatalog) and catalog.uri.startswith(("jdbc:postgresql:", "${"))
     return (*DEFAULT, *((POSTGRESQL,) if on_postgresql else ()), *((AWS,) if on_s3 else ()))
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from frazil.errors import BusyError, StorageError
-from frazil.lake.catalog_conf import warehouse_folder
+from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ class UnwritableLakeError(StorageError):
 
 def holder(pipeline: Pipeline) -> int | None:
     """Return the process that held the pipeline last, which may be gone; None where that is not known."""
-    folder = warehouse_folder(pipeline)
+    folder = warehouse(pipeline).path
     if folder is None:
         return None
     try:
@@ -45,7 +45,7 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
         BusyError: another process holds it.
         UnwritableLakeError: the lock file cannot be made.
     """
-    folder = warehouse_folder(pipeline)
+    folder = warehouse(pipeline).path
     if folder is None:
         yield
         return

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.lake.catalog_conf import warehouse_folder
+from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,8 +37,8 @@ class RunFiles:
 
 def runs_folder(pipeline: Pipeline) -> Path | None:
     """Path of the folder of the files, whether it exists or not; None where the warehouse is no local folder."""
-    warehouse = warehouse_folder(pipeline)
-    return None if warehouse is None else warehouse / ".frazil" / "runs"
+    folder = warehouse(pipeline).path
+    return None if folder is None else folder / ".frazil" / "runs"
 
 
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:

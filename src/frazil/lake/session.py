@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from frazil.errors import SessionError, StorageError
-from frazil.lake.catalog_conf import PREFIX, catalog_conf, embedded_catalog
+from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.gateway import java_class
 from frazil.lake.jars import ICEBERG, jars_for, ready_jars
 from frazil.lake.java import find_java, spark_java_home
@@ -25,6 +25,7 @@ from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable
 from frazil.lake.scratch import scratch
 from frazil.lake.start_up import start_up_options
 from frazil.spec import CATALOG, EmbeddedCatalog
+from frazil.spec.location import embedded_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -85,9 +85,9 @@ _UNREACHABLE: Final = (
     "org.apache.thrift.transport.",
 )
 _OVERTAKEN: Final = re.compile(
-    # Iceberg has one type for every condition of a commit that does not hold. The last three: another run took this
-    # one's branch for that of a dead one, and dropped it.
-    r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit"
+    # Iceberg has one type for every condition of a commit that does not hold. The second line: another run writes to
+    # this one's branch, or took it for that of a dead one and dropped it.
+    r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit|older than last sequence"
     r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
 )
 _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")

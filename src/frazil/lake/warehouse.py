@@ -7,17 +7,17 @@ source. Only bronze is looked at: everything else is computed from it.
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
-from frazil.lake.catalog_conf import warehouse_folder
 from frazil.lake.damage import local_path
-from frazil.lake.heads import BOOKMARK
+from frazil.lake.metadata import read_metadata
+from frazil.lake.snapshot import metadata_snapshot
 from frazil.spec import EmbeddedCatalog
+from frazil.spec.location import warehouse
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,16 +71,9 @@ class Version:
     metadata: Mapping[str, Any]
 
     @property
-    def bookmark(self) -> dict[str, Any]:
+    def bookmark(self) -> Mapping[str, Any]:
         """The bookmark of the newest snapshot that carries one; empty for a table that nothing was committed to."""
-        snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in self.metadata.get("snapshots", ())}
-        at = self.metadata.get("current-snapshot-id")
-        while at in snapshots:
-            if text := snapshots[at].get("summary", {}).get(BOOKMARK):
-                found: dict[str, Any] = json.loads(text)
-                return found
-            at = snapshots[at].get("parent-snapshot-id")
-        return {}
+        return metadata_snapshot(self.metadata).bookmark
 
 
 def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> None:
@@ -97,13 +90,13 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
 
     Cost: the listing of one folder; warehouses that are not on this machine's disk are not looked at.
     """
-    folder = warehouse_folder(pipeline)
-    space = pipeline.lake.namespaces
+    folder = warehouse(pipeline).path
     if folder is None:
         return
-    name = f"{space.bronze}.{table.name}"
+    made = source_tables(pipeline, table)
+    name = made.bronze.full_name
     if location is None:
-        newest = newest_version(folder / space.bronze / table.name)
+        newest = newest_version(folder.joinpath(*made.bronze.key))
         if newest is not None and newest.bookmark:
             raise CatalogBehindError(name, f"it knows no table {name}, and {newest.path.parent} has one")
         return
@@ -118,7 +111,7 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     if top == known + 1:
         # A run that was killed just before the catalog had its commit leaves one version too; nothing came after it.
         newest = newest_version(path.parent.parent)
-        silver = newest_version(folder / space.silver / f"{table.name}_changes")
+        silver = newest_version(folder.joinpath(*made.changes.key))
         batches = [int(version.bookmark.get("batch", 0)) if version else 0 for version in (newest, silver)]
         if batches[1] < batches[0]:
             return
@@ -159,10 +152,8 @@ def _number(path: Path) -> int | None:
     return int(found[1]) if found else None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Mapping[str, Any] | None:
     try:
-        content = path.read_bytes()
-        found = json.loads(gzip.decompress(content) if ".gz.metadata" in path.name else content)
-    except (OSError, EOFError, ValueError):
+        return read_metadata(path)
+    except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None

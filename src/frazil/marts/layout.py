@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.bronze import record as r
 from frazil.marts.shape import Shape
 from frazil.spec import Current, History
+from frazil.spec.contract import added_columns
 from frazil.spec.transforms import partition_transform
 
 if TYPE_CHECKING:
@@ -18,19 +19,7 @@ if TYPE_CHECKING:
 def mart_columns(mart: Current | History, contract: Contract) -> dict[str, str]:
     """List a mart's columns with their types."""
     columns = {column.name: column.type for column in contract.columns}
-    match mart:
-        case Current(deletes="soft"):
-            columns |= {"is_deleted": "boolean", "deleted_at": "timestamp"}
-        case History():
-            columns |= {
-                "valid_from": "timestamp",
-                "valid_to": "timestamp",
-                "is_current": "boolean",
-                "is_deleted": "boolean",
-            }
-        case Current():
-            pass
-    return columns | {r.POSITION: "string", r.ROW: "bigint"}
+    return columns | added_columns(mart) | {r.POSITION: "string", r.ROW: "bigint"}
 
 
 def partitioning(mart: Current | History) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from frazil.gold.template import inputs
 from frazil.plan.state import SILVER
+from frazil.spec.sql import mart_references
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def build(
     for one in pipeline.gold:
         if f"gold.{one.name}" in state.failed or (gold is not None and one.name not in gold):
             continue
-        wanted = {mart: reached[mart] for mart in inputs(one.sql)}
+        wanted = {mart: reached[mart] for mart in mart_references(one.sql)}
         is_due = (
             wanted != dict(state.gold.get(one.name, {})) or renewed & wanted.keys() or f"gold.{one.name}" in rebuild
         )

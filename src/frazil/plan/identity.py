@@ -6,15 +6,14 @@ pipelines may share a catalog.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "gold"]
-"""What a table is for; it is said in each bookmark."""
+    from frazil.spec.tables import LakeTable, Role
 
 
 class OtherOwnerError(DeclarationError):
@@ -40,15 +39,13 @@ def role_of(bookmark: Mapping[str, Any]) -> Role | None:
     return next((role for sign, role in signs.items() if sign in bookmark), None)
 
 
-def belongs(name: str, bookmark: Mapping[str, Any], *, pipeline: str, table: str, role: Role) -> bool:
-    """Tell whether a table is the one that a declaration means.
+def belongs(table: LakeTable, bookmark: Mapping[str, Any], *, pipeline: str) -> bool:
+    """Return whether a table is the one that a declaration means.
 
     Args:
-        name: the table with its namespace, for the message.
+        table: what the declaration wants it for.
         bookmark: what its newest commit says; empty for a table never written, which belongs to whoever writes first.
         pipeline: name of the pipeline.
-        table: name of the source table, or of the aggregate.
-        role: what the declaration wants it for.
 
     Returns:
         False for a mart that was made of another source table of the same pipeline: it is a pure function of that
@@ -59,9 +56,9 @@ def belongs(name: str, bookmark: Mapping[str, Any], *, pipeline: str, table: str
     """
     if not bookmark:
         return True
-    found = role_of(bookmark) or role
-    theirs, source = bookmark.get("pipeline", pipeline), bookmark.get("gold" if found == "gold" else "table", table)
-    if theirs == pipeline and found == role and (source == table or role == "mart"):
-        return bool(source == table)
+    made_of, found = table.made_of, role_of(bookmark) or table.role
+    theirs, source = bookmark.get("pipeline", pipeline), bookmark.get("gold" if found == "gold" else "table", made_of)
+    if theirs == pipeline and found == table.role and (source == made_of or found == "mart"):
+        return bool(source == made_of)
     owner = f"pipeline {theirs!r}, as the {found} of {source!r}"
-    raise OtherOwnerError(name, owner, f"the {role} of {table!r} of pipeline {pipeline!r}")
+    raise OtherOwnerError(table.full_name, owner, f"the {table.role} of {made_of!r} of pipeline {pipeline!r}")

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
-from frazil.plan.identity import Role, belongs
+from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,16 +182,12 @@ def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mappin
     Raises:
         OtherOwnerError: one of the tables belongs to something else.
     """
-    spaces = pipeline.lake.namespaces
-    own: dict[str, tuple[Role, str]] = {
-        BRONZE: ("bronze", f"{spaces.bronze}.{table.name}"),
-        SILVER: ("silver", f"{spaces.silver}.{table.name}_changes"),
-        QUARANTINE: ("quarantine", f"{spaces.silver}.{table.name}_quarantine"),
-    }
+    made = source_tables(pipeline, table)
+    own = {mart.name: mart for mart in made.marts}
+    own |= {BRONZE: made.bronze, SILVER: made.changes, QUARANTINE: made.quarantine}
     moved = {}
     for key, bookmark in bookmarks.items():
-        role, name = own.get(key, ("mart", f"{spaces.marts}.{key}"))
-        if not belongs(name, bookmark, pipeline=pipeline.pipeline, table=table.name, role=role):
+        if not belongs(own[key], bookmark, pipeline=pipeline.pipeline):
             moved[key] = f"its rows are those of table {bookmark['table']!r}"
     return moved
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 import duckdb
 
 from frazil.errors import FrazilError, StorageError
+from frazil.lake.catalogs import NoLakeError
 from frazil.lake.damage import local_path
 from frazil.serve.check_bytes import byte_steps
 from frazil.serve.check_files import file_steps
@@ -16,15 +17,15 @@ from frazil.serve.duck import connect
 from frazil.serve.finding import Finding, Proof
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
-from frazil.serve.tables import NoLakeError, NotOnThisMachineError, tables
+from frazil.serve.tables import NotOnThisMachineError, tables
 from frazil.spec.select import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from frazil.lake.catalogs import Located
     from frazil.serve.finding import Step
     from frazil.serve.layers import Layer, Layers
-    from frazil.serve.tables import Located
     from frazil.spec import Pipeline, Table
 
 __all__ = ["Finding", "Listener", "check"]

@@ -99,7 +99,7 @@ def _rebuilt(proof: Proof) -> Verdict:
     Cost: reads bronze once for each form its files have, and files with bad records in sorted order once more; memory
     of some batches, and of DuckDB where it sorts.
     """
-    if r.FORM not in proof.here.bronze.stand.columns:
+    if r.FORM not in proof.here.bronze.snapshot.columns:
         return None, "an older version took its files and did not keep in which form they are written"
     files, unknown = _files(proof)
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
@@ -190,7 +190,7 @@ def _stream(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_so
 
 def _query(proof: Proof, files: Sequence[_File], kinds: Sequence[str], *, is_sorted: bool) -> tuple[str, list[Any]]:
     """Write the query of number of file, row, bytes, end and fields."""
-    columns = {name.lower(): name for name in proof.here.bronze.stand.columns}
+    columns = {name.lower(): name for name in proof.here.bronze.snapshot.columns}
     fields = "".join(f", {identifier(columns[name])}" for name in files[0].writing[1] if name in columns)
     # What stands behind a long record is in its parts.
     end = f"CASE WHEN {r.KIND} = {literal(r.PART)} THEN ''::BLOB ELSE {r.END} END"

@@ -173,7 +173,7 @@ def _bronze_went_on(proof: Proof) -> Verdict:
     here = proof.here
     if not here.changes.exists:
         return None, "no such table yet"
-    batch = here.changes.stand.batch
+    batch = here.changes.snapshot.batch
     proof.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_SUSPECTS} AS {_suspects(proof)}")
     (suspects,) = proof.one(f"SELECT count(*) FROM {_SUSPECTS}")
     wrong = _astray(proof) if suspects else []
@@ -187,7 +187,7 @@ def _bronze_went_on(proof: Proof) -> Verdict:
 def _suspects(proof: Proof) -> str:
     """Select the words of rows in which bronze, changes and quarantine do not add up; exact, in little memory."""
     here = proof.here
-    upto = f"{r.BATCH} <= {here.changes.stand.batch}"
+    upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
     # A change of key is two changes of one record, of different classes.
     went = (
         f"SELECT {r.FILE}, {_WORD}, {r.CLASS}, "
@@ -220,7 +220,7 @@ def _astray(proof: Proof) -> list[str]:
         f"SEMI JOIN {_SUSPECTS} ON {r.FILE} IS NOT DISTINCT FROM _cdc_suspect_file "
         f"AND {r.ROW} >> 6 IS NOT DISTINCT FROM _cdc_suspect_word"
     )
-    upto = f"{r.BATCH} <= {here.changes.stand.batch}"
+    upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
     came = f"SELECT {_PLACE} FROM {here.bronze.rows} {suspected} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') AND {upto}"
     went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto}"
     twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} GROUP BY {_PLACE}, {r.CLASS} HAVING count(*) > 1"

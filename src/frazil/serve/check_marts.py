@@ -62,7 +62,7 @@ def mart_steps(proof: Proof) -> Iterator[Step]:
         yield Step(
             law="CONVERGE",
             table=layer.name,
-            what=f"{layer.name}: fold {counted(here.changes.stand.records, 'change')}",
+            what=f"{layer.name}: fold {counted(here.changes.snapshot.records, 'change')}",
             needs=(*contract, here.changes, layer),
             prove=partial(_converged, proof, (mart, layer)),
         )
@@ -79,7 +79,7 @@ def mart_steps(proof: Proof) -> Iterator[Step]:
 
 def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
     keys = proof.here.table.keys
-    for part in parts(layer.stand.records):
+    for part in parts(layer.snapshot.records):
         (several,) = proof.one(
             f"SELECT count(*) FROM (SELECT {key_of(keys)} FROM {layer.rows} WHERE {in_buckets(key_of(keys), part)} "
             "GROUP BY ALL HAVING count(*) > 1)"
@@ -103,7 +103,7 @@ def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
     overlapping = f"lead(valid_from) OVER (PARTITION BY {{}} {by_begin}) < coalesce(valid_to, 'infinity')"
     # Versions of two keys with one hash can only look as if they overlapped, never as if they did not.
     is_wrong = f"{backwards} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
-    for part in parts(layer.stand.records):
+    for part in parts(layer.snapshot.records):
         (found,) = proof.one(
             f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {layer.rows} "
             f"WHERE {in_buckets(key, part)})"
@@ -132,10 +132,10 @@ def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
 
 def _converged(proof: Proof, pair: Mart) -> Verdict:
     here, (mart, layer) = proof.here, pair
-    batch = layer.stand.batch
+    batch = layer.snapshot.batch
     if not layer.exists or not batch:
         return None, "nothing was applied to it yet"
-    if layer.stand.bookmark.get("declared") != declared_mart(here.table, mart):
+    if layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
         return None, "the declaration changed since it was written: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
     names, tracked = shown(columns, mart), _tracked(here, pair)
@@ -163,14 +163,14 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
 def _folded(proof: Proof, pair: Mart, *, tied: bool) -> Sums:
     """Fold hashes in place of values, part by part, and sum up what a mart must hold."""
     here, (mart, layer) = proof.here, pair
-    level = [other for other in here.marts if other[1].stand.batch == layer.stand.batch]
+    level = [other for other in here.marts if other[1].snapshot.batch == layer.snapshot.batch]
     sets = list(dict.fromkeys(columns for one in level for columns in (here.columns_in(one[1]), _tracked(here, one))))
-    table = digested(proof, layer.stand.batch, sets)
+    table = digested(proof, layer.snapshot.batch, sets)
     content, state = (hash_name(sets.index(columns)) for columns in (here.columns_in(layer), _tracked(here, pair)))
     names = shown((KEY, content), mart)
     row = names_of((content, *added(mart), r.POSITION, r.ROW))
     found: Sums = {}
-    every = parts(here.changes.stand.records)
+    every = parts(here.changes.snapshot.records)
     for done, part in enumerate(every):
         proof.progressed(f"{100 * done // len(every)} %")
         where = in_buckets(KEY, part) + (f" AND {KEY} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else "")
@@ -204,17 +204,20 @@ def _tied(proof: Proof) -> int:
 
 
 def _level_with(layer: Layer, made: Sequence[Mart]) -> Mart:
-    return next((pair for pair in made if pair[1].stand.batch == layer.stand.batch), made[0])
+    return next((pair for pair in made if pair[1].snapshot.batch == layer.snapshot.batch), made[0])
 
 
 def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
     (first_mart, first), (mart, layer) = one, other
-    batch = layer.stand.batch
-    if not batch or not first.stand.batch:
+    batch = layer.snapshot.batch
+    if not batch or not first.snapshot.batch:
         return None, "nothing was applied to one of them yet"
-    if first.stand.batch != batch:
-        return None, f"they stand at batches {first.stand.batch} and {batch}: frazil run brings them to the same batch"
-    columns = tuple(name for name in proof.here.columns_in(first) if name in layer.stand.columns)
+    if first.snapshot.batch != batch:
+        return (
+            None,
+            f"they stand at batches {first.snapshot.batch} and {batch}: frazil run brings them to the same batch",
+        )
+    columns = tuple(name for name in proof.here.columns_in(first) if name in layer.snapshot.columns)
     names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
 
     def have(where: str) -> str:

@@ -102,7 +102,7 @@ def digested(proof: Proof, upto: int, sets: Sequence[tuple[str, ...]]) -> str:
             f"CREATE TEMP TABLE {_PLACES} AS SELECT _cdc_text, row_number() OVER (ORDER BY _cdc_text) AS _cdc_rank "
             f"FROM (SELECT DISTINCT {r.POSITION} AS _cdc_text FROM {here.changes.rows})",
         )
-    every = [range(BUCKETS)] if is_complete(here) else parts(here.changes.stand.records, EXACT_ROWS_AT_ONCE)
+    every = [range(BUCKETS)] if is_complete(here) else parts(here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)
     for part in every:
         some = _digests(here, upto, sets, in_buckets(key_of(here.table.keys), part))
         statements.append(f"INSERT INTO {name} SELECT {names_of(own)} FROM ({some})")
@@ -158,7 +158,7 @@ def _digests(here: Layers, upto: int, sets: Sequence[tuple[str, ...]], where: st
 
 def same_types(one: Layer, other: Layer, columns: Sequence[str]) -> bool:
     """Whether two tables have columns of the same types, so that equal values have equal hashes."""
-    return all(one.stand.columns.get(name) == other.stand.columns.get(name) for name in columns)
+    return all(one.snapshot.columns.get(name) == other.snapshot.columns.get(name) for name in columns)
 
 
 def difference(
@@ -176,7 +176,7 @@ def difference(
     if buckets is None:
         conditions = ["true"]
     else:
-        step = len(parts(proof.here.changes.stand.records, EXACT_ROWS_AT_ONCE)[0])
+        step = len(parts(proof.here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)[0])
         some = [buckets[first : first + step] for first in range(0, len(buckets), step)]
         conditions = [in_buckets(key_of(keys), each) for each in some]
     missing = extra = 0

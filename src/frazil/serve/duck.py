@@ -14,12 +14,13 @@ from frazil.lake.damage import local_path
 from frazil.lake.scratch import spill_folder
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NotOnThisMachineError
-from frazil.spec import CATALOG, Current
+from frazil.spec import CATALOG
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline
 
 _EXTENSIONS: Final = ("avro", "iceberg")
@@ -101,12 +102,12 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
 def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str], tuple[str, str]]:
     """List what can be queried: path -> metadata file and the SELECT over it, ``{}`` where the table goes."""
     shown = {path: (location, "SELECT * FROM {}") for path, location in located.items()}
-    marts = pipeline.lake.namespaces.marts
     for table in pipeline.tables:
-        for mart in table.marts:
-            location = located.get((marts, table.mart_name(mart)))
-            if isinstance(mart, Current) and mart.live_view and location:
-                shown[marts, mart.live_view] = (location, _LIVE)
+        made = source_tables(pipeline, table)
+        for view in made.views:
+            soft = next(mart for mart in made.marts if mart.mart is view.mart)
+            if location := located.get(soft.key):
+                shown[view.key] = (location, _LIVE)
     return shown
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError
-from frazil.serve.tables import stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.sources.kinds import source_of
 from frazil.spec import EmbeddedCatalog
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline, Table
 
 MOST_FILES: Final = 200
@@ -39,7 +40,7 @@ def source_fields(pipeline: Pipeline) -> dict[str, dict[str, str]]:
 def _fields(pipeline: Pipeline, table: Table, located: Located) -> dict[str, str]:
     source = source_of(table)
     try:
-        bookmark = stand(located.get((pipeline.lake.namespaces.bronze, table.name))).bookmark
+        bookmark = read_snapshot(located.get(source_tables(pipeline, table).bronze.key)).bookmark
         listed = source.list(pipeline.folder).files
     except FrazilError:
         return {}

@@ -106,7 +106,7 @@ def time_of(here: Layers) -> str:
 
 def is_complete(here: Layers) -> bool:
     """Whether every change carries every column, so that nothing has to be filled in."""
-    bookmark = here.changes.stand.bookmark
+    bookmark = here.changes.snapshot.bookmark
     return not bookmark.get("partial") and not bookmark.get("since")
 
 
@@ -121,7 +121,7 @@ def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
     upsert = f"{r.CLASS} = '{r.UPSERT}' AS {UPSERT}, {r.POSITION}, {r.ROW}, {TIME}"
     if is_complete(here):
         return f"SELECT {names_of(columns)}, {upsert} FROM {rows}"
-    since = dict(here.changes.stand.bookmark.get("since", {}))
+    since = dict(here.changes.snapshot.bookmark.get("since", {}))
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
     fixed = {*here.table.keys, *here.table.sequence_by}
     filled = ", ".join(identifier(name) if name in fixed else _filled(name, since.get(name, 0)) for name in columns)

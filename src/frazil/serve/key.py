@@ -276,12 +276,12 @@ class _Teller:
 
     def _notes(self) -> list[str]:
         here = self._here
-        newest = here.bronze.stand.batch
-        behind = [here.changes, *(layer for _, layer in here.marts)]
+        newest = here.bronze.snapshot.batch
+        held = {layer.name: layer.snapshot.batch for layer in (here.changes, *here.of_marts)}
         notes = [
-            f"{layer.name} holds batch {layer.stand.batch}, bronze {newest}: frazil run brings them to the same batch"
-            for layer in behind
-            if layer.stand.batch < newest
+            f"{name} holds batch {batch}, bronze {newest}: frazil run brings them to the same batch"
+            for name, batch in held.items()
+            if batch < newest
         ]
         if not self._raw_keys:
             notes.append("the key is made by an expression: quarantined records of it cannot be told")

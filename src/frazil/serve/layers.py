@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StorageError
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.duck import scan
-from frazil.serve.tables import NoLakeError, NotOnThisMachineError, Stand, stand
+from frazil.serve.tables import NotOnThisMachineError, read_snapshot
 from frazil.silver.contract import settle
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Current, History, Pipeline, Table
+    from frazil.spec.tables import LakeTable
 
 _TIMES: Final = ("timestamp", "timestamp_ntz", "date")
 
@@ -26,13 +30,13 @@ class Layer:
     Attributes:
         name: namespace and name.
         location: address of its newest metadata file; None where the table does not exist.
-        stand: where it stands; nowhere if its metadata cannot be read.
+        snapshot: where it stands; nowhere if its metadata cannot be read.
         damage: why its metadata cannot be read, or None.
     """
 
     name: str
     location: str | None
-    stand: Stand
+    snapshot: TableSnapshot
     damage: StorageError | None = None
 
     @property
@@ -88,7 +92,7 @@ class Layers:
 
     def columns_in(self, mart: Layer) -> tuple[str, ...]:
         """The contract's columns that a mart has: one that stands behind may lack the newest."""
-        return tuple(name for name in self.columns if name in mart.stand.columns)
+        return tuple(name for name in self.columns if name in mart.snapshot.columns)
 
     def tracked(self, mart: History) -> tuple[str, ...]:
         """Columns whose change opens a version."""
@@ -110,19 +114,19 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         NotOnThisMachineError: the tables are in an object store.
         SchemaError: the declaration does not fit the fields of the files.
     """
-    spaces = pipeline.lake.namespaces
 
-    def layer(namespace: str, name: str) -> Layer:
-        location, path = located.get((namespace, name)), f"{namespace}.{name}"
+    def layer(made: LakeTable) -> Layer:
+        location, name = located.get(made.key), made.full_name
         try:
-            return Layer(name=path, location=location, stand=stand(location))
+            return Layer(name=name, location=location, snapshot=read_snapshot(location))
         except NotOnThisMachineError:
             raise
         except StorageError as error:
-            return Layer(name=path, location=location, stand=Stand(), damage=error)
+            return Layer(name=name, location=location, snapshot=TableSnapshot(), damage=error)
 
-    bronze, changes = layer(spaces.bronze, table.name), layer(spaces.silver, f"{table.name}_changes")
-    fields = dict(bronze.stand.bookmark.get("fields", {}))
+    own = source_tables(pipeline, table)
+    bronze, changes = layer(own.bronze), layer(own.changes)
+    fields = dict(bronze.snapshot.bookmark.get("fields", {}))
     contract = settle(table, fields)
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types.get(name) in _TIMES]
@@ -131,9 +135,9 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         table=table,
         bronze=bronze,
         changes=changes,
-        quarantine=layer(spaces.silver, f"{table.name}_quarantine"),
-        marts=tuple((mart, layer(spaces.marts, table.mart_name(mart))) for mart in table.marts),
-        columns=tuple(name for name in contract.names if name in changes.stand.columns),
+        quarantine=layer(own.quarantine),
+        marts=tuple((mart, layer(made)) for mart, made in zip(table.marts, own.marts, strict=True)),
+        columns=tuple(name for name in contract.names if name in changes.snapshot.columns),
         event_times=tuple(dict.fromkeys(times)),
         fields={name.lower(): name for name in fields},
     )

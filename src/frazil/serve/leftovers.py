@@ -8,14 +8,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from frazil.plan.identity import role_of
-from frazil.serve.tables import stand, tables
-from frazil.spec import Current
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec.select import UnknownSelectionError
+from frazil.spec.tables import lake_tables, quarantine_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frazil.serve.tables import Located, Stand
+    from frazil.lake.catalogs import Located
+    from frazil.lake.snapshot import TableSnapshot
     from frazil.spec import Pipeline
 
 
@@ -81,44 +82,29 @@ def _matches(word: str, table: Droppable) -> bool:
 
 
 def _declared(pipeline: Pipeline, located: Located) -> Iterator[Droppable]:
-    for namespace, name, source in declared_names(pipeline):
-        if (namespace, name) in located:
-            yield _droppable((namespace, name), stand(located[namespace, name]), source)
-
-
-def declared_names(pipeline: Pipeline) -> Iterator[tuple[str, str, str]]:
-    """List the tables and views that a declaration has: namespace, name, and the source table or aggregate."""
-    spaces = pipeline.lake.namespaces
-    for table in pipeline.tables:
-        yield spaces.bronze, table.name, table.name
-        yield spaces.silver, f"{table.name}_changes", table.name
-        yield spaces.silver, f"{table.name}_quarantine", table.name
-        for mart in table.marts:
-            yield spaces.marts, table.mart_name(mart), table.name
-            if isinstance(mart, Current) and mart.live_view:
-                yield spaces.marts, mart.live_view, table.name
-    for gold in pipeline.gold:
-        yield spaces.gold, gold.name, gold.name
+    for made in lake_tables(pipeline):
+        if made.key in located:
+            yield _droppable(made.key, read_snapshot(located[made.key]), made.made_of)
 
 
 def _leftovers(pipeline: Pipeline, located: Located) -> list[Droppable]:
     spaces = pipeline.lake.namespaces
     layers = {spaces.bronze, spaces.silver, spaces.marts, spaces.gold}
-    own = {(namespace, name) for namespace, name, _ in declared_names(pipeline)}
-    others = {path: stand(located[path]) for path in located if path[0] in layers and path not in own}
+    own = {made.key for made in lake_tables(pipeline)}
+    others = {path: read_snapshot(located[path]) for path in located if path[0] in layers and path not in own}
     found = {
         path: _droppable(path, at, None)
         for path, at in others.items()
         if at.bookmark.get("pipeline") == pipeline.pipeline
     }
     # A quarantine that never had a record has no bookmark that says whose it is.
-    empty = {(spaces.silver, f"{table.source}_quarantine") for table in found.values()}
+    empty = {(spaces.silver, quarantine_name(table.source)) for table in found.values()}
     found |= {path: _droppable(path, at, None) for path, at in others.items() if path in empty and not at.bookmark}
     return [*found.values()]
 
 
-def _droppable(path: tuple[str, str], at: Stand, source: str | None) -> Droppable:
-    whose = source or at.bookmark.get("gold") or at.bookmark.get("table") or path[1].removesuffix("_quarantine")
+def _droppable(path: tuple[str, str], at: TableSnapshot, source: str | None) -> Droppable:
+    whose = source or at.bookmark.get("gold") or at.bookmark.get("table") or path[1].removesuffix(quarantine_name(""))
     return Droppable(
         namespace=path[0], name=path[1], rows=at.records, role=role_of(at.bookmark) or "table", source=str(whose)
     )

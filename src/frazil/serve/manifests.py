@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import fastavro
 
 from frazil.lake.damage import DamagedTableError, local_path
-from frazil.serve.tables import NotOnThisMachineError, manifest_list
+from frazil.serve.tables import NotOnThisMachineError, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def verify_files(location: str) -> None:
 
 
 def _listed(location: str) -> Iterator[dict[str, Any]]:
-    if (listed := manifest_list(location)) is not None:
+    if (listed := read_snapshot(location).manifest_list) is not None:
         yield from _entries(listed, "manifest_path")
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import FrazilError, StorageError
+from frazil.lake.catalogs import NoLakeError
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.plan import read_only
@@ -22,15 +23,16 @@ from frazil.plan.state import (
 )
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import NoLakeError, stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger
+from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frazil.serve.tables import Located
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline, Table
     from frazil.spec.select import Selection
 
@@ -58,20 +60,20 @@ def state(pipeline: Pipeline, selection: Selection) -> State:
             found[table.name] = _table(pipeline, table, located, is_read=table.name in selection.tables)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
             failed[table.name] = explained(error, pipeline)
-    marks = {gold.name: _bookmark(located.get((pipeline.lake.namespaces.gold, gold.name))) for gold in pipeline.gold}
+    marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
     gold = gold_state(pipeline, marks)
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
 
 
 def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool) -> TableState:
-    spaces = pipeline.lake.namespaces
-    bronze = located.get((spaces.bronze, table.name))
+    made = source_tables(pipeline, table)
+    bronze = located.get(made.bronze.key)
     verify_catalog(pipeline, table, bronze)
-    marts = {name: stand(located.get((spaces.marts, name))) for name in (table.mart_name(mart) for mart in table.marts)}
+    marts = {mart.name: read_snapshot(located.get(mart.key)) for mart in made.marts}
     stands = {
-        BRONZE: stand(bronze),
-        SILVER: stand(located.get((spaces.silver, f"{table.name}_changes"))),
-        QUARANTINE: stand(located.get((spaces.silver, f"{table.name}_quarantine"))),
+        BRONZE: read_snapshot(bronze),
+        SILVER: read_snapshot(located.get(made.changes.key)),
+        QUARANTINE: read_snapshot(located.get(made.quarantine.key)),
         **marts,
     }
     bookmarks = {name: at.bookmark for name, at in stands.items()}
@@ -88,7 +90,7 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
 def _bookmark(location: str | None) -> Mapping[str, Any]:
     """Bookmark of an aggregate; one that cannot be read counts as never computed, and its refresh tells why."""
     try:
-        return stand(location).bookmark
+        return read_snapshot(location).bookmark
     except StorageError:
         return {}
 

@@ -11,20 +11,24 @@ import duckdb
 from frazil.bronze import record as r
 from frazil.engine.past_runs import standing
 from frazil.errors import FrazilError, StorageError
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import NoLakeError, Stand, stand, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import Current
 from frazil.spec.select import selected
+from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from frazil.engine.past_runs import OpenRun, PastFailure
-    from frazil.serve.tables import Located
-    from frazil.spec import History, Pipeline, Table
+    from frazil.lake.catalogs import Located
+    from frazil.spec import Gold, Pipeline, Table
+    from frazil.spec.tables import LakeTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,21 +152,21 @@ def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
     """
     located = _located(pipeline)
     failures = standing(pipeline, [f"gold.{gold.name}" for gold in pipeline.gold]).failures
-    return [_gold(pipeline, located, gold.name, failures.get(f"gold.{gold.name}", ())) for gold in pipeline.gold]
+    return [_gold(pipeline, located, gold, failures.get(f"gold.{gold.name}", ())) for gold in pipeline.gold]
 
 
-def _gold(pipeline: Pipeline, located: Located, gold: str, failures: tuple[PastFailure, ...]) -> MadeStatus:
-    spaces = pipeline.lake.namespaces
-    name, trouble = f"{spaces.gold}.{gold}", None
-    stands, ahead = Stand(), [0]
+def _gold(pipeline: Pipeline, located: Located, gold: Gold, failures: tuple[PastFailure, ...]) -> MadeStatus:
+    own, trouble = gold_table(pipeline, gold), None
+    stands, ahead = TableSnapshot(), [0]
     try:
-        stands = stand(located.get((spaces.gold, gold)))
+        stands = read_snapshot(located.get(own.key))
         held = dict(stands.bookmark.get("inputs", {}))
-        ahead += [stand(located.get((spaces.marts, mart))).batch - batch for mart, batch in held.items()]
+        marts = pipeline.lake.namespaces.marts
+        ahead += [read_snapshot(located.get((marts, mart))).batch - batch for mart, batch in held.items()]
     except StorageError as error:
         trouble = error.message
     # An aggregate is replaced as a whole, so its metadata count its rows exactly.
-    made = _made(name, stands, lag=max(ahead), rows=stands.records, deleted=None)
+    made = _made(own.full_name, stands, lag=max(ahead), rows=stands.records, deleted=None)
     return replace(made, trouble=trouble, failures=failures)
 
 
@@ -213,11 +217,11 @@ class _Lake:
             return replace(nothing.readable(table, source), waiting=(), trouble=f"its tables cannot be read: {first}")
 
     def readable(self, table: Table, source: _Listed) -> TableStatus:
-        spaces = self.pipeline.lake.namespaces
-        location = self.located.get((spaces.bronze, table.name))
-        bronze = stand(location)
-        changes = stand(self.located.get((spaces.silver, f"{table.name}_changes")))
-        quarantine = stand(self.located.get((spaces.silver, f"{table.name}_quarantine")))
+        made = source_tables(self.pipeline, table)
+        location = self.located.get(made.bronze.key)
+        bronze = read_snapshot(location)
+        changes = read_snapshot(self.located.get(made.changes.key))
+        quarantine = read_snapshot(self.located.get(made.quarantine.key))
         ledger = self.ledger(location)
         known = {line.path: (line.size_bytes, line.modified_ns) for line in ledger}
         return TableStatus(
@@ -231,7 +235,7 @@ class _Lake:
             changes=changes.records,
             quarantined=quarantine.records,
             committed_at=bronze.committed_at,
-            marts=tuple(self.mart(table, mart, bronze.batch) for mart in table.marts),
+            marts=tuple(self.mart(mart, bronze.batch) for mart in made.marts),
             waiting=tuple(path for path in source.files if path not in known),
             touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
             passed=source.passed,
@@ -239,11 +243,10 @@ class _Lake:
             failures=self.failures.get(table.name, ()),
         )
 
-    def mart(self, table: Table, mart: Current | History, newest: int) -> MadeStatus:
-        path = (self.pipeline.lake.namespaces.marts, table.mart_name(mart))
-        location = self.located.get(path)
-        stands = stand(location)
-        flagged = not (isinstance(mart, Current) and mart.deletes == "hard")
+    def mart(self, made: LakeTable, newest: int) -> MadeStatus:
+        location = self.located.get(made.key)
+        stands = read_snapshot(location)
+        flagged = not (isinstance(made.mart, Current) and made.mart.deletes == "hard")
         rows, deleted = stands.records, 0
         if location is not None and rows and (flagged or stands.delete_files):
             count = "count(*) FILTER (WHERE is_deleted)" if flagged else "0"
@@ -251,7 +254,7 @@ class _Lake:
             sql = f"SELECT count(*), {count} FROM {scan(location)}"
             rows, deleted = self.connection.execute(sql).fetchall()[0]
         lag = newest - stands.batch
-        return _made(".".join(path), stands, lag=lag, rows=rows, deleted=deleted if flagged else None)
+        return _made(made.full_name, stands, lag=lag, rows=rows, deleted=deleted if flagged else None)
 
     def ledger(self, bronze: str | None) -> list[_Line]:
         if bronze is None:
@@ -265,7 +268,7 @@ class _Lake:
         return [_Line(*row) for row in found.fetchall()]
 
 
-def _made(name: str, stands: Stand, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:
+def _made(name: str, stands: TableSnapshot, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:
     return MadeStatus(
         name=name,
         batch=stands.batch,

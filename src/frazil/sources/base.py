@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,12 @@ def change_position(place: str) -> str:
 def is_snapshot(position: str) -> str:
     """Return the SQL condition that a position, a SQL expression, is one of :func:`snapshot_position`."""
     return f"startswith({position}, '{_SNAPSHOT}')"
+
+
+def stored_path(uri: str, folder: Path) -> str:
+    """Return a path as it is shown and stored: relative to ``folder`` when below it, else absolute; parts by ``/``."""
+    prefix = f"{str(folder).rstrip(os.sep)}{os.sep}"
+    return uri.removeprefix(prefix).replace(os.sep, "/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.errors import HistoryChangedError
 from frazil.sources.base import NewFile, SourceDelta
-from frazil.sources.files import FileChangedError, HashedFile, sha256_of
+from frazil.storage.files import HashedFile, sha256_of, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +17,20 @@ if TYPE_CHECKING:
     from frazil.sources.ledger import Ledger
 
 _NS: Final = 1_000_000_000
+
+
+class FileChangedError(HistoryChangedError):
+    """A file that was taken has other content now."""
+
+    code = "FZ701"
+
+    def __init__(self, path: str, before: str, now: str) -> None:
+        self.path, self.before, self.now = path, before, now
+        super().__init__(
+            f"{path}: content changed after it was taken (sha256 {before[:12]} then, {now[:12]} now)",
+            hint="put the old content back and deliver the new records under a new name; or, if the first upload was "
+            "cut off, read all files of the table again: frazil drop --select TABLE, then frazil run",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +132,14 @@ def _is_known(file: SourceFile, ledger: Ledger) -> bool:
 
 def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str | None]:
     """Read a file once; no file when it changed meanwhile, else also how it looks cut off."""
-    with Path(file.uri).open("rb") as raw:
+    storage = storage_of(file.uri)
+    before = storage.stat(file.uri)
+    with storage.open(file.uri) as raw:
         hashed = HashedFile(raw)
         content = inspect(hashed, file)
         sha256 = hashed.sha256()
-        seen = os.fstat(raw.fileno())
-    if not hashed.size_bytes == seen.st_size == file.size_bytes or seen.st_mtime_ns != file.modified_ns:
+    is_listed = (before.size_bytes, before.modified_ns) == (file.size_bytes, file.modified_ns)
+    if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
         return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
     return NewFile(**listed, sha256=sha256, columns=content.columns, broken=content.broken), content.unfinished

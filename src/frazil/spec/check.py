@@ -13,11 +13,11 @@ from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
 from frazil.spec.check_source import source_problems
-from frazil.spec.mart import Current
 from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
 from frazil.spec.sql import mart_references, select_problems
+from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,26 +118,19 @@ def _name(name: str, what: str, path: Path) -> Iterator[Problem]:
 
 def _made(pipeline: Pipeline) -> Iterator[tuple[Path, str | None, str, str]]:
     """List every table and view: (place, name if it is written there, full name, in words)."""
-    spaces = pipeline.lake.namespaces
     for i, table in enumerate(pipeline.tables):
-        at, what = ("tables", i, "name"), f"table '{table.name}'"
-        yield at, table.name, f"{spaces.bronze}.{table.name}", what
-        for suffix in ("changes", "quarantine"):
-            yield at, None, f"{spaces.silver}.{table.name}_{suffix}", what
-        for j, mart in enumerate(table.marts):
-            words = f"the {mart.kind} mart of {what}"
+        made, at, what = source_tables(pipeline, table), ("tables", i), f"table '{table.name}'"
+        yield (*at, "name"), table.name, made.bronze.full_name, what
+        for own in (made.changes, made.quarantine):
+            yield (*at, "name"), None, own.full_name, what
+        for j, (mart, own) in enumerate(zip(table.marts, made.marts, strict=True)):
             written = ("name",) if mart.name else ()
-            yield (
-                ("tables", i, "marts", j, *written),
-                mart.name,
-                f"{spaces.marts}.{table.mart_name(mart)}",
-                words,
-            )
-            if isinstance(mart, Current) and mart.live_view is not None:
-                view = ("tables", i, "marts", j, "live_view")
-                yield view, mart.live_view, f"{spaces.marts}.{mart.live_view}", f"the live view of {what}"
+            yield (*at, "marts", j, *written), mart.name, own.full_name, f"the {mart.kind} mart of {what}"
+        for own in made.views:
+            view = (*at, "marts", next(j for j, mart in enumerate(table.marts) if mart is own.mart), "live_view")
+            yield view, own.name, own.full_name, f"the live view of {what}"
     for i, gold in enumerate(pipeline.gold):
-        yield ("gold", i, "name"), gold.name, f"{spaces.gold}.{gold.name}", f"gold '{gold.name}'"
+        yield ("gold", i, "name"), gold.name, gold_table(pipeline, gold).full_name, f"gold '{gold.name}'"
 
 
 def _marts(pipeline: Pipeline) -> Iterator[tuple[Path, str, str]]:

@@ -1,53 +1,65 @@
-"""The rule over folders: a lake may not stand where its own files would be taken for a source's."""
+"""The rules over folders: each can be found, and no lake stands where its files would be taken for a source's."""
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from itertools import zip_longest
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from frazil.errors import DeclarationError
+from frazil.spec.location import embedded_catalog, locate, warehouse
+from frazil.spec.pipeline import EmbeddedCatalog
 from frazil.spec.problem import Problem
-from frazil.spec.secrets import is_reference
+from frazil.spec.secrets import broken_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frazil.spec.location import Location
     from frazil.spec.pipeline import Pipeline
+    from frazil.spec.problem import Path
 
 _ANY_DEPTH: Final = "**"
-_STORE: Final = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find sources whose folder, searched recursively, holds the warehouse: the lake would feed on its own files."""
-    warehouse = _parts(pipeline.lake.warehouse, pipeline.folder)
-    if warehouse is None:
-        return
+    """Find folders that lead nowhere, and sources that, searched recursively, hold the warehouse."""
+    lake: tuple[str, ...] | None = None
+    try:
+        lake = _parts(warehouse(pipeline))
+        if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+            embedded_catalog(pipeline)
+    except DeclarationError as error:
+        yield from _unknown(("lake", "warehouse"), pipeline.lake.warehouse, error)
     for index, table in enumerate(pipeline.tables):
         for setting, paths in table.source.locations.items():
             for number, path in enumerate(paths):
-                parts = _parts(path, pipeline.folder)
-                if parts is not None and _meets(parts, warehouse):
+                at = ("tables", index, "source", setting, number)
+                try:
+                    parts = _parts(locate(path, setting=setting, folder=pipeline.folder))
+                except DeclarationError as error:
+                    yield from _unknown(at, path, error)
+                    continue
+                if lake is not None and _meets(parts, lake):
                     yield Problem(
-                        ("tables", index, "source", setting, number),
+                        at,
                         f"the warehouse {pipeline.lake.warehouse} lies below {setting} '{path}' of the source of table "
                         f"'{table.name}': its files would be taken for the source's",
                         "give the lake a folder beside the landing folder",
                     )
 
 
-def _parts(text: str, folder: Path) -> tuple[str, ...] | None:
-    """Parts of an absolute address; None where a reference stands in it."""
-    if is_reference(text) or "${" in text:
-        return None
-    if _STORE.match(text):
-        scheme, _, rest = text.partition("://")
-        return ("s3" if scheme in {"s3a", "s3n"} else scheme, *filter(None, rest.split("/")))
-    local = Path(re.sub(r"^file:(//[^/]*(?=/))?", "", text)).expanduser()
-    magic = re.search(r"[*?\[]", f"{local}")
-    return (folder / local).parts if magic else (folder / local).resolve().parts
+def _unknown(at: Path, text: str, error: DeclarationError) -> Iterator[Problem]:
+    """Report a folder that leads nowhere, unless other rules do: of empty texts, and of references of no kind."""
+    if text.strip() and not broken_reference(text):
+        yield Problem(at, error.message, error.hint)
+
+
+def _parts(place: Location) -> tuple[str, ...]:
+    if place.path is not None:
+        return place.path.resolve().parts
+    scheme, _, rest = place.uri.partition("://")
+    return ("s3" if scheme in {"s3a", "s3n"} else scheme, *filter(None, rest.split("/")))
 
 
 def _meets(pattern: tuple[str, ...], warehouse: tuple[str, ...]) -> bool:

@@ -1,13 +1,18 @@
-"""Secrets in a declaration: only ever references, resolved late and elsewhere."""
+"""Secrets in a declaration: only ever references, resolved at the last moment and never shown."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import Final
+
+from frazil.errors import DeclarationError
 
 REFERENCE: Final = re.compile(r"\$\{(env|file):([^{}]+)\}")
 """``${env:NAME}`` or ``${file:path}``: group 1 says which, group 2 what."""
 
+_ANY_REFERENCE: Final = re.compile(r"\$\{(?:(\w+):)?([^}]*)\}")
 _SECRET_NAME: Final = re.compile(
     r"passw|pwd|secret|token|credential|authorization|(?:private|access|account|api)[-_.]?key",
     re.IGNORECASE,
@@ -57,3 +62,35 @@ def broken_reference(text: str) -> str | None:
     rest = REFERENCE.sub("", text)
     at = rest.find("${")
     return None if at < 0 else rest[at:].split("}")[0] + "}"
+
+
+def resolve(text: str, *, setting: str, folder: Path) -> str:
+    """Replace every ``${env:NAME}`` and ``${file:PATH}`` in ``text``.
+
+    Args:
+        text: a setting's value; without a reference it comes back as it is.
+        setting: the setting's name, for errors.
+        folder: where relative paths of ``${file:…}`` start. A file's last line end is not part of the secret.
+
+    Raises:
+        DeclarationError: a reference leads nowhere, or is of an unknown kind. It is named, never a value.
+    """
+
+    def value(reference: re.Match[str]) -> str:
+        kind, name = reference.groups()
+        if kind == "env":
+            if name not in os.environ:
+                raise DeclarationError(
+                    f"{setting}: {reference[0]} is not set", hint=f"export {name}=… before the command"
+                )
+            return os.environ[name]
+        if kind == "file":
+            try:
+                return (folder / Path(name).expanduser()).read_text(encoding="utf-8").rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise DeclarationError(f"{setting}: {reference[0]} cannot be read: {type(error).__name__}") from None
+        raise DeclarationError(
+            f"{setting}: {reference[0]} is no known reference", hint="write ${env:NAME} or ${file:PATH}"
+        )
+
+    return _ANY_REFERENCE.sub(value, text)

@@ -16,8 +16,9 @@ from frazil.formats.field_names import safe_name
 from frazil.sources.dms.declaration import declaration
 from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
 from frazil.sources.dms.sample import sample
-from frazil.sources.files import Found, find
 from frazil.spec import Column
+from frazil.storage.base import Found
+from frazil.storage.files import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

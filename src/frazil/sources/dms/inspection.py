@@ -18,8 +18,8 @@ from frazil.sources.new_files import Content
 
 if TYPE_CHECKING:
     from frazil.sources.base import SourceFile
-    from frazil.sources.files import HashedFile
     from frazil.spec import DmsFiles
+    from frazil.storage.files import HashedFile
 
 _LINE_ENDS: Final = (b"\n", b"\r")
 _HEADER_BYTES: Final = 64 * 1024

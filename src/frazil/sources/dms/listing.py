@@ -6,8 +6,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position
-from frazil.sources.files import Found, Passed, Refused, find, stored_path
+from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
+from frazil.storage.base import Found, Passed, Refused
+from frazil.storage.files import find
 
 if TYPE_CHECKING:
     from pathlib import Path

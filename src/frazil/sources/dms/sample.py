@@ -17,7 +17,7 @@ from frazil.formats.parquet_file import parquet_columns
 from frazil.formats.parquet_text import as_text
 
 if TYPE_CHECKING:
-    from frazil.sources.files import Found
+    from frazil.storage.base import Found
 
 SAMPLE_BYTES: Final = 1_000_000
 SAMPLE_RECORDS: Final = 20_000

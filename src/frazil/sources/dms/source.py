@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.base import Listing, NewFile, SourceDelta, SourceFile
-    from frazil.sources.files import HashedFile
     from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
     from frazil.spec import Table
+    from frazil.storage.files import HashedFile
 
 _DELIMITERS: Final = (";", "|", ",")
 """What often stands between fields."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.sources.files import Found, MissingFolderError, Refused, find, sha256_of, stored_path
+from frazil.sources.base import stored_path
+from frazil.storage.base import Found, MissingFolderError, Refused, UnknownStoreError
+from frazil.storage.files import find, sha256_of, storage_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,10 +68,17 @@ def test_a_folder_with_signs_of_a_pattern_in_its_name_is_itself(tmp_path: Path) 
     assert found("in/*.csv", tmp_path / "[a]") == ["in/a.csv"]
 
 
-@pytest.mark.parametrize("declared", ["nowhere", "nowhere/a.csv", "s3://bucket/folder"])
+@pytest.mark.parametrize("declared", ["nowhere", "nowhere/a.csv"])
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, declared: str) -> None:
-    with pytest.raises(MissingFolderError, match=r"nowhere|only local folders"):
+    with pytest.raises(MissingFolderError, match="nowhere"):
         found(declared, tmp_path)
+
+
+def test_a_store_that_cannot_be_read_is_no_reason_to_try_again(tmp_path: Path) -> None:
+    with pytest.raises(UnknownStoreError, match=r"s3://.* local folders only") as caught:
+        found("s3://bucket/folder", tmp_path)
+
+    assert not caught.value.retryable
 
 
 def test_links_do_not_lead_out_of_the_declared_folder(tmp_path: Path) -> None:
@@ -125,6 +134,31 @@ def test_ten_thousand_files_are_all_found(tmp_path: Path) -> None:
 def test_a_path_is_stored_relative_to_the_declaration_or_whole(tmp_path: Path) -> None:
     assert stored_path(str(tmp_path / "in" / "a.csv"), tmp_path) == "in/a.csv"
     assert stored_path(str(tmp_path) + "2/a.csv", tmp_path) == f"{tmp_path}2/a.csv"
+
+
+def test_a_file_that_is_replaced_has_another_etag_though_size_and_time_are_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"1")
+    storage = storage_of(f"{file}")
+    before = storage.stat(f"{file}")
+
+    (tmp_path / "new.csv").write_bytes(b"2")
+    (tmp_path / "new.csv").replace(file)
+    os.utime(file, ns=(before.modified_ns, before.modified_ns))
+    after = storage.stat(f"{file}")
+
+    assert (after.size_bytes, after.modified_ns) == (before.size_bytes, before.modified_ns)
+    assert after.etag != before.etag
+
+
+def test_listing_and_looking_say_the_same(tmp_path: Path) -> None:
+    touch(tmp_path, "in/a.csv")
+
+    (listed,) = find("in", tmp_path, CSV)
+
+    assert listed == storage_of(listed.uri).stat(listed.uri)
+    with storage_of(listed.uri).open(listed.uri) as raw:
+        assert raw.read() == b"x"
 
 
 def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:

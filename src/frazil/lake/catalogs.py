@@ -1,0 +1,221 @@
+"""Ask a catalog for its tables without Spark.
+
+A JDBC catalog is one table of a database, so it is read directly: one short query in place of one request a table, and
+without PyIceberg, which takes seconds to import. Services are asked through PyIceberg.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote as percent_encoded
+
+from frazil.errors import FrazilError, SetupError, StorageError
+from frazil.lake.catalog_conf import PREFIX, catalog_conf
+from frazil.lake.trouble import CatalogError
+from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
+from frazil.spec.location import embedded_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from frazil.spec import Namespaces, Pipeline
+
+Located = dict[tuple[str, str], str]
+"""(namespace, table) -> address of the table's newest metadata file."""
+
+_TABLES: Final = (
+    "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
+    f"WHERE catalog_name = '{CATALOG}' AND COALESCE(iceberg_type, 'TABLE') = 'TABLE'"
+)
+"""What Iceberg's JDBC catalog knows of tables; views are kept in the same place."""
+
+_IS_USED: Final = "SELECT count(*) FROM sqlite_master WHERE name = 'iceberg_tables'"
+"""Whether Iceberg ever wrote to a SQLite file: its first run makes the catalog's own tables."""
+
+_UNDEFINED_TABLE: Final = "42P01"
+"""PostgreSQL's code for the same."""
+
+_POSTGRES_SETTINGS: Final = frozenset({"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"})
+"""Settings of a JDBC address that PostgreSQL's own library knows by the same name."""
+
+
+class NoLakeError(StorageError):
+    """Nothing was written yet."""
+
+    code = "FZ304"
+    retryable = False
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no lake yet at {where}", hint="make it: frazil run")
+
+
+class CatalogClientError(SetupError):
+    """The client library of a catalog is not installed, or there is none for it."""
+
+    code = "FZ905"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="pip install 'frazil[catalogs]'; or ask Spark")
+
+
+class CatalogReader(Protocol):
+    """A catalog that can be asked without Spark. It is asked once for each command, and never written."""
+
+    def tables(self) -> Located:
+        """List the tables of the catalog at this moment, those of other pipelines too, without views.
+
+        Raises:
+            NoLakeError: Iceberg never wrote to it.
+            CatalogError: it does not answer, or what is there is no catalog. Secrets of its address are left out.
+            CatalogClientError: a library is missing.
+        """
+
+
+def catalog_reader(pipeline: Pipeline) -> CatalogReader:
+    """Return the reader of a pipeline's catalog, references to secrets resolved.
+
+    Raises:
+        DeclarationError: a reference leads nowhere.
+    """
+    catalog = pipeline.lake.catalog
+    if isinstance(catalog, EmbeddedCatalog):
+        return EmbeddedReader(embedded_catalog(pipeline))
+    conf = catalog_conf(pipeline)
+    settings = {key.removeprefix(f"{PREFIX}."): text for key, text in conf.items() if key.startswith(f"{PREFIX}.")}
+    if isinstance(catalog, JdbcCatalog):
+        return JdbcReader(settings, pipeline.lake.warehouse)
+    return ServiceReader(settings, catalog.type, pipeline.lake.namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedReader:
+    """The SQLite file in a warehouse."""
+
+    file: Path
+
+    def tables(self) -> Located:
+        """List the tables, as :meth:`CatalogReader.tables`."""
+        file = self.file
+        if not file.is_file():
+            raise NoLakeError(f"{file.parent}")
+        try:
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro")
+        except sqlite3.OperationalError as error:
+            # SQLite reads a log only where it may write beside it; without a log the file alone is the truth.
+            if file.with_name(f"{file.name}-wal").exists():
+                raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1")
+        except sqlite3.DatabaseError as error:
+            raise CatalogError(
+                f"the catalog {file} cannot be read: {error}",
+                hint="restore it; or let frazil doctor --repair make it again from the warehouse",
+            ) from error
+        if found is None:
+            raise NoLakeError(f"{file.parent}")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcReader:
+    """Iceberg's table in a database; ``settings`` are those of Spark's catalog."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    warehouse: str
+
+    def tables(self) -> Located:
+        """List the tables, as :meth:`CatalogReader.tables`."""
+        address = self.settings["uri"].removeprefix("jdbc:")
+        with _answering("jdbc"):
+            if address.startswith("sqlite:"):
+                path, _, _ = address.removeprefix("sqlite:").partition("?")
+                found = _sqlite(f"file:{path}?mode=ro")
+            elif address.startswith("postgresql:"):
+                found = _postgres(address, self.settings)
+            else:
+                kind = address.partition(":")[0]
+                message = f"there is no reader for a JDBC catalog on {kind}, only for postgresql and sqlite"
+                raise CatalogClientError(message)
+            if found is None:
+                raise NoLakeError(self.warehouse)
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReader:
+    """A REST, Glue or Hive catalog; ``settings`` are those of Spark's catalog."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    kind: str
+    namespaces: Namespaces
+
+    def tables(self) -> Located:
+        """List the tables of the pipeline's namespaces, otherwise as :meth:`CatalogReader.tables`."""
+        with _answering(self.kind):
+            from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
+
+            catalog = load_catalog(CATALOG, **{name: text for name, text in self.settings.items() if name != "io-impl"})
+            names = self.namespaces
+            return {
+                (namespace, path[-1]): catalog.load_table(path).metadata_location
+                for namespace in dict.fromkeys((names.bronze, names.silver, names.marts, names.gold))
+                for path in _listed(catalog, namespace)
+            }
+
+
+@contextlib.contextmanager
+def _answering(kind: str) -> Iterator[None]:
+    """Raise errors of a client as ours; its text can carry the address with its password, so it is left out."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CatalogClientError(f"a {kind} catalog needs {error.name}, which is not installed") from error
+    except FrazilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - every client has errors of its own
+        raise CatalogError(
+            f"the {kind} catalog does not answer: {type(error).__name__}",
+            hint="look at lake.catalog in the declaration, and whether the service is up",
+        ) from None
+
+
+def _sqlite(uri: str) -> Located | None:
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+        (is_used,) = connection.execute(_IS_USED).fetchone()
+        return _located(connection.execute(_TABLES).fetchall()) if is_used else None
+
+
+def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
+    parts = urlsplit(address)
+    given = dict(parse_qsl(parts.query))
+    known = {name: text for name, text in given.items() if name in _POSTGRES_SETTINGS}
+    if "currentSchema" in given:
+        known["options"] = f"-csearch_path={given['currentSchema']}"
+    login = {name: settings[f"jdbc.{name}"] for name in ("user", "password") if f"jdbc.{name}" in settings}
+    client = import_module("psycopg2")
+    uri = urlunsplit(parts._replace(query=urlencode(known)))
+    with contextlib.closing(client.connect(uri, connect_timeout=10, **login)) as connection:
+        cursor = connection.cursor()
+        try:
+            cursor.execute(_TABLES)
+        except client.Error as error:
+            if error.pgcode == _UNDEFINED_TABLE:
+                return None
+            raise
+        return _located(cursor.fetchall())
+
+
+def _located(rows: list[tuple[str, str, str]]) -> Located:
+    return {(namespace, name): location for namespace, name, location in rows}
+
+
+def _listed(catalog: Any, namespace: str) -> Iterator[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError  # noqa: PLC0415
+
+    with contextlib.suppress(NoSuchNamespaceError):
+        yield from catalog.list_tables(namespace)

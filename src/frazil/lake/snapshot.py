@@ -1,0 +1,120 @@
+"""Where a table stands: one value, whether Java, SQL or a metadata file was asked."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+BOOKMARK = "frazil.bookmark"
+"""Key of the snapshot summary. One snapshot carries rows and bookmark, so they cannot part (ONCE)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSnapshot:
+    """The newest snapshot of a table's main branch.
+
+    Attributes:
+        snapshot_id: None for a table without a snapshot, and for one that does not exist.
+        bookmark: the newest bookmark in the snapshot's ancestry; empty for none.
+        summary: the snapshot's own summary, numbers as text.
+        manifest_list: address of the file that lists the snapshot's manifests.
+        committed_at: time of the snapshot.
+        branches: names of all other branches.
+        location: address of the table's metadata file; None for a table that does not exist, and where SQL was asked.
+            It does not count when two are compared: a commit does not know the file that it made.
+        columns: names of the table's columns now, with Iceberg's names of their types; empty unless the metadata file
+            was asked.
+        snapshots: how many snapshots can still be read; as ``columns``.
+    """
+
+    snapshot_id: int | None = None
+    bookmark: Mapping[str, Any] = field(default_factory=dict)
+    summary: Mapping[str, str] = field(default_factory=dict)
+    manifest_list: str | None = None
+    committed_at: datetime | None = None
+    branches: tuple[str, ...] = ()
+    location: str | None = field(default=None, compare=False)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    snapshots: int = 0
+
+    @property
+    def batch(self) -> int:
+        """The batch of bronze the table stands at; 0 for none."""
+        return int(self.bookmark.get("batch", 0))
+
+    @property
+    def records(self) -> int:
+        """Rows in data files, those that delete files take away included."""
+        return self._total("records")
+
+    @property
+    def position_deletes(self) -> int:
+        """Rows that delete files take away; a row taken away twice counts twice."""
+        return self._total("position-deletes")
+
+    @property
+    def data_files(self) -> int:
+        """Number of data files."""
+        return self._total("data-files")
+
+    @property
+    def delete_files(self) -> int:
+        """Number of delete files."""
+        return self._total("delete-files")
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of data and delete files."""
+        return self._total("files-size")
+
+    def _total(self, what: str) -> int:
+        return int(self.summary.get(f"total-{what}", 0))
+
+
+def table_snapshot(
+    table: TableSnapshot, newest: Mapping[str, Any], snapshot: Callable[[int], Mapping[str, Any] | None]
+) -> TableSnapshot:
+    """Build the value for a table with a snapshot.
+
+    Args:
+        table: what is known of the table beside its snapshot.
+        newest: the newest snapshot of the main branch, as Iceberg writes it to JSON.
+        snapshot: returns an older snapshot by its id in the same form; None for one that expired. It is asked only as
+            far as the newest bookmark.
+
+    Returns:
+        ``table`` with the attributes of its snapshot.
+    """
+    at: Mapping[str, Any] | None = newest
+    while at is not None and BOOKMARK not in at.get("summary", {}):
+        parent = at.get("parent-snapshot-id")
+        at = None if parent is None else snapshot(parent)
+    return replace(
+        table,
+        snapshot_id=newest["snapshot-id"],
+        bookmark=json.loads(at["summary"][BOOKMARK]) if at else {},
+        summary=newest.get("summary", {}),
+        manifest_list=newest.get("manifest-list"),
+        committed_at=datetime.fromtimestamp(newest["timestamp-ms"] / 1000, UTC),
+    )
+
+
+def metadata_snapshot(metadata: Mapping[str, Any], location: str | None = None) -> TableSnapshot:
+    """Build the value from a table's metadata, as Iceberg's table format has it, and the address of its file."""
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
+    refs = metadata.get("refs", {})
+    newest = refs.get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
+    schemas = {schema["schema-id"]: schema["fields"] for schema in metadata.get("schemas", ())}
+    columns = schemas.get(metadata.get("current-schema-id"), ())
+    table = TableSnapshot(
+        branches=tuple(name for name in refs if name != "main"),
+        location=location,
+        columns={column["name"]: str(column["type"]) for column in columns},
+        snapshots=len(snapshots),
+    )
+    return table_snapshot(table, snapshots[newest], snapshots.get) if newest in snapshots else table

@@ -1,0 +1,108 @@
+"""Where declared folders and addresses are: one reading of references, ``~``, ``file:`` and relative paths for all."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from frazil.errors import DeclarationError
+from frazil.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from frazil.spec.pipeline import Pipeline
+
+_WAREHOUSE: Final = "lake.warehouse"
+_FILE: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
+_STORE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """An absolute place of files.
+
+    Attributes:
+        uri: its address, with a scheme and without a slash at its end. A local path in it is not percent-encoded:
+            Hadoop would take ``%20`` for the folder's name.
+    """
+
+    uri: str
+
+    @property
+    def path(self) -> Path | None:
+        """Its path on this machine's disk; None in an object store."""
+        return Path(self.uri.removeprefix("file://")) if self.uri.startswith("file://") else None
+
+
+def expand(text: str, *, setting: str, folder: Path) -> str:
+    """Return a declared path or address with references, ``~`` and ``file:`` replaced; a relative path stays one.
+
+    Args:
+        text: the value of a setting.
+        setting: its name, for errors.
+        folder: where relative paths of ``${file:…}`` start.
+
+    Raises:
+        DeclarationError: a reference leads nowhere, no home folder is called so, or a ``file:`` address is not
+            absolute.
+    """
+    resolved = resolve(text, setting=setting, folder=folder)
+    if not resolved.strip():
+        raise DeclarationError(f"{setting}: {text!r} is empty", hint="name a folder, such as ./lake")
+    if resolved.startswith("file:"):
+        if (local := _FILE.match(resolved)) is None:
+            raise DeclarationError(
+                f"{setting}: {text} is no absolute address", hint="write file:///folder, or a path without file:"
+            )
+        return unquote(resolved[local.end() :])
+    expanded = os.path.expanduser(resolved)  # noqa: PTH111 - keeps ./ and ..
+    if expanded.startswith("~"):
+        raise DeclarationError(f"{setting}: {text}: no such home folder", hint=f"a folder of this name is ./{text}")
+    return expanded
+
+
+def locate(text: str, *, setting: str, folder: Path) -> Location:
+    """Return where a declared folder, file or pattern is; otherwise as :func:`expand`.
+
+    A local path is made absolute from ``folder``; symbolic links stay.
+    """
+    expanded = expand(text, setting=setting, folder=folder)
+    if _STORE.match(expanded):
+        return Location(uri=expanded.rstrip("/"))
+    return Location(uri=f"file://{os.path.abspath(folder / expanded)}")  # noqa: PTH100 - resolve() would follow links
+
+
+def warehouse(pipeline: Pipeline) -> Location:
+    """Return where the warehouse is; symbolic links of a local one are followed.
+
+    Raises:
+        DeclarationError: as :func:`expand`; or its scheme is followed by no ``//``.
+    """
+    declared = pipeline.lake.warehouse
+    found = locate(declared, setting=_WAREHOUSE, folder=pipeline.folder)
+    if found.path is None:
+        return found
+    if _SCHEME.match(expand(declared, setting=_WAREHOUSE, folder=pipeline.folder)):
+        raise DeclarationError(f"{_WAREHOUSE}: {declared} is no address", hint="write // after the colon")
+    return Location(uri=f"file://{found.path.resolve()}")
+
+
+def embedded_catalog(pipeline: Pipeline) -> Path:
+    """Return the path of the SQLite file of the embedded catalog, whether it exists or not.
+
+    Raises:
+        DeclarationError: the warehouse is not on this disk, or its path has a ``?``, which ends a JDBC path.
+    """
+    folder = warehouse(pipeline).path
+    if folder is None:
+        raise DeclarationError(
+            f"{_WAREHOUSE}: the embedded catalog cannot live at {pipeline.lake.warehouse}",
+            hint="declare a catalog: jdbc, rest, glue or hive",
+        )
+    if "?" in f"{folder}":
+        raise DeclarationError(f"{_WAREHOUSE}: {folder} has a question mark", hint="choose another folder")
+    return folder / "catalog.db"

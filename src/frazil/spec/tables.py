@@ -1,0 +1,106 @@
+"""The tables and views that a declaration makes: namespace, name and role of each, said here and nowhere else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from frazil.spec.mart import Current
+from frazil.spec.pipeline import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec.mart import Gold, History
+    from frazil.spec.pipeline import Pipeline, Table
+
+Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "view", "gold"]
+"""What a table is for. Bookmarks name it, so a word never changes its meaning; ``silver`` are the typed changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeTable:
+    """A table or view of the lake.
+
+    Attributes:
+        namespace, name: its place in the catalog.
+        role: what it is for.
+        made_of: name of its source table; of an aggregate its own.
+        mart: declaration of a mart, also for its live view.
+    """
+
+    namespace: str
+    name: str
+    role: Role
+    made_of: str
+    mart: Current | History | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return (self.namespace, self.name)
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """Catalog, namespace and name."""
+        return (CATALOG, self.namespace, self.name)
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name as one text, such as ``marts.orders``."""
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceTables:
+    """The tables and views that are made of one source table; ``changes`` are the typed changes of silver."""
+
+    bronze: LakeTable
+    changes: LakeTable
+    quarantine: LakeTable
+    marts: tuple[LakeTable, ...]
+    views: tuple[LakeTable, ...]
+
+    @property
+    def computed(self) -> tuple[LakeTable, ...]:
+        """The tables that are computed from bronze, in the order of the data."""
+        return (self.changes, self.quarantine, *self.marts)
+
+
+def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
+    """Return the tables and views that are made of one source table; marts in the order of the declaration."""
+    spaces = pipeline.lake.namespaces
+
+    def made(namespace: str, name: str, role: Role, mart: Current | History | None = None) -> LakeTable:
+        return LakeTable(namespace=namespace, name=name, role=role, made_of=table.name, mart=mart)
+
+    return SourceTables(
+        bronze=made(spaces.bronze, table.name, "bronze"),
+        changes=made(spaces.silver, f"{table.name}_changes", "silver"),
+        quarantine=made(spaces.silver, quarantine_name(table.name), "quarantine"),
+        marts=tuple(made(spaces.marts, table.mart_name(mart), "mart", mart) for mart in table.marts),
+        views=tuple(
+            made(spaces.marts, mart.live_view, "view", mart)
+            for mart in table.marts
+            if isinstance(mart, Current) and mart.live_view is not None
+        ),
+    )
+
+
+def quarantine_name(table: str) -> str:
+    """Return the name of the quarantine of a source table."""
+    return f"{table}_quarantine"
+
+
+def gold_table(pipeline: Pipeline, gold: Gold) -> LakeTable:
+    """Return the table of an aggregate."""
+    return LakeTable(namespace=pipeline.lake.namespaces.gold, name=gold.name, role="gold", made_of=gold.name)
+
+
+def lake_tables(pipeline: Pipeline) -> Iterator[LakeTable]:
+    """List every table and view of a declaration: those of each source table, then the aggregates."""
+    for table in pipeline.tables:
+        made = source_tables(pipeline, table)
+        yield from (made.bronze, *made.computed, *made.views)
+    for gold in pipeline.gold:
+        yield gold_table(pipeline, gold)
