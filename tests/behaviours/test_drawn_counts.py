@@ -1,4 +1,4 @@
-"""What a run reports of a batch, drawn: the same in all four marts and in every way into them.
+"""What a run reports of a batch, drawn: the same in all four marts and with every strategy.
 
 Arrivals are drawn as in ``test_drawn_cases.py``. Of each run ``+1`` is a key inserted, ``~1`` one updated, ``-1`` one
 deleted and ``<1`` a late change. The second run begins after all that the first had, the third anywhere.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.behaviours.test_drawn_cases import DECLARATION, files
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import WAYS, go_by
+from tests.properties.world import STRATEGIES, go_by
 
 import frazil
 from frazil.lake.session import spark_session
@@ -55,7 +55,11 @@ Seen = list[tuple[dict[str, Counts], Picture, Picture]]
 
 
 @pytest.fixture(
-    scope="module", params=["small", *(pytest.param(way, marks=pytest.mark.laws) for way in WAYS if way != "small")]
+    scope="module",
+    params=[
+        "row_delta",
+        *(pytest.param(strategy, marks=pytest.mark.laws) for strategy in STRATEGIES if strategy != "row_delta"),
+    ],
 )
 def seen(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """Of each run what it reports, and the tables before and after it."""

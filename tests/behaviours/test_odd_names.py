@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frazil.plan.way import Way
+    from frazil.plan.apply_strategy import Strategy
 
 KEY, WHEN, VALUE = "the `{key}`.no 1", "sélect", "o'clock\\n; --"
 
@@ -156,10 +156,12 @@ def land(folder: Path, name: str, fields: Sequence[str], *records: str) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("way", ["small", pytest.param("split", marks=pytest.mark.laws)])
-def test_a_value_passes_through_a_field_of_any_name(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", ["row_delta", pytest.param("delete_append", marks=pytest.mark.laws)])
+def test_a_value_passes_through_a_field_of_any_name(
+    strategy: Strategy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """CONVERGE, AGREE: all tables, the view, the aggregate, check, key, query; folded in memory and by Spark."""
-    go_by(way, monkeypatch)
+    go_by(strategy, monkeypatch)
     pipeline = odd_pipeline(tmp_path)
     fields = ("op", ODD_KEY, ODD_TIME, ODD_SORT, *NAMES)
     at = "2026-01-01 00:00:0"

@@ -73,7 +73,7 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
         shop.land(f"20260102-00000{number}.csv", *changes)
         seen.append([(mart.strategy, mart.updated, mart.deleted, mart.compacted) for mart in shop.run().marts])
 
-    plain, merged = ("small", 1, 1, False), ("small", 1, 1, True)
+    plain, merged = ("row_delta", 1, 1, False), ("row_delta", 1, 1, True)
     session = shop.session
     assert [current for current, _ in seen] == [plain, plain, plain, merged, plain]
     assert head(session, "lake.marts.orders").summary["total-delete-files"] == "1"

@@ -17,7 +17,7 @@ from frazil.sources.files import sha256_of
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.engine.take import Reader
     from frazil.sources.offer import Ledger
 
@@ -38,7 +38,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine_ledger, "_known", {})
     right, seen = engine_ledger._read, list[str]()
 
-    def read(context: Context) -> Ledger:
+    def read(context: TableRun) -> Ledger:
         seen.append(context.table.name)
         return right(context)
 

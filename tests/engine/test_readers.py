@@ -10,7 +10,7 @@ from tests.failing import run_fails_with
 
 from frazil.bronze.read import ChangedWhileReadError, records
 from frazil.engine import take
-from frazil.engine.here import DRIVER_BYTES
+from frazil.engine.driver_batch import DRIVER_BYTES
 from frazil.engine.take import Reader, reader
 from frazil.lake import row_delta
 from frazil.lake.heads import head
@@ -89,7 +89,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
 
 
 def test_the_driver_keeps_small_batches_and_passes_large_ones_on(shop: Shop) -> None:
-    context = type("Context", (), {"spark": shop.session})()
+    context = type("TableRun", (), {"spark": shop.session})()
 
     assert reader(context, DRIVER_BYTES) == "driver"
     assert reader(context, DRIVER_BYTES + 1) == "stream"

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from tests.properties.world import SOME_WAYS, WAYS, World, go_by
+from tests.properties.world import SOME_STRATEGIES, STRATEGIES, World, go_by
 
 from frazil.engine import marts, take
 from frazil.marts import late
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.plan.way import Way
+    from frazil.plan.apply_strategy import Strategy
 
 
 @pytest.fixture(scope="module")
@@ -62,23 +62,26 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
     }
 
 
-@pytest.mark.parametrize("way", SOME_WAYS)
-def test_every_way_into_a_mart_leads_to_what_the_oracle_says(
-    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("strategy", SOME_STRATEGIES)
+def test_every_strategy_leads_to_what_the_oracle_says(
+    strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CONVERGE and all laws it stands on, however a batch is applied."""
-    go_by(way, monkeypatch)
+    go_by(strategy, monkeypatch)
     world = World.at(tmp_path / "world").draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
 
     assert world.live(spark).differences(spark) == []
 
 
-@pytest.mark.parametrize("way", ["small", *(pytest.param(way, marks=pytest.mark.laws) for way in ("split", "rewrite"))])
+@pytest.mark.parametrize(
+    "strategy",
+    ["row_delta", *(pytest.param(strategy, marks=pytest.mark.laws) for strategy in ("delete_append", "overwrite"))],
+)
 def test_batches_that_are_newer_than_all_before_need_no_guard(
-    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CONVERGE, LATE, NO-RESURRECTION: what each key has is not asked for, until a batch overlaps those before."""
-    go_by(way, monkeypatch)
+    go_by(strategy, monkeypatch)
     asked = Counter[str]()
     for name in ("found", "judged"):
         monkeypatch.setattr(late, name, counted(getattr(late, name), asked))
@@ -117,9 +120,9 @@ def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_
 def test_five_hundred_longer_histories_converge(
     first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, every batch in a way by lot."""
+    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, strategies by lot."""
     lot = Random(first)
-    monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
+    monkeypatch.setattr(marts, "choose_strategy", lambda *_, **__: lot.choice(STRATEGIES))
     monkeypatch.setattr(take, "reader", lambda *_: lot.choice(get_args(take.Reader)))
     world = World.at(tmp_path_factory.mktemp("laws") / "world")
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)

@@ -14,7 +14,7 @@ import frazil
 from frazil.engine import compact, marts, take
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
-from frazil.plan.way import Way
+from frazil.plan.apply_strategy import Strategy
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, deliveries, oracle_changes, random_history, write_csv
 
@@ -64,22 +64,27 @@ tables:
 GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }} group by h'}]"
 
 
-WAYS: tuple[Way, ...] = get_args(Way)
-SOME_WAYS: Final = (
-    "small",
-    "split",
-    pytest.param("rewrite", marks=pytest.mark.laws),
-    pytest.param("rebuild", marks=pytest.mark.laws),
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+SOME_STRATEGIES: Final = (
+    "row_delta",
+    "delete_append",
+    pytest.param("overwrite", marks=pytest.mark.laws),
+    pytest.param("recompute", marks=pytest.mark.laws),
 )
 """All ways, half of them in the long run only."""
-READERS: dict[Way, Reader] = {"small": "driver", "split": "stream", "rewrite": "executors", "rebuild": "stream"}
-"""Who reads the files where batches are applied in one way, so that every reader is there with some way."""
+READERS: dict[Strategy, Reader] = {
+    "row_delta": "driver",
+    "delete_append": "stream",
+    "overwrite": "executors",
+    "recompute": "stream",
+}
+"""Who reads the files where batches are applied in one strategy, so that every reader is there with some strategy."""
 
 
-def go_by(way: Way, patch: pytest.MonkeyPatch) -> None:
-    """Let every batch be read and applied in one way, and files be merged, whatever the rules say of small tables."""
-    patch.setattr(marts, "way", lambda *_, **__: way)
-    patch.setattr(take, "reader", lambda *_: READERS[way])
+def go_by(strategy: Strategy, patch: pytest.MonkeyPatch) -> None:
+    """Apply every batch with one strategy, and merge files often, whatever the thresholds say of small tables."""
+    patch.setattr(marts, "choose_strategy", lambda *_, **__: strategy)
+    patch.setattr(take, "reader", lambda *_: READERS[strategy])
     patch.setattr(compact, "span_due", lambda *_: 2)
     patch.setattr(compact, "_FEWEST", 2)
     patch.setattr(compact, "_SMALL", 1.0)

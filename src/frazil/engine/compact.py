@@ -12,7 +12,7 @@ from frazil.spec.names import literal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.lake.heads import Head
     from frazil.spec import Upkeep
 
@@ -67,7 +67,7 @@ def span_due(after: int, upto: int) -> int | None:
     return due
 
 
-def merge_batches(context: Context, after: int, upto: int) -> None:
+def merge_batches(context: TableRun, after: int, upto: int) -> None:
     """Merge the small files that batches have left in silver and bronze, where :func:`span_due` says so.
 
     Bronze is merged only of a gross and more: its records are read by a rebuild alone, and its ledger by a process that

@@ -14,7 +14,7 @@ from frazil.engine.compact import compact, small_bytes
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import BOOKMARK, head
 from frazil.lake.lock import lock
@@ -139,7 +139,7 @@ def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
     """Write the bookmark again if the newest snapshot does not carry it."""
     base = head(spark, quote(*path))
     if BOOKMARK not in base.summary and base.bookmark:
-        with Batch(spark, path, base, base.bookmark) as batch:
+        with TableTransaction(spark, path, base, base.bookmark) as batch:
             batch.append(spark.table(quote(*path)).limit(0))
             batch.publish()
 

@@ -10,9 +10,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.batch_stats import end, measures
+from frazil.engine.driver_batch import DriverBatch
 from frazil.engine.expressions import made_of, reasons
-from frazil.engine.here import Here
-from frazil.engine.size import end, measures
 from frazil.engine.take import APPENDED
 from frazil.engine.unread import explained
 from frazil.errors import ContractError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.lake.heads import Head
     from frazil.steps import Refine
 
@@ -56,7 +56,7 @@ class TooManyBadRowsError(ContractError):
     code = "FZ401"
 
 
-def contract_of(context: Context) -> Contract:
+def contract_of(context: TableRun) -> Contract:
     """Settle the table's contract against the fields that bronze has.
 
     Raises:
@@ -69,7 +69,7 @@ def contract_of(context: Context) -> Contract:
         raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
 
 
-def refine(context: Context, step: Refine, contract: Contract) -> None:
+def refine(context: TableRun, step: Refine, contract: Contract) -> None:
     """Type and check what came after silver's bookmark.
 
     Raises:
@@ -101,9 +101,9 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
-    with context.batch(context.changes, bookmark) as batch:
-        batch.note(strategy="rebuild" if step.rebuild else "append")
-        here = None if at_hand is None else Here(observed.toArrow(), rows.schema.toNullable())
+    with context.transaction(context.changes, bookmark) as batch:
+        batch.note(strategy="recompute" if step.rebuild else "append")
+        here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
         staged = None
         if here is not None:
             # What marts read next; typed and checked a small batch is not much more than its files.
@@ -120,10 +120,10 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
                 _check_limits(context, number, counted)
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
-            batch.restamp(bookmark | {"partial": True})
+            batch.set_bookmark(bookmark | {"partial": True})
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
-            batch.change(staged)
+            batch.row_delta(staged)
         if seen["bad"] or step.rebuild:
             bad = rows if here is None else here.frame(spark)
             _to_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
@@ -134,7 +134,7 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 
-def _replace_all(context: Context, step: Refine, contract: Contract, layout: TableLayout) -> None:
+def _replace_all(context: TableRun, step: Refine, contract: Contract, layout: TableLayout) -> None:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
@@ -157,7 +157,7 @@ def _replace_all(context: Context, step: Refine, contract: Contract, layout: Tab
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 
-def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
+def _bronze_records(context: TableRun, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
     if not bookmark.get("lists", True):
         # Without a column that is a list, files are read by the column and not by the row.
@@ -181,7 +181,7 @@ def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any])
 
 
 def _bookmark(
-    context: Context, step: Refine, contract: Contract, base: Head, bronze: Mapping[str, Any]
+    context: TableRun, step: Refine, contract: Contract, base: Head, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
@@ -206,7 +206,7 @@ def _bad_by_batch(rows: DataFrame) -> dict[int, dict[str, int]]:
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
 
 
-def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> None:
+def _check_limits(context: TableRun, number: int, seen: Mapping[str, Any]) -> None:
     table, bad = context.table, int(seen["bad"])
     total = bad + int(seen["good"])
     over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
@@ -221,11 +221,11 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
         )
 
 
-def _to_quarantine(context: Context, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
+def _to_quarantine(context: TableRun, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
-    with context.batch(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
+    with context.transaction(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
         if step.rebuild:
             batch.replace(quarantined(rows, said))
         else:

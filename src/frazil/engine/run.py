@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, assert_never
 
 from frazil.engine.alter import alter_mart
 from frazil.engine.compact import merge_batches
-from frazil.engine.context import Context
 from frazil.engine.gold import refresh
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.marts import update_mart
@@ -29,8 +28,8 @@ from frazil.errors import DeclarationError, Failure, FrazilError
 from frazil.lake.lock import lock
 from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
 from frazil.lake.trouble import explained, translated
+from frazil.plan.input_bytes import input_bytes
 from frazil.plan.plan import read_only
-from frazil.plan.size import size_bytes
 from frazil.spec.amount import counted
 from frazil.spec.check import check
 from frazil.spec.select import selected
@@ -182,8 +181,8 @@ class _Run:
         record.end()
         return self.report
 
-    def _context(self, report: TableReport) -> Context:
-        return Context(
+    def _context(self, report: TableReport) -> TableRun:
+        return TableRun(
             spark=self.sessions[0],
             pipeline=self.pipeline,
             table=next(table for table in self.pipeline.tables if table.name == report.table),
@@ -195,7 +194,7 @@ class _Run:
         )
 
     def _do_tables(self, steps: Sequence[Step]) -> None:
-        def work(context: Context) -> None:
+        def work(context: TableRun) -> None:
             if self.fail_fast and self.failed:
                 context.report.outcome = "not started"
                 return
@@ -225,14 +224,14 @@ class _Run:
                     self.listener.ended(made)
 
 
-def _do_table(context: Context, steps: Sequence[Step]) -> list[FrazilError]:
+def _do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
     """Do a table's steps; give what failed, which is in its report too."""
     report, began = context.report, time.monotonic()
     group = f"frazil {context.table.name} {uuid.uuid4().hex}"
     errors: dict[str, Exception] = {}
     try:
         _count_jobs_as(group, context.spark)
-        size = size_bytes(steps)
+        size = input_bytes(steps)
         is_small = size is not None and size <= SMALL_BYTES
         for name, value in _SMALL.items():
             context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
@@ -252,7 +251,7 @@ def _do_table(context: Context, steps: Sequence[Step]) -> list[FrazilError]:
     return [*failures.values()]
 
 
-def _do(context: Context, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
+def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
     """Do the steps of a table in order; small batches go into all its marts at once, as they leave cores idle.
 
     Returns:
@@ -286,7 +285,7 @@ def _do(context: Context, steps: Sequence[Step], group: str, *, at_once: bool) -
 
 
 def _update_marts(
-    context: Context, steps: Sequence[UpdateMart], contract: Contract, group: str, *, at_once: bool
+    context: TableRun, steps: Sequence[UpdateMart], contract: Contract, group: str, *, at_once: bool
 ) -> dict[str, Exception]:
     done = itertools.count(1)
 

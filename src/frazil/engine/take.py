@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of, read_settings
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
-from frazil.engine.here import DRIVER_BYTES, frame
+from frazil.engine.driver_batch import DRIVER_BYTES, spark_frame
 from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
 from frazil.failpoints import failpoint
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.bronze.layout import Layout, NewFile
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.steps import TakeFiles
 
 APPENDED = {
@@ -50,7 +50,7 @@ _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
 
-def take_files(context: Context, step: TakeFiles) -> None:
+def take_files(context: TableRun, step: TakeFiles) -> None:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
@@ -78,12 +78,12 @@ def take_files(context: Context, step: TakeFiles) -> None:
     bookmark = context.bookmark(
         "bronze", step.batch, fields=fields, since=since, lists=lists, reading=read_settings(context.table)
     )
-    with context.batch(context.bronze, bookmark) as batch:
+    with context.transaction(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
         told = [] if here is None else [here]
         if here is not None and takes_rows:
-            batch.change(here)
+            batch.row_delta(here)
             seen = _counts(told)
         elif who == "stream" and takes_rows:
             batch.stream(
@@ -94,7 +94,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
-            rows = _read_there(context, step, layout) if here is None else frame(context.spark, here)
+            rows = _read_there(context, step, layout) if here is None else spark_frame(context.spark, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
@@ -103,7 +103,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
     if told:
         keep_ledger(context, base, told)
     if here is not None:
-        context.kept["records", step.batch] = frame(context.spark, here)
+        context.kept["records", step.batch] = spark_frame(context.spark, here)
     report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -114,7 +114,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
 
 
-def reader(context: Context, size_bytes: int) -> Reader:
+def reader(context: TableRun, size_bytes: int) -> Reader:
     """Choose who reads a batch of some size.
 
     Where Spark works on this machine alone, PyArrow reads and writes files in much less time than Spark.
@@ -150,7 +150,7 @@ def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
     return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
 
 
-def _read_there(context: Context, step: TakeFiles, layout: Layout) -> DataFrame:
+def _read_there(context: TableRun, step: TakeFiles, layout: Layout) -> DataFrame:
     bins = _bins(step.files)
     columns = spark_ddl(layout.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, layout), columns)

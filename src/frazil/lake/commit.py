@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PREFIX = "frazil_run_"
 RUN_ID: Final = "frazil.run-id"
-"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`Batch.note`."""
+"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`TableTransaction.note`."""
 
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that get into the summary of what it writes."""
@@ -39,7 +39,7 @@ _OVERTAKEN: Final = ("ancestor", "CommitFailedException", "older than last seque
 """What Iceberg says where the table has changed since: the last of a branch that another run writes to."""
 
 
-class Batch:
+class TableTransaction:
     """One batch of writes to one table, published together or not at all.
 
     Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an
@@ -48,7 +48,7 @@ class Batch:
 
     The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
     cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
-    one :meth:`change` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
+    one :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
     not before.
 
     Attributes:
@@ -109,15 +109,15 @@ class Batch:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether :meth:`stream`, or :meth:`change` without places, can be the one write of this batch."""
+        """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this batch."""
         return takes_row_deltas(self._spark, self.table, deletes=False)
 
-    def change(self, rows: pa.Table, places: pa.Table | None = None) -> None:
+    def row_delta(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
         self._stage([[rows]], rows.column_names, places)
 
     def stream(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str]) -> None:
-        """Add rows that do not fit into memory, as :meth:`change` does: streams of tables, all of some columns."""
+        """Add rows that do not fit into memory, as :meth:`row_delta` does: streams of tables, all of some columns."""
         self._stage(rows, columns, None)
 
     def append(self, rows: DataFrame) -> None:
@@ -128,7 +128,7 @@ class Batch:
         """Replace all rows of the branch; otherwise as :meth:`append`."""
         self._writer(rows).overwrite(F.lit(True))
 
-    def restamp(self, bookmark: Mapping[str, Any]) -> None:
+    def set_bookmark(self, bookmark: Mapping[str, Any]) -> None:
         """Let the batch end with another bookmark than it began with."""
         self._bookmark = dict(bookmark)
         if self._has_writes:
@@ -279,7 +279,7 @@ def replace_table(
     )
     properties = property_list(all_properties(layout))
     rows.createOrReplaceTempView(quote(view))
-    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "rebuild"}
+    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
     for key, value in summary.items():
         spark.conf.set(_SNAPSHOT_PROPERTY + key, value)
     try:

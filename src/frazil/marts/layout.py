@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.bronze import record as r
-from frazil.marts.shape import Shape
+from frazil.marts.fold_spec import FoldSpec
 from frazil.spec import Current, History
 from frazil.spec.transforms import partition_transform
 
@@ -57,12 +57,14 @@ def mart_layout(mart: Current | History) -> dict[str, Any]:
     }
 
 
-def shape_of(contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool) -> Shape:
+def fold_spec(
+    contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool
+) -> FoldSpec:
     """Tell the folds of ``mart`` what they need to know; None for a fold that no mart is made of."""
     times = () if contract.event_time is None else (contract.event_time,)
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types[name] in ("timestamp", "timestamp_ntz", "date")]
-    return Shape(
+    return FoldSpec(
         keys=contract.keys,
         sequence_by=contract.sequence_by,
         columns=contract.names,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.gateway import release
 from frazil.lake.heads import head
 from frazil.spec import CATALOG, Current
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.engine.here import Here
+    from frazil.engine.driver_batch import DriverBatch
     from frazil.engine.report import TableReport
     from frazil.lake.heads import Head
     from frazil.plan.identity import Role
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class TableRun:
     """One table's part of a run.
 
     Attributes:
@@ -49,16 +49,16 @@ class Context:
     tell: Callable[[str], None] = field(default=lambda _: None)
     progress: Callable[[str], None] = field(default=lambda _: None)
     heads: dict[tuple[str, ...], Head] = field(default_factory=dict)
-    """Where tables stand, by path; :meth:`head` and :meth:`batch` keep it."""
+    """Where tables stand, by path; :meth:`head` and :meth:`transaction` keep it."""
     kept: dict[object, DataFrame] = field(default_factory=dict)
     """Rows that several steps read; :meth:`forget` lets them go.
 
     After a small batch was taken, ``("records", batch)`` are its rows of bronze.
     """
-    here: dict[tuple[int, int], Here] = field(default_factory=dict)
+    here: dict[tuple[int, int], DriverBatch] = field(default_factory=dict)
     """Of a small batch that was just refined, by its span, its rows of silver, as ``change_columns`` has them."""
     measured: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
-    """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.size`.
+    """What silver saw of the batches it has just written, by their span: see :mod:`frazil.engine.batch_stats`.
 
     Of a first load and of a rebuild only ``ends``.
     """
@@ -77,9 +77,9 @@ class Context:
         return self.heads[path]
 
     @contextmanager
-    def batch(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[Batch]:
+    def transaction(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[TableTransaction]:
         """Open a batch of writes to a table from where it stands, and keep where it stands afterwards."""
-        with Batch(self.spark, path, self.head(path), bookmark, run_id=self.run_id) as batch:
+        with TableTransaction(self.spark, path, self.head(path), bookmark, run_id=self.run_id) as batch:
             yield batch
             if batch.published is not None:
                 self.heads[path] = batch.published

@@ -24,7 +24,7 @@ _ONE_PART: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class DriverBatch:
     """Rows in the driver's memory.
 
     Attributes:
@@ -41,15 +41,15 @@ class Here:
         return replace(self, rows=kept, types=StructType([self.types[name] for name in names]))
 
     def frame(self, spark: SparkSession, names: Sequence[str] = ()) -> DataFrame:
-        """Hand some columns to Spark, or all; see :func:`frame`.
+        """Hand some columns to Spark, or all; see :func:`spark_frame`.
 
         Cost: as large as what is handed over, each time that it is read.
         """
         names = [*names] or self.types.names
-        return frame(spark, self.rows.select(names), StructType([self.types[name] for name in names]))
+        return spark_frame(spark, self.rows.select(names), StructType([self.types[name] for name in names]))
 
 
-def frame(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
+def spark_frame(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
     """Hand rows to Spark, as one part; ``types`` where Arrow's do not tell Spark's."""
     for name, value in _ONE_PART.items():
         spark.conf.set(name, value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError
-from frazil.marts.shape import with_event_time
+from frazil.marts.fold_spec import with_event_time
 from frazil.silver.batches import batches
 from frazil.spec.names import literal, quote
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
-    from frazil.marts.shape import Shape
+    from frazil.engine.table_run import TableRun
+    from frazil.marts.fold_spec import FoldSpec
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
 
@@ -25,14 +25,14 @@ _STEP, _FAR = 1 << 20, 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class BatchStats:
     """How much a batch is.
 
     Attributes:
         changes: their number.
         size_bytes: memory that they take: eight bytes a value, and what texts have besides.
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
-        follows: every change is newer than all of earlier batches, by the first sequence column alone.
+        all_newer: every change is newer than all of earlier batches, by the first sequence column alone.
         newest: greatest value of that column so far, as a number; None where that is not known.
         near: SQL condition on the first key that holds for all keys of the batch, by which files are pruned.
     """
@@ -40,13 +40,13 @@ class Size:
     changes: int
     size_bytes: int
     oldest: str
-    follows: bool
+    all_newer: bool
     newest: int | None
     near: str
 
 
 def measures(contract: Contract, condition: str = "true") -> list[str]:
-    """Write the aggregates that :func:`size_of` makes a size of, over the changes that fulfil a SQL condition."""
+    """Write the aggregates that :func:`batch_stats` makes a size of, over the changes that fulfil a SQL condition."""
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
 
@@ -70,52 +70,54 @@ def end(contract: Contract, condition: str = "true") -> str:
     return f"max({_number(contract, condition)}) AS ends"
 
 
-def size_of(context: Context, step: UpdateMart, shape: Shape, contract: Contract, *, before: int | None) -> Size:
+def batch_stats(
+    context: TableRun, step: UpdateMart, spec: FoldSpec, contract: Contract, *, before: int | None
+) -> BatchStats:
     """Tell how much a batch is: as it was measured when silver was written, or else measured now.
 
     Args:
         context: the table's part of the run.
         step: which batches.
-        shape: the table's parts.
+        spec: the table's parts.
         contract: the table's contract.
         before: ``newest`` of the batches before; None where that is not known.
     """
     seen: Mapping[str, Any] | None = context.measured.get((step.after, step.upto))
     if seen is None:
-        row = new_changes(context, step, shape).selectExpr(*measures(contract)).first()
+        row = new_changes(context, step, spec).selectExpr(*measures(contract)).first()
         if row is None:
             raise FrazilError(f"no count of batch {step.upto}")
         seen = row.asDict()
     key, sequence = contract.keys[0], _sequence(contract)
-    low, high = (_literal(seen[name], shape.types[key]) for name in ("first", "last"))
-    near = f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if shape.types[key] in _RANGED else "true"
+    low, high = (_literal(seen[name], spec.types[key]) for name in ("first", "last"))
+    near = f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if spec.types[key] in _RANGED else "true"
     number = int(seen["n"])
-    return Size(
+    return BatchStats(
         changes=number,
         size_bytes=8 * number * len(contract.columns) + int(seen["text_bytes"]),
-        oldest=_literal(seen["oldest"], shape.types[sequence]),
-        follows=None not in (before, seen["begins"]) and seen["begins"] > before,
+        oldest=_literal(seen["oldest"], spec.types[sequence]),
+        all_newer=None not in (before, seen["begins"]) and seen["begins"] > before,
         newest=None if before is None else max(before, before if seen["ends"] is None else seen["ends"]),
-        near=near,
+        key_predicate=near,
     )
 
 
-def all_changes(context: Context, shape: Shape) -> DataFrame:
+def all_changes(context: TableRun, spec: FoldSpec) -> DataFrame:
     """Rows of silver, with event time."""
-    return with_event_time(context.spark.table(quote(*context.changes)), shape)
+    return with_event_time(context.spark.table(quote(*context.changes)), spec)
 
 
-def new_changes(context: Context, step: UpdateMart, shape: Shape) -> DataFrame:
+def new_changes(context: TableRun, step: UpdateMart, spec: FoldSpec) -> DataFrame:
     """Rows of the batch, with event time; silver leaves those it has just written."""
     span = (step.after, step.upto)
     here = context.here.get(span)
     if here is None:
-        return context.keep(("new", *span), lambda: batches(all_changes(context, shape), *span))
-    return with_event_time(context.keep(("changes", *span), lambda: here.frame(context.spark), in_memory=True), shape)
+        return context.keep(("new", *span), lambda: batches(all_changes(context, spec), *span))
+    return with_event_time(context.keep(("changes", *span), lambda: here.frame(context.spark), in_memory=True), spec)
 
 
-def newest(context: Context, upto: int, contract: Contract) -> int | None:
-    """Give the greatest value of the first sequence column up to a batch, as :class:`Size` does.
+def newest(context: TableRun, upto: int, contract: Contract) -> int | None:
+    """Give the greatest value of the first sequence column up to a batch, as :class:`BatchStats` does.
 
     None where that column is no number, date or time.
     """
