@@ -38,8 +38,7 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 """What ``marts/fold_spec.py`` writes; it is held to the same rules itself."""
 
 TRUSTED = {
-    "engine/batch_delta.py": {*FOLD_SPEC, "is_late", "is_not_after", "is_incomplete", "least", "most", "kind"},
-    "engine/write_delta.py": {*FOLD_SPEC, "replaced", "names"},
+    "engine/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
     "lake/commit.py": {"condition", "kind", "partition_clause", "property_list"},
     "lake/heads.py": {"name"},
     "lake/procedure.py": {"procedure", "given"},
@@ -65,8 +64,7 @@ SQL_MODULES = {
     "engine/maintain.py",
     "engine/marts.py",
     "engine/register.py",
-    "engine/batch_delta.py",
-    "engine/write_delta.py",
+    "engine/apply/write.py",
     "lake/commit.py",
     "lake/heads.py",
     "lake/procedure.py",

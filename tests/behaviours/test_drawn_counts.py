@@ -14,6 +14,7 @@ from tests.counting import Counts, Picture, counted, reported
 from tests.properties.world import STRATEGIES, go_by
 
 import frazil
+from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
@@ -70,16 +71,14 @@ def seen(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     session = spark_session(pipeline)
     arriving = [[*files(number, arrives)] for number, (arrives, _) in enumerate(CASES.values())]
     pictures, reports = [Picture.of(session, "things", MARTS)], []
-    with pytest.MonkeyPatch.context() as patch:
-        go_by(request.param, patch)
-        for run in range(3):
-            for number, arrived in enumerate(arriving):
-                for name, content in (file for at, *file in arrived if at == run):
-                    path = folder / "landing" / f"{number}" / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(content, encoding="utf-8")
-            reports.append(reported(frazil.run(pipeline, spark=session)))
-            pictures.append(Picture.of(session, "things", MARTS))
+    for run in range(3):
+        for number, arrived in enumerate(arriving):
+            for name, content in (file for at, *file in arrived if at == run):
+                path = folder / "landing" / f"{number}" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
+        reports.append(reported(frazil.run(pipeline, spark=session, options=RunOptions(policy=go_by(request.param)))))
+        pictures.append(Picture.of(session, "things", MARTS))
     return list(zip(reports, pictures, pictures[1:], strict=False))
 
 

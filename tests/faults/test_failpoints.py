@@ -30,13 +30,12 @@ IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain.")
 
 RUN = """
 import frazil, sys
-from frazil.engine import compact, marts, take
+from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
-marts.choose_strategy = lambda *_, **__: sys.argv[2]
-take.reader = lambda *_: sys.argv[3]
-compact.span_due = lambda *_: 2
+from frazil.plan.policy import Policy
 pipeline = frazil.load(sys.argv[1])
-frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
+policy = Policy(strategy=sys.argv[2], reader=sys.argv[3], compact_every=2)
+frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True), options=RunOptions(policy=policy))
 """
 
 BY_STRATEGY = (
@@ -79,8 +78,8 @@ def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
     strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ONCE: every failpoint is really reached, and each next run takes up what the one before left."""
-    go_by(strategy, monkeypatch)
-    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=4)
+    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True, policy=go_by(strategy))
+    world.draw_evenly(range(2), runs=4)
     world.deliver(0)
     world.run(spark)
     world.deliver(1)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import STRATEGIES, World, go_by
-
-from frazil.engine import marts
+from tests.properties.world import STRATEGIES, World, go_by, go_by_lot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +57,7 @@ def test_a_report_counts_what_the_tables_show(
 ) -> None:
     """Every batch with a strategy by lot."""
     lot = Random(700)
-    monkeypatch.setattr(marts, "choose_strategy", lambda *_, **__: lot.choice(STRATEGIES))
+    go_by_lot(lot, monkeypatch)
     world = grown(World.at(tmp_path / "world", "hard", "close"), 700, size=4)
 
     told = live_and_count(world, spark)
@@ -78,15 +76,12 @@ def test_every_strategy_and_every_mart_counts_the_same(
     narrow: float,
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With columns that are not carried, too; and where the place alone orders, so event times run against it."""
     lives: dict[Strategy, list[dict[str, Counts]]] = {}
     for strategy in STRATEGIES:
-        with monkeypatch.context() as patch:
-            go_by(strategy, patch)
-            world = grown(World.at(tmp_path / strategy, by_place=by_place), 720, size=6, narrow=narrow)
-            told = live_and_count(world, spark)
+        world = World.at(tmp_path / strategy, by_place=by_place, policy=go_by(strategy))
+        told = live_and_count(grown(world, 720, size=6, narrow=narrow), spark)
         lives[strategy] = [reported(one.report) for one in told]
         assert lives[strategy] == [one.shown for one in told]
 

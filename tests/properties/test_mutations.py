@@ -11,6 +11,7 @@ from tests.properties.world import World, go_by
 
 from frazil.engine import state
 from frazil.marts import arrow_fold, fold, fold_spec, history, late
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.sources.offer import Ledger
 
 if TYPE_CHECKING:
@@ -100,11 +101,10 @@ def test_a_broken_law_is_seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World.at(tmp_path / "world", mart)
+    policy = go_by("row_delta") if broken in IN_TIME else DEFAULT_POLICY
+    world = World.at(tmp_path / "world", mart, policy=policy)
     draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
     draw(range(300, 306), runs=2, narrow=0.4 if broken in NARROW else 0.0)
-    if broken in IN_TIME:
-        go_by("row_delta", monkeypatch)
     for number in range(len(world.runs)):
         world.deliver(number)
         with monkeypatch.context() as patch:

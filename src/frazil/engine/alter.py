@@ -31,10 +31,10 @@ def alter_mart(context: TableRun, step: AlterMart) -> None:
     path = context.mart_path(mart)
     match_layout(context, mart, step.before)
     bookmark = {**context.head(path).bookmark, "layout": dict(step.after)}
-    with context.transaction(path, bookmark) as batch:
-        batch.append(context.spark.table(quote(*path)).limit(0))
+    with context.transaction(path, bookmark) as transaction:
+        transaction.append(context.spark.table(quote(*path)).limit(0))
         failpoint("mart.before_publish")
-        batch.publish()
+        transaction.publish()
 
 
 def match_layout(context: TableRun, mart: Current | History, before: Mapping[str, Any]) -> None:

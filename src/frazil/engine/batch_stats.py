@@ -1,13 +1,11 @@
-"""How much a batch is: the number of its changes, and where its order and its keys begin and end."""
+"""Batch statistics: row count, bytes, sequence and key bounds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.errors import FrazilError
-from frazil.marts.fold_spec import with_event_time
-from frazil.silver.batches import batches
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -15,38 +13,61 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.table_run import TableRun
-    from frazil.marts.fold_spec import FoldSpec
     from frazil.silver.contract import Contract
-    from frazil.steps import UpdateMart
 
 _RANGED: Final = frozenset({"int", "bigint", "date", "string"})
 _STEP, _FAR = 1 << 20, 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchStats:
-    """How much a batch is.
+class Measures:
+    """What the aggregates of :func:`measure_sql` say of a batch's changes.
 
     Attributes:
         changes: their number.
-        size_bytes: memory that they take: eight bytes a value, and what texts have besides.
+        text_bytes: bytes of their texts.
+        oldest: least value of the first sequence column, rounded down, as text.
+        least_sequence, greatest_sequence: its least and greatest value as a number; None where it is no number.
+        first_key, last_key: least and greatest value of the first key column, rounded down and up, as text.
+    """
+
+    changes: int
+    text_bytes: int
+    oldest: str | None
+    least_sequence: int | None
+    greatest_sequence: int | None
+    first_key: str | None
+    last_key: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Read the aggregates from a row that has them among others."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStats:
+    """Statistics of one batch.
+
+    Attributes:
+        changes: number of its changes.
+        size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
         all_newer: every change is newer than all of earlier batches, by the first sequence column alone.
-        newest: greatest value of that column so far, as a number; None where that is not known.
-        near: SQL condition on the first key that holds for all keys of the batch, by which files are pruned.
+        newest_sequence: greatest value of that column so far, as a number; None where that is not known.
+        key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
     """
 
     changes: int
     size_bytes: int
     oldest: str
     all_newer: bool
-    newest: int | None
-    near: str
+    newest_sequence: int | None
+    key_predicate: str
 
 
-def measures(contract: Contract, condition: str = "true") -> list[str]:
-    """Write the aggregates that :func:`batch_stats` makes a size of, over the changes that fulfil a SQL condition."""
+def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
+    """Write the aggregates of :class:`Measures` over the changes that fulfil a SQL condition."""
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
 
@@ -55,78 +76,62 @@ def measures(contract: Contract, condition: str = "true") -> list[str]:
 
     long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in ("string", "binary")]
     return [
-        f"count_if({condition}) AS n",
+        f"count_if({condition}) AS changes",
         f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
         f"{_least(of(sequence), types[sequence])} AS oldest",
-        f"min({_number(contract, condition)}) AS begins",
-        end(contract, condition),
-        f"{_least(of(key), types[key])} AS first",
-        f"{_greatest(of(key), types[key])} AS last",
+        f"min({_number(contract, condition)}) AS least_sequence",
+        newest_sequence_sql(contract, condition),
+        f"{_least(of(key), types[key])} AS first_key",
+        f"{_greatest(of(key), types[key])} AS last_key",
     ]
 
 
-def end(contract: Contract, condition: str = "true") -> str:
-    """Write that aggregate of :func:`measures` of which :func:`newest` is made: ``ends``."""
-    return f"max({_number(contract, condition)}) AS ends"
+def newest_sequence_sql(contract: Contract, condition: str = "true") -> str:
+    """Write the one aggregate of :func:`measure_sql` that a first load and a rebuild need: ``greatest_sequence``."""
+    return f"max({_number(contract, condition)}) AS greatest_sequence"
 
 
-def batch_stats(
-    context: TableRun, step: UpdateMart, spec: FoldSpec, contract: Contract, *, before: int | None
-) -> BatchStats:
-    """Tell how much a batch is: as it was measured when silver was written, or else measured now.
+def measure(changes: DataFrame, contract: Contract) -> Measures:
+    """Measure changes that were not measured while they were written to silver.
+
+    Cost: one Spark job over them.
+    """
+    row = changes.selectExpr(*measure_sql(contract)).first()
+    if row is None:
+        raise FrazilError("no statistics of a batch")
+    return Measures.of(row.asDict())
+
+
+def measure_newest_sequence(changes: DataFrame, contract: Contract) -> int | None:
+    """Return the greatest value of the first sequence column as a number; None where it is no number, date or time.
+
+    Cost: one Spark job over that column.
+    """
+    row = changes.selectExpr(newest_sequence_sql(contract)).first()
+    newest: int | None = None if row is None else row[0]
+    return newest
+
+
+def batch_stats(measures: Measures, contract: Contract, *, before: int | None) -> BatchStats:
+    """Return the statistics of a batch.
 
     Args:
-        context: the table's part of the run.
-        step: which batches.
-        spec: the table's parts.
+        measures: what was measured of it.
         contract: the table's contract.
-        before: ``newest`` of the batches before; None where that is not known.
+        before: ``newest_sequence`` of the batches before; None where that is not known.
     """
-    seen: Mapping[str, Any] | None = context.measured.get((step.after, step.upto))
-    if seen is None:
-        row = new_changes(context, step, spec).selectExpr(*measures(contract)).first()
-        if row is None:
-            raise FrazilError(f"no count of batch {step.upto}")
-        seen = row.asDict()
+    types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
-    low, high = (_literal(seen[name], spec.types[key]) for name in ("first", "last"))
-    near = f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if spec.types[key] in _RANGED else "true"
-    number = int(seen["n"])
+    low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
+    least, greatest = measures.least_sequence, measures.greatest_sequence
     return BatchStats(
-        changes=number,
-        size_bytes=8 * number * len(contract.columns) + int(seen["text_bytes"]),
-        oldest=_literal(seen["oldest"], spec.types[sequence]),
-        all_newer=None not in (before, seen["begins"]) and seen["begins"] > before,
-        newest=None if before is None else max(before, before if seen["ends"] is None else seen["ends"]),
-        key_predicate=near,
+        changes=measures.changes,
+        size_bytes=8 * measures.changes * len(contract.columns) + measures.text_bytes,
+        oldest=_literal(measures.oldest, types[sequence]),
+        all_newer=before is not None and least is not None and least > before,
+        newest_sequence=None if before is None else max(before, before if greatest is None else greatest),
+        key_predicate=f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if types[key] in _RANGED else "true",
     )
-
-
-def all_changes(context: TableRun, spec: FoldSpec) -> DataFrame:
-    """Rows of silver, with event time."""
-    return with_event_time(context.spark.table(quote(*context.changes)), spec)
-
-
-def new_changes(context: TableRun, step: UpdateMart, spec: FoldSpec) -> DataFrame:
-    """Rows of the batch, with event time; silver leaves those it has just written."""
-    span = (step.after, step.upto)
-    here = context.here.get(span)
-    if here is None:
-        return context.keep(("new", *span), lambda: batches(all_changes(context, spec), *span))
-    return with_event_time(context.keep(("changes", *span), lambda: here.frame(context.spark), in_memory=True), spec)
-
-
-def newest(context: TableRun, upto: int, contract: Contract) -> int | None:
-    """Give the greatest value of the first sequence column up to a batch, as :class:`BatchStats` does.
-
-    None where that column is no number, date or time.
-    """
-    seen: Mapping[str, Any] | None = context.measured.get((0, upto))
-    if seen is None:
-        row = batches(context.spark.table(quote(*context.changes)), 0, upto).selectExpr(end(contract)).first()
-        seen = {"ends": None} if row is None else row.asDict()
-    ends: int | None = seen["ends"]
-    return ends
 
 
 def _sequence(contract: Contract) -> str:

@@ -20,6 +20,7 @@ from frazil.lake.heads import BOOKMARK, head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.trouble import translated
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec import CATALOG
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
@@ -106,7 +107,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     report = MaintainReport(table=".".join(path[1:]))
     report.files_before, report.size_before_bytes = _size(before)
     if before.snapshot_id is not None:
-        compact(spark, path, upkeep, smaller=small_bytes(upkeep))
+        compact(spark, path, upkeep, DEFAULT_POLICY, smaller=small_bytes(upkeep, DEFAULT_POLICY))
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.bronze.layout import layout_of, read_settings
 from frazil.bronze.read import duplicate, records, schema, spark_ddl
-from frazil.engine.driver_batch import DRIVER_BYTES, spark_frame
+from frazil.engine.driver_batch import spark_frame
 from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
+from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
 from frazil.spec.amount import counted
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from frazil.bronze.layout import Layout, NewFile
     from frazil.engine.table_run import TableRun
+    from frazil.plan.policy import Reader
     from frazil.steps import TakeFiles
 
 APPENDED = {
@@ -40,17 +42,13 @@ APPENDED = {
 }
 """Properties of a table that only grows, record by record in the source's order."""
 
-Reader: TypeAlias = Literal["driver", "stream", "executors"]
-"""Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which passes
-them on to bronze piece by piece; or Spark's executors."""
-
 _COUNTED = ("rows", "bad", "headers", "foreign")
 """Numbers of a file's line in the ledger that the report adds up."""
 _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
 
-def take_files(context: TableRun, step: TakeFiles) -> None:
+def take_files(context: TableRun, step: TakeFiles) -> Ingested:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
@@ -102,8 +100,6 @@ def take_files(context: TableRun, step: TakeFiles) -> None:
     failpoint("bronze.after_publish")
     if told:
         keep_ledger(context, base, told)
-    if here is not None:
-        context.kept["records", step.batch] = spark_frame(context.spark, here)
     report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -112,6 +108,7 @@ def take_files(context: TableRun, step: TakeFiles) -> None:
     )
     report.rows, report.bad = int(seen["rows"]), int(seen["bad"])
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
+    return Ingested(batch=step.batch, rows=None if here is None else spark_frame(context.spark, here))
 
 
 def reader(context: TableRun, size_bytes: int) -> Reader:
@@ -119,7 +116,10 @@ def reader(context: TableRun, size_bytes: int) -> Reader:
 
     Where Spark works on this machine alone, PyArrow reads and writes files in much less time than Spark.
     """
-    if size_bytes <= DRIVER_BYTES:
+    policy = context.policy
+    if policy.reader is not None:
+        return policy.reader
+    if size_bytes <= policy.driver_bytes:
         return "driver"
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 

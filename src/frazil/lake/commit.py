@@ -40,19 +40,19 @@ _OVERTAKEN: Final = ("ancestor", "CommitFailedException", "older than last seque
 
 
 class TableTransaction:
-    """One batch of writes to one table, published together or not at all.
+    """Writes to one table, published together or not at all.
 
-    Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an
-    error, drops the branch: nothing was ever visible. A process that dies leaves the branch behind, and
-    the next batch of the same table drops it.
+    Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an error, drops the
+    branch: nothing was ever visible. A process that dies leaves the branch behind, and the next transaction on the same
+    table drops it.
 
-    The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
-    cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
-    one :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
+    The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files cannot carry it,
+    so a transaction always ends with :meth:`append` or :meth:`replace`, if of no rows. A transaction that is one
+    :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
     not before.
 
     Attributes:
-        published: where the table stands since this batch was published; None before.
+        published: the snapshot that this transaction published; None before.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class TableTransaction:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this batch."""
+        """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this transaction."""
         return takes_row_deltas(self._spark, self.table, deletes=False)
 
     def row_delta(self, rows: pa.Table, places: pa.Table | None = None) -> None:
@@ -129,19 +129,19 @@ class TableTransaction:
         self._writer(rows).overwrite(F.lit(True))
 
     def set_bookmark(self, bookmark: Mapping[str, Any]) -> None:
-        """Let the batch end with another bookmark than it began with."""
+        """Let the transaction end with another bookmark than it began with."""
         self._bookmark = dict(bookmark)
         if self._has_writes:
             self.append(self._spark.table(self.branch).limit(0))
 
     def publish(self) -> Head:
-        """Make the batch visible, all at once.
+        """Make the writes visible, all at once.
 
         Returns:
             Where the table stands now.
 
         Raises:
-            BusyError: another run published first; nothing of this batch is visible.
+            BusyError: another run published first; nothing of this transaction is visible.
         """
         table = java_table(self._spark, self.table)
         try:
@@ -220,7 +220,7 @@ class TableTransaction:
     def _follow(self, table: Any | None) -> None:
         """See that the branch is one write further than it was.
 
-        Iceberg makes a branch anew that was dropped during a write; what was written before would be lost.
+        Iceberg creates a branch again that was dropped during a write; what was written before would be lost.
         """
         tip = self._tip(table)
         if self._at not in tip:

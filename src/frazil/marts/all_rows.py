@@ -1,4 +1,4 @@
-"""All rows of a mart, from all changes: a first load, a rebuild, and keys that are folded anew."""
+"""All rows of a mart, from all changes: a first load, a rebuild, and keys that are recomputed."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.verdict import DELETE_ONLY, IS_LIVE
 
 if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
@@ -17,11 +18,6 @@ BEGINS: Final = "_cdc_begins"
 """Of the changes of a key, the least value of the order's first column."""
 INCOMPLETE: Final = "_cdc_incomplete"
 """Of the changes of a key, whether one does not carry every column, so that older changes fill it."""
-IS_LIVE: Final = "_cdc_is_live"
-"""Whether a key's newest change is an upsert."""
-DELETE_ONLY: Final = "_cdc_delete_only"
-"""Whether a key has no upsert among its changes."""
-
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _TIME: Final = pa.timestamp("us", tz="UTC")
 

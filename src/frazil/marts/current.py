@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
-from frazil.marts.fold_spec import EVENT_TIME, columns_of
+from frazil.marts.fold_spec import EVENT_TIME, columns_of, same
 from frazil.marts.query import query
 from frazil.spec.names import quote
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STANDS: Final = "_cdc_stands"
 """Whether the table has a row of the key's newest state."""
+
+FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
+"""Columns of a soft table that come from a delete, even from one without values."""
 
 
 def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
@@ -73,4 +76,23 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
             {stands} AS {STANDS}
         FROM frazil_folded""",
         frazil_folded=folded,
+    )
+
+
+def last_known(target: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Rows of a soft table for keys whose delete came without values.
+
+    Args:
+        target: the table's rows, which have the values.
+        dead: the keys, and the ``FLAGS``.
+        spec: the table's parts.
+
+    Cost: a scan of the table against a broadcast.
+    """
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(d) */ {columns_of(spec.columns, "t")}, {columns_of(FLAGS, "d")}
+        FROM frazil_target AS t JOIN frazil_dead AS d ON {same(spec.keys, "t", "d")}""",
+        frazil_target=target,
+        frazil_dead=dead,
     )

@@ -1,4 +1,4 @@
-"""What a fold needs to know of a table: names, order, and since when a column exists."""
+"""What a fold is given of a table: names, order, and since when a column exists."""
 
 from __future__ import annotations
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
+from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.marts.query import query
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -96,6 +98,43 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
         )""",
         frazil_changes=changes,
     )
+
+
+def next_versions(
+    new: DataFrame,
+    open_rows: DataFrame,
+    spec: FoldSpec,
+    deletes: Literal["close", "mark"],
+    *,
+    whole: DataFrame | None = None,
+    in_one_task: bool = False,
+) -> DataFrame:
+    """Build the versions that a batch leaves of its keys: of each the open one, and what follows it.
+
+    Args:
+        new: changes of the batch, all newer than the open versions of their keys.
+        open_rows: the open versions of these keys, with their event time.
+        spec: the table's parts.
+        deletes: as for :func:`versions`.
+        whole: all changes of keys that have late or incomplete ones, and are neither in ``new`` nor in ``open_rows``;
+            all versions of them are built.
+        in_one_task: fold all in one task, which spares a shuffle; not where there are whole keys.
+    """
+    change = [*map(quote, spec.columns), r.CLASS, r.POSITION, r.ROW, EVENT_TIME, f"false AS {BASE}"]
+    held = open_rows.selectExpr(
+        *map(quote, spec.columns),
+        f"CASE WHEN is_deleted THEN '{r.DELETE}' ELSE '{r.UPSERT}' END AS {r.CLASS}",
+        r.POSITION,
+        r.ROW,
+        f"valid_from AS {EVENT_TIME}",
+        f"true AS {BASE}",
+    )
+    rows = new.selectExpr(*change).union(held)
+    if whole is not None:
+        rows = rows.union((fill(whole, spec) if spec.fills else whole).selectExpr(*change))
+    elif in_one_task:
+        rows = rows.coalesce(1)
+    return versions(rows, spec, deletes)
 
 
 def open_versions(changes: DataFrame, spec: FoldSpec) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Which changes of a batch are late, and which keys have to be folded anew from all their changes."""
+"""Which changes of a batch are late, and which keys must be recomputed from all their changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def target_rows(target: DataFrame, touched: DataFrame, spec: FoldSpec, *also: st
 
 
 def held_order(rows: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Tell how new rows of a mart are.
+    """Return each row's order and event time.
 
     Args:
         rows: at most one row per key, with the order columns and the event time.
@@ -93,7 +93,7 @@ def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one
 
 
 def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Put beside every change how new what its key already has is.
+    """Join each change with the newest order already held for its key.
 
     Args:
         new: n change rows.
@@ -119,23 +119,21 @@ def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: Fol
     )
 
 
-def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
-    """Put beside every folded key whether the mart has a row of it, and whether that is not deleted.
+def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Join each folded key with whether the mart has a row of it, and whether that is not deleted.
 
     Args:
         folded: n rows, one per key.
         found: from :func:`target_rows`.
         spec: the table's parts.
-        also: columns of ``found`` to give too, NULL for keys it does not have.
 
     Returns:
-        n rows: those of ``folded`` with ``_cdc_in_target``, ``_cdc_lived`` and ``also``.
+        n rows: those of ``folded`` with ``_cdc_in_target`` and ``_cdc_lived``.
     """
-    verdicts = f"f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}", f"coalesce(f.{LIVED}, false) AS {LIVED}"
-    columns = [*verdicts, *(f"f.{name}" for name in also)]
     return query(
         f"""
-        SELECT /*+ BROADCAST(f) */ n.*, {", ".join(columns)}
+        SELECT /*+ BROADCAST(f) */
+            n.*, f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}, coalesce(f.{LIVED}, false) AS {LIVED}
         FROM frazil_folded AS n LEFT JOIN frazil_found AS f ON {same(spec.keys, "n", "f")}""",
         frazil_folded=folded,
         frazil_found=found,
@@ -143,12 +141,12 @@ def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec, *also: str
 
 
 def is_late(spec: FoldSpec) -> str:
-    """Tell of a judged change: it is not newer than what its key already has."""
+    """Write the condition that a change is late: not newer than what its key already has."""
     return f"coalesce(struct({columns_of(spec.order_columns)}) <= {HELD}, false)"
 
 
 def is_not_after(spec: FoldSpec) -> str:
-    """Tell of a judged change: its event time does not lie after all held ones.
+    """Write the condition that a change's event time is not after all held ones.
 
     History can append a version only at the end of a key's time; where event times are not the first part of
     the order, no held row can tell where that is, so every change of a known key counts.
@@ -158,7 +156,7 @@ def is_not_after(spec: FoldSpec) -> str:
 
 
 def is_incomplete(spec: FoldSpec) -> str:
-    """Tell of a change row: it does not carry every column, so older changes fill it."""
+    """Write the condition that a change does not carry every column, so older changes fill it."""
     oldest = max(spec.since.values(), default=0)
     return f"({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest})"
 

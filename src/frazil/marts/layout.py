@@ -1,4 +1,4 @@
-"""How the tables of the marts are to be."""
+"""Iceberg layout of mart tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def mart_layout(mart: Current | History) -> dict[str, Any]:
 def fold_spec(
     contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool
 ) -> FoldSpec:
-    """Tell the folds of ``mart`` what they need to know; None for a fold that no mart is made of."""
+    """Return the fold spec of a mart; of None, that of a fold that makes no mart."""
     times = () if contract.event_time is None else (contract.event_time,)
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types[name] in ("timestamp", "timestamp_ntz", "date")]
