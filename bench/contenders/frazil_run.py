@@ -100,10 +100,10 @@ class Frazil(OnIceberg):
 def _always_guard() -> None:
     """Let no batch pass for newer than all before it, in this process."""
 
-    def size_of(*given: object, **named: object) -> object:
-        return replace(measured(*given, **named), follows=False)
+    def batch_stats(*given: object, **named: object) -> object:
+        return replace(measured(*given, **named), all_newer=False)
 
-    measured, marts.size_of = marts.size_of, size_of
+    measured, marts.batch_stats = marts.batch_stats, batch_stats
 
 
 class _MartMeter:

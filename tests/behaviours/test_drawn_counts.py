@@ -1,4 +1,4 @@
-"""What a run reports of a batch, drawn: the same in all four marts and in every way into them.
+"""What a run reports of a batch, drawn: the same in all four marts and with every strategy.
 
 Arrivals are drawn as in ``test_drawn_cases.py``. Of each run ``+1`` is a key inserted, ``~1`` one updated, ``-1`` one
 deleted and ``<1`` a late change. The second run begins after all that the first had, the third anywhere.
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.behaviours.test_drawn_cases import DECLARATION, files
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import WAYS, go_by
+from tests.properties.world import STRATEGIES, go_by
 
 import frazil
+from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
@@ -55,7 +56,11 @@ Seen = list[tuple[dict[str, Counts], Picture, Picture]]
 
 
 @pytest.fixture(
-    scope="module", params=["small", *(pytest.param(way, marks=pytest.mark.laws) for way in WAYS if way != "small")]
+    scope="module",
+    params=[
+        "row_delta",
+        *(pytest.param(strategy, marks=pytest.mark.laws) for strategy in STRATEGIES if strategy != "row_delta"),
+    ],
 )
 def seen(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """Of each run what it reports, and the tables before and after it."""
@@ -66,16 +71,14 @@ def seen(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     session = spark_session(pipeline)
     arriving = [[*files(number, arrives)] for number, (arrives, _) in enumerate(CASES.values())]
     pictures, reports = [Picture.of(session, "things", MARTS)], []
-    with pytest.MonkeyPatch.context() as patch:
-        go_by(request.param, patch)
-        for run in range(3):
-            for number, arrived in enumerate(arriving):
-                for name, content in (file for at, *file in arrived if at == run):
-                    path = folder / "landing" / f"{number}" / name
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(content, encoding="utf-8")
-            reports.append(reported(frazil.run(pipeline, spark=session)))
-            pictures.append(Picture.of(session, "things", MARTS))
+    for run in range(3):
+        for number, arrived in enumerate(arriving):
+            for name, content in (file for at, *file in arrived if at == run):
+                path = folder / "landing" / f"{number}" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, encoding="utf-8")
+        reports.append(reported(frazil.run(pipeline, spark=session, options=RunOptions(policy=go_by(request.param)))))
+        pictures.append(Picture.of(session, "things", MARTS))
     return list(zip(reports, pictures, pictures[1:], strict=False))
 
 

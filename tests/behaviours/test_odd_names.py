@@ -12,6 +12,7 @@ from tests.properties.world import go_by
 
 import frazil
 from frazil.engine.maintain import maintain
+from frazil.engine.options import RunOptions
 from frazil.errors import DeclarationProblems
 from frazil.lake.session import spark_session
 from frazil.plan.names import check_names
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from frazil.plan.way import Way
+    from frazil.plan.policy import Strategy
 
 KEY, WHEN, VALUE = "the `{key}`.no 1", "sélect", "o'clock\\n; --"
 
@@ -156,18 +157,18 @@ def land(folder: Path, name: str, fields: Sequence[str], *records: str) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("way", ["small", pytest.param("split", marks=pytest.mark.laws)])
-def test_a_value_passes_through_a_field_of_any_name(way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("strategy", ["row_delta", pytest.param("delete_append", marks=pytest.mark.laws)])
+def test_a_value_passes_through_a_field_of_any_name(strategy: Strategy, tmp_path: Path) -> None:
     """CONVERGE, AGREE: all tables, the view, the aggregate, check, key, query; folded in memory and by Spark."""
-    go_by(way, monkeypatch)
+    options = RunOptions(policy=go_by(strategy))
     pipeline = odd_pipeline(tmp_path)
     fields = ("op", ODD_KEY, ODD_TIME, ODD_SORT, *NAMES)
     at = "2026-01-01 00:00:0"
     session = spark_session(pipeline)
     land(tmp_path, "1.csv", fields, f"I,1,{at}1,a", f"I,2,{at}1,x", f"I,${{x}},{at}1,x")
-    frazil.run(pipeline, spark=session)
+    frazil.run(pipeline, spark=session, options=options)
     land(tmp_path, "2.csv", fields, f"U,1,{at}3,c", f"U,1,{at}2,b", f"D,2,{at}2,z")
-    frazil.run(pipeline, spark=session)
+    frazil.run(pipeline, spark=session, options=options)
 
     [row] = session.table("lake.marts.hard").drop("_cdc_position", "_cdc_row").toArrow().to_pylist()
     assert tuple(row) == (ODD_KEY, ODD_TIME, ODD_SORT, *NAMES)

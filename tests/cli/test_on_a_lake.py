@@ -119,7 +119,7 @@ def test_a_rebuild_and_maintenance_say_what_they_did(project: Project) -> None:
     rebuilt = project.values("rebuild", "--yes")
     maintained = project.values("maintain", "--select", "gold.ids")
 
-    assert [mart["strategy"] for mart in rebuilt["tables"][0]["marts"]] == ["rebuild"]
+    assert [mart["strategy"] for mart in rebuilt["tables"][0]["marts"]] == ["recompute"]
     assert [made["outcome"] for made in rebuilt["gold"]] == ["done", "done"]
     assert [report["table"] for report in maintained] == ["figures.ids"]
     assert "snapshots expired" in project("maintain", "--select", "gold.ids").text

@@ -100,9 +100,9 @@ def test_what_is_not_run_is_no_more_than_it_has_to_be() -> None:
 PRINTED = """\
 hosts: 3 files, 10 Spark jobs
 
- table     how    seconds
- ────────────────────────
- marts.h   load       3.5
+ table     strategy   seconds
+ ─────────────────────────────
+ marts.h   load           3.5
 
 done in 8.3 s
 """
@@ -127,9 +127,9 @@ def test_times_jobs_blanks_and_rules_do_not_count(page: str) -> None:
     [
         "",
         PRINTED.replace("3 files", "4 files"),
-        PRINTED.replace("load", "small"),
+        PRINTED.replace("load", "row_delta"),
         PRINTED.replace("seconds", "  "),
-        PRINTED.replace(" marts.h   load       3.5\n", ""),
+        PRINTED.replace(" marts.h   load           3.5\n", ""),
         PRINTED + "more\n",
         PRINTED.replace("3 files", "… file"),
     ],

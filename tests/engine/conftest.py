@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import frazil
+from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
+from frazil.plan.policy import DEFAULT_POLICY, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,11 @@ class Shop:
 
     pipeline: Pipeline
     session: SparkSession
+    policy: Policy = DEFAULT_POLICY
+
+    def by(self, **thresholds: Any) -> Shop:
+        """The same shop, its runs with other thresholds."""
+        return replace(self, policy=Policy(**thresholds))
 
     def land(self, name: str, *records: str, names: Sequence[str] = ("id", "ts", "note")) -> None:
         """Put a file of records into the landing folder, each an ``op`` and the fields named."""
@@ -46,12 +53,12 @@ class Shop:
 
     def run(self) -> TableReport:
         """Run; the report of the one table."""
-        [table] = frazil.run(self.pipeline, spark=self.session).tables
+        [table] = frazil.run(self.pipeline, spark=self.session, options=RunOptions(policy=self.policy)).tables
         return table
 
     def run_again(self) -> int:
         """Run with nothing new; how many steps that took."""
-        return frazil.run(self.pipeline, spark=self.session).steps
+        return frazil.run(self.pipeline, spark=self.session, options=RunOptions(policy=self.policy)).steps
 
 
 @pytest.fixture

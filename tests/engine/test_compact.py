@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.engine import compact
 from frazil.engine.compact import is_due, small_bytes, span_due
 from frazil.lake.heads import head
 from frazil.lake.snapshot import TableSnapshot
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec import Upkeep
 from frazil.spec.names import quote
 
@@ -42,7 +42,7 @@ def test_every_dozen_batches_many_small_files_or_many_files_of_deletes_are_merge
         "total-files-size": f"{size_mb * 1024 * 1024}",
     }
 
-    assert is_due(TableSnapshot(summary=summary), Upkeep(), after=22, upto=upto) is due
+    assert is_due(TableSnapshot(summary=summary), Upkeep(), DEFAULT_POLICY, after=22, upto=upto) is due
 
 
 @pytest.mark.parametrize(
@@ -58,16 +58,13 @@ def test_a_run_merges_no_file_that_is_read_for_longer_than_it_takes_to_open_it(
         TableSnapshot(summary={"total-files-size": f"{table_mb * 1024 * 1024}"}),
     )
 
-    assert small_bytes(upkeep, at) == small_kb * 1024
-    assert small_bytes(upkeep) == target_mb * 256 * 1024
+    assert small_bytes(upkeep, DEFAULT_POLICY, at) == small_kb * 1024
+    assert small_bytes(upkeep, DEFAULT_POLICY) == target_mb * 256 * 1024
 
 
-def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(shop: Shop) -> None:
     """A batch is a file of rows and a file of places; after a few of them a run merges what has gathered."""
-    monkeypatch.setattr(compact, "EVERY", 5)
-    monkeypatch.setattr(compact, "_MANY", 4)
+    shop = shop.by(compact_every=5, compact_files=4)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,new" for number in range(100)))
     shop.run()
     seen = []
@@ -77,7 +74,7 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
         shop.land(f"20260102-00000{number}.csv", *changes)
         seen.append([(mart.strategy, mart.updated, mart.deleted, mart.compacted) for mart in shop.run().marts])
 
-    plain, merged = ("small", 1, 1, False), ("small", 1, 1, True)
+    plain, merged = ("row_delta", 1, 1, False), ("row_delta", 1, 1, True)
     session = shop.session
     assert [current for current, _ in seen] == [plain, plain, plain, merged, plain]
     assert head(session, "lake.marts.orders").summary["total-delete-files"] == "1"
@@ -87,12 +84,9 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(
     assert (history.count(), history.where("is_current").count()) == (105, 95)
 
 
-def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(shop: Shop) -> None:
     """Small files are merged with each other, while few rows of the large one are deleted."""
-    monkeypatch.setattr(compact, "EVERY", 7)
-    monkeypatch.setattr(compact, "_MANY", 4)
+    shop = shop.by(compact_every=7, compact_files=4)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{number * 7919 % 9973}" for number in range(5000)))
     shop.run()
     files = f"SELECT file_path FROM {quote('lake', 'marts', 'orders', 'files')} WHERE content = 0"
@@ -116,16 +110,15 @@ def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(
 def test_of_every_dozen_batches_the_files_are_merged_and_of_every_gross_the_merged_ones(
     after: int, upto: int, span: int | None
 ) -> None:
-    assert span_due(after, upto) == span
+    assert span_due(after, upto, 12) == span
 
 
-def test_batches_leave_few_files_in_bronze_and_silver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_leave_few_files_in_bronze_and_silver(shop: Shop) -> None:
     """The files of three batches become one in silver, and of nine in both, but for the large one of the load.
 
     In bronze there are two a batch, one of records and one of the ledger.
     """
-    monkeypatch.setattr(compact, "EVERY", 3)
-    monkeypatch.setattr(compact, "_FEWEST", 3)
+    shop = shop.by(compact_every=3, compact_partition_files=3)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{number * 7919 % 9973}" for number in range(5000)))
     shop.run()
     before = {name: paths(shop, *name) for name in (("bronze", "orders"), ("silver", "orders_changes"))}

@@ -9,7 +9,6 @@ import pytest
 
 import frazil
 from frazil.engine import ledger as engine_ledger
-from frazil.engine import take
 from frazil.lake.session import spark_session
 from frazil.sources import new_files
 from frazil.storage.files import sha256_of
@@ -17,8 +16,8 @@ from frazil.storage.files import sha256_of
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop
 
-    from frazil.engine.context import Context
-    from frazil.engine.take import Reader
+    from frazil.engine.table_run import TableRun
+    from frazil.plan.policy import Reader
     from frazil.sources.ledger import Ledger
 
 PATH = ("lake", "bronze", "orders")
@@ -38,7 +37,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(engine_ledger, "_known", {})
     right, seen = engine_ledger._read, list[str]()
 
-    def read(context: Context) -> Ledger:
+    def read(context: TableRun) -> Ledger:
         seen.append(context.table.name)
         return right(context)
 
@@ -49,11 +48,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     "who", ["driver", *(pytest.param(who, marks=pytest.mark.laws) for who in ("stream", "executors"))]
 )
-def test_what_runs_of_this_process_took_is_what_the_lake_says(
-    who: Reader, shop: Shop, reads: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_runs_of_this_process_took_is_what_the_lake_says(who: Reader, shop: Shop, reads: list[str]) -> None:
     """ONCE: new files, one that comes again earlier and later, and an empty one."""
-    monkeypatch.setattr(take, "reader", lambda *_: who)
+    shop = shop.by(reader=who)
     for number in (2, 3, 4):
         shop.land(f"20260102-00000{number}.csv", *([_record(number)] if number != 3 else []))
         shop.run()

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
-from frazil.engine import take
 from frazil.lake.session import spark_session
 from frazil.serve import check_bytes
 from frazil.serve.check import check
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.engine.conftest import Shop
 
-    from frazil.engine.take import Reader
+    from frazil.plan.policy import Reader
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +62,7 @@ def proofs(pipeline: frazil.Pipeline) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("who", ["driver", "stream", "executors"])
 def test_hostile_files_are_rebuilt_whoever_reads_them(who: Reader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(take, "reader", lambda *_: who)
+    shop = shop.by(reader=who)
     for name, content in FILES.items():
         file = shop.pipeline.folder / "landing" / name
         file.write_bytes(content)

@@ -10,10 +10,10 @@ from tests.failing import run_fails_with
 
 from frazil.bronze.read import ChangedWhileReadError, records
 from frazil.engine import take
-from frazil.engine.here import DRIVER_BYTES
-from frazil.engine.take import Reader, reader
+from frazil.engine.take import reader
 from frazil.lake import row_delta
 from frazil.lake.heads import head
+from frazil.plan.policy import Policy, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +35,7 @@ def test_bronze_has_every_record_once_whoever_reads(
     who: Reader, piece_bytes: int, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RAW: good records, bad ones, files and a file that comes twice, each by itself or many together."""
-    monkeypatch.setattr(take, "reader", lambda *_: who)
+    shop = shop.by(reader=who)
     monkeypatch.setattr(take, "_TASK_BYTES", piece_bytes)
     monkeypatch.setattr(row_delta, "_FILE_BYTES", piece_bytes)
     for number, some in enumerate((GOOD[:100], [*GOOD[100:200], *BAD], [], GOOD[200:])):
@@ -65,7 +65,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
     local = tmp_path / "local"
     local.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", f"{local}")
-    monkeypatch.setattr(take, "reader", lambda *_: "stream")
+    shop = shop.by(reader="stream")
     monkeypatch.setattr(take, "_TASK_BYTES", 1)
     shop.land("20260102-000000.csv", *GOOD[:100])
     shop.land("20260102-000001.csv", *GOOD[100:200])
@@ -90,7 +90,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
 
 
 def test_the_driver_keeps_small_batches_and_passes_large_ones_on(shop: Shop) -> None:
-    context = type("Context", (), {"spark": shop.session})()
+    context = type("TableRun", (), {"spark": shop.session, "policy": Policy(driver_bytes=100)})()
 
-    assert reader(context, DRIVER_BYTES) == "driver"
-    assert reader(context, DRIVER_BYTES + 1) == "stream"
+    assert reader(context, 100) == "driver"
+    assert reader(context, 101) == "stream"

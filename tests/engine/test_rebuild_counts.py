@@ -60,7 +60,7 @@ def test_a_mart_whose_deletes_become_of_another_kind_keeps_its_living_keys(shop:
         [report] = frazil.run(shop.pipeline, spark=shop.session).tables
 
         assert counts(report) == {"orders": (0, 0, 0, 0)}
-        assert [mart.strategy for mart in report.marts] == ["rebuild"]
+        assert [mart.strategy for mart in report.marts] == ["recompute"]
 
 
 def test_a_column_of_the_source_that_is_called_as_a_flag_tells_nothing(shop: Shop) -> None:
@@ -73,7 +73,7 @@ def test_a_column_of_the_source_that_is_called_as_a_flag_tells_nothing(shop: Sho
 
     [report] = frazil.run(shop.pipeline, spark=shop.session).tables
 
-    assert [(mart.strategy, mart.rows) for mart in report.marts] == [("rebuild", 2)]
+    assert [(mart.strategy, mart.rows) for mart in report.marts] == [("recompute", 2)]
     assert counts(report) == {"orders": (0, 0, 0, 0)}
 
 

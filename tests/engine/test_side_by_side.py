@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import pytest
     from tests.engine.conftest import Shop
 
-    from frazil.engine.context import Context
     from frazil.engine.report import GoldReport, MartReport
+    from frazil.engine.step_results import Normalized
+    from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
 
@@ -50,10 +51,12 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
     shop.run()
     shop.land("20260102-000000.csv", "U,1,2026-01-02 00:00:00,again")
 
-    def fail_in_current(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
+    def fail_in_current(
+        context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None
+    ) -> MartReport:
         if step.mart == "orders":
             raise FailpointReached(step.mart)
-        return update_mart(context, step, contract)
+        return update_mart(context, step, contract, normalized)
 
     monkeypatch.setattr(engine, "update_mart", fail_in_current)
     listener = Told()

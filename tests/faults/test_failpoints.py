@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from tests.failing import run_fails_with
-from tests.properties.world import READERS, WAYS, World, go_by
+from tests.properties.world import READERS, STRATEGIES, World, go_by
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
 
@@ -23,26 +23,25 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.plan.way import Way
+    from frazil.plan.policy import Strategy
 
 IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith("maintain."))
 """In such an order that a run which begins where the one before died still comes to its own."""
 
 RUN = """
 import frazil, sys
-from frazil.engine import compact, marts, take
+from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
-marts.way = lambda *_, **__: sys.argv[2]
-take.reader = lambda *_: sys.argv[3]
-compact.span_due = lambda *_: 2
+from frazil.plan.policy import Policy
 pipeline = frazil.load(sys.argv[1])
-frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True))
+policy = Policy(strategy=sys.argv[2], reader=sys.argv[3], compact_every=2)
+frazil.run(pipeline, spark=spark_session(pipeline, memory="1g", short=True), options=RunOptions(policy=policy))
 """
 
-BY_WAY = (
-    "small",
-    pytest.param("split", marks=pytest.mark.laws),
-    pytest.param("rewrite", marks=pytest.mark.laws),
+BY_STRATEGY = (
+    "row_delta",
+    pytest.param("delete_append", marks=pytest.mark.laws),
+    pytest.param("overwrite", marks=pytest.mark.laws),
 )
 
 BOTH_SIDES_OF_PUBLISH = (
@@ -55,11 +54,11 @@ BOTH_SIDES_OF_PUBLISH = (
 )
 
 
-def start(world: World, failpoint: str = "", way: Way = "small") -> subprocess.Popen[bytes]:
-    """Start a run in a process of its own, that applies batches in one way."""
+def start(world: World, failpoint: str = "", strategy: Strategy = "row_delta") -> subprocess.Popen[bytes]:
+    """Start a run in a process of its own, that applies batches with one strategy."""
     environment = {**os.environ, "FRAZIL_FAILPOINT": failpoint}
     return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(world.folder), way, READERS[way]],
+        [sys.executable, "-c", RUN, str(world.folder), strategy, READERS[strategy]],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -67,20 +66,20 @@ def start(world: World, failpoint: str = "", way: Way = "small") -> subprocess.P
     )
 
 
-def kill_at(world: World, failpoint: str, way: Way = "small") -> None:
+def kill_at(world: World, failpoint: str, strategy: Strategy = "row_delta") -> None:
     """Run until the failpoint, where Python and Java are killed."""
-    process = start(world, failpoint, way)
+    process = start(world, failpoint, strategy)
     _, said = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{said.decode()}"
 
 
-@pytest.mark.parametrize("way", BY_WAY)
+@pytest.mark.parametrize("strategy", BY_STRATEGY)
 def test_a_run_that_raises_at_every_failpoint_in_turn_ends_right(
-    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ONCE: every failpoint is really reached, and each next run takes up what the one before left."""
-    go_by(way, monkeypatch)
-    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=4)
+    world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True, policy=go_by(strategy))
+    world.draw_evenly(range(2), runs=4)
     world.deliver(0)
     world.run(spark)
     world.deliver(1)
@@ -121,14 +120,17 @@ def test_a_live_view_is_there_as_soon_as_its_table_has_rows(
 
 @pytest.mark.fault
 @pytest.mark.parametrize(
-    ("way", "failpoints"),
+    ("strategy", "failpoints"),
     [
-        ("small", ("bronze.after_publish", "mart.before_rows")),
-        *(pytest.param(way, BOTH_SIDES_OF_PUBLISH, marks=pytest.mark.laws) for way in ("small", "split", "rewrite")),
+        ("row_delta", ("bronze.after_publish", "mart.before_rows")),
+        *(
+            pytest.param(strategy, BOTH_SIDES_OF_PUBLISH, marks=pytest.mark.laws)
+            for strategy in ("row_delta", "delete_append", "overwrite")
+        ),
     ],
 )
 def test_a_run_killed_again_and_again_ends_right(
-    way: Way, failpoints: tuple[str, ...], spark: SparkSession, tmp_path: Path
+    strategy: Strategy, failpoints: tuple[str, ...], spark: SparkSession, tmp_path: Path
 ) -> None:
     """ONCE: SIGKILL of Python and Java, each run dying a step further than the one before."""
     world = World.at(tmp_path / "world", "hard", "close", gold=True, bad=True).draw_evenly(range(2), runs=2)
@@ -137,7 +139,7 @@ def test_a_run_killed_again_and_again_ends_right(
     world.deliver(1)
 
     for name in failpoints:
-        kill_at(world, name, way)
+        kill_at(world, name, strategy)
     world.run(spark)
 
     assert world.differences(spark) == []
@@ -158,9 +160,13 @@ def test_twenty_five_kills_at_failpoints_and_at_random_times(spark: SparkSession
         world.deliver(number)
         if number <= len(IN_A_RUN):
             # A rebuild deletes nothing first, so it would not pass all of them.
-            kill_at(world, IN_A_RUN[number - 1], clock.choice([way for way in WAYS if way != "rebuild"]))
+            kill_at(
+                world,
+                IN_A_RUN[number - 1],
+                clock.choice([strategy for strategy in STRATEGIES if strategy != "recompute"]),
+            )
         else:
-            process = start(world, way=clock.choice(WAYS))
+            process = start(world, strategy=clock.choice(STRATEGIES))
             time.sleep(clock.uniform(4, 25))
             # Java is in a session of its own.
             run = psutil.Process(process.pid)

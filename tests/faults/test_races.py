@@ -17,7 +17,7 @@ import frazil
 from frazil.engine import run as engine_run
 from frazil.errors import BusyError
 from frazil.lake import commit, heads, tables
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure
 from frazil.lake.trouble import told
@@ -86,8 +86,8 @@ def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession,
     for round_ in range(2):  # a table without a snapshot, and one with
         base = head(session, NAME)
         with (
-            Batch(session, PATH, base, {"batch": 2 * round_ + 1}) as first,
-            Batch(session, PATH, base, {"batch": 2 * round_ + 2}) as second,
+            TableTransaction(session, PATH, base, {"batch": 2 * round_ + 1}) as first,
+            TableTransaction(session, PATH, base, {"batch": 2 * round_ + 2}) as second,
         ):
             first.append(session.sql(f"SELECT {2 * round_ + 1} AS N"))
             second.append(session.sql(f"SELECT {2 * round_ + 2} AS n"))
@@ -120,7 +120,7 @@ def test_a_batch_that_begins_after_another_was_published_is_refused(
 
 def write(session: SparkSession, base: TableSnapshot, number: int) -> None:
     """Publish a batch of one row."""
-    with Batch(session, PATH, base, {"batch": number}) as batch:
+    with TableTransaction(session, PATH, base, {"batch": number}) as batch:
         batch.append(session.sql(f"SELECT {number} AS n"))
         batch.publish()
 
@@ -131,11 +131,11 @@ def test_a_batch_is_published_whole_with_the_bookmark_of_its_end(spark: SparkSes
     session = race(World.at(tmp_path / "world", "hard"), spark)
     write(session, head(session, NAME), 1)
 
-    with Batch(session, PATH, head(session, NAME), {"batch": 2}) as batch:
+    with TableTransaction(session, PATH, head(session, NAME), {"batch": 2}) as batch:
         batch.delete("t.n = 1")
         batch.append(session.sql("SELECT 2 AS n, 'two' AS said"))
         before = rows(session)
-        batch.restamp({"batch": 2, "more": True})
+        batch.set_bookmark({"batch": 2, "more": True})
         published = batch.publish()
 
     assert before == [1]
@@ -149,9 +149,9 @@ def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_pat
     """ONCE: its branch is dropped under its feet, and it stops with a clear error; the other one goes on."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
 
-    with Batch(session, PATH, head(session, NAME), {"batch": 1}) as slow:
+    with TableTransaction(session, PATH, head(session, NAME), {"batch": 1}) as slow:
         slow.append(session.sql("SELECT 1 AS n"))
-        with Batch(session, PATH, head(session, NAME), {"batch": 1}) as other:
+        with TableTransaction(session, PATH, head(session, NAME), {"batch": 1}) as other:
             other.append(session.sql("SELECT 2 AS n"))
             other.publish()
         with pytest.raises(Exception, match="does not exist") as caught:  # as when it happens during a write
@@ -171,16 +171,19 @@ def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession,
     [place] = session.sql(f"SELECT _file AS file_path, _pos AS pos FROM {NAME}").toArrow().to_batches()
     gone = pa.Table.from_batches([place])
 
-    with Batch(session, PATH, base, {"batch": 2}) as first, Batch(session, PATH, base, {"batch": 3}) as second:
-        first.change(pa.table({"N": [2]}), gone)
-        second.change(pa.table({"n": [3]}), gone)
+    with (
+        TableTransaction(session, PATH, base, {"batch": 2}) as first,
+        TableTransaction(session, PATH, base, {"batch": 3}) as second,
+    ):
+        first.row_delta(pa.table({"N": [2]}), gone)
+        second.row_delta(pa.table({"n": [3]}), gone)
         before = rows(session)
         published = first.publish()
         with pytest.raises(BusyError, match="nothing of this batch is visible"):
             second.publish()
-    with Batch(session, PATH, published, {"batch": 4}) as third:
+    with TableTransaction(session, PATH, published, {"batch": 4}) as third:
         write(session, published, 5)
-        third.change(pa.table({"n": [4]}), gone)
+        third.row_delta(pa.table({"n": [4]}), gone)
         with pytest.raises(BusyError, match="nothing of this batch is visible"):
             third.publish()
 
@@ -196,8 +199,11 @@ def test_a_change_is_not_published_into_what_another_run_writes(spark: SparkSess
     write(session, head(session, NAME), 1)
     base = head(session, NAME)
 
-    with Batch(session, PATH, base, {"batch": 2}) as first, Batch(session, PATH, base, {"batch": 3}) as second:
-        first.change(pa.table({"n": [2]}))
+    with (
+        TableTransaction(session, PATH, base, {"batch": 2}) as first,
+        TableTransaction(session, PATH, base, {"batch": 3}) as second,
+    ):
+        first.row_delta(pa.table({"n": [2]}))
         second.append(session.sql("SELECT 3 AS n"))
         with pytest.raises(BusyError, match="nothing of this batch is visible"):
             first.publish()
@@ -211,9 +217,12 @@ def test_of_two_first_changes_of_a_table_only_one_is_published(spark: SparkSessi
     session = race(World.at(tmp_path / "world", "hard"), spark)
     base = head(session, NAME)
 
-    with Batch(session, PATH, base, {"batch": 1}) as first, Batch(session, PATH, base, {"batch": 2}) as second:
-        first.change(pa.table({"n": [1]}))
-        second.change(pa.table({"n": [2]}))
+    with (
+        TableTransaction(session, PATH, base, {"batch": 1}) as first,
+        TableTransaction(session, PATH, base, {"batch": 2}) as second,
+    ):
+        first.row_delta(pa.table({"n": [1]}))
+        second.row_delta(pa.table({"n": [2]}))
         published = first.publish()
         with pytest.raises(BusyError, match="nothing of this batch is visible"):
             second.publish()
@@ -229,7 +238,7 @@ def test_a_branch_that_was_made_anew_under_a_batch_is_not_published(spark: Spark
     write(session, head(session, NAME), 1)
     base = head(session, NAME)
 
-    with Batch(session, PATH, base, {"batch": 2}) as batch:
+    with TableTransaction(session, PATH, base, {"batch": 2}) as batch:
         batch.delete("t.n = 1")
         batch.append(session.sql("SELECT 2 AS n"))
         branch = head(session, NAME).branches[0]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tests.properties.world import World
 
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.tables import TableLayout, ensure
@@ -62,17 +62,17 @@ def a_table(spark: SparkSession, folder: Path, *, partition_by: Sequence[str] = 
     columns = KINDS | ({"is_current": "boolean"} if partition_by else {})
     properties = {name.replace("_", "."): value for name, value in more.items()}
     ensure(session, TableLayout(path=PATH, columns=columns, partition_by=partition_by, properties=properties))
-    with Batch(session, PATH, head(session, NAME), {"batch": 1}) as batch:
+    with TableTransaction(session, PATH, head(session, NAME), {"batch": 1}) as batch:
         batch.append(session.sql("SELECT 0 AS id"))
         batch.publish()
     return session
 
 
-def change(session: SparkSession, rows: pa.Table, places: pa.Table = NOWHERE) -> None:
+def row_delta(session: SparkSession, rows: pa.Table, places: pa.Table = NOWHERE) -> None:
     """Publish a change of the table."""
     base = head(session, NAME)
-    with Batch(session, PATH, base, {"batch": base.batch + 1}) as batch:
-        batch.change(rows, places)
+    with TableTransaction(session, PATH, base, {"batch": base.batch + 1}) as batch:
+        batch.row_delta(rows, places)
         batch.publish()
 
 
@@ -84,8 +84,8 @@ def test_a_row_is_what_spark_would_have_written(spark: SparkSession, tmp_path: P
     session = a_table(spark, tmp_path / "world")
     asked = rows_of_all_kinds(session)
 
-    change(session, asked.toArrow())
-    with Batch(session, PATH, head(session, NAME), {"batch": 3}) as batch:
+    row_delta(session, asked.toArrow())
+    with TableTransaction(session, PATH, head(session, NAME), {"batch": 3}) as batch:
         batch.append(asked)
         batch.publish()
 
@@ -108,7 +108,7 @@ def test_a_row_is_what_spark_would_have_written(spark: SparkSession, tmp_path: P
 def test_files_are_pruned_by_what_they_hold_and_never_too_much(spark: SparkSession, tmp_path: Path, where: str) -> None:
     session = a_table(spark, tmp_path / "world")
 
-    change(session, rows_of_all_kinds(session).toArrow())
+    row_delta(session, rows_of_all_kinds(session).toArrow())
 
     assert session.table(NAME).where(where).count() == 1
     assert session.table(NAME).where("near > 1").count() == 2  # NaN is greater than all
@@ -118,9 +118,9 @@ def test_rows_go_to_the_part_they_belong_to_and_go_from_there(spark: SparkSessio
     session = a_table(spark, tmp_path / "world", partition_by=["is_current"])
     new = pa.table({"ID": [1, 2, 3], "is_current": [True, False, True], "not of the table": [0, 0, 0]})
 
-    change(session, new)
+    row_delta(session, new)
     places = session.sql(f"SELECT _file AS file_path, _pos AS pos, is_current FROM {NAME} WHERE id IN (2, 3)").toArrow()
-    change(session, pa.table({"id": [4], "is_current": [False]}), places)
+    row_delta(session, pa.table({"id": [4], "is_current": [False]}), places)
 
     parts = session.sql(f"SELECT id, is_current, _partition.is_current AS part FROM {NAME} WHERE id > 0").collect()
     assert sorted(map(tuple, parts)) == [(1, True, True), (4, False, False)]
@@ -138,13 +138,13 @@ def test_rows_are_parted_by_a_column_of_frazils(spark: SparkSession, tmp_path: P
         ),
     )
     table = "`lake`.`bronze`.`kinds`"
-    with Batch(session, path, head(session, table), {"batch": 1}) as batch:
-        batch.change(pa.table({"id": [0], "_cdc_kind": ["file"]}))
+    with TableTransaction(session, path, head(session, table), {"batch": 1}) as batch:
+        batch.row_delta(pa.table({"id": [0], "_cdc_kind": ["file"]}))
         batch.publish()
 
-    with Batch(session, path, head(session, table), {"batch": 2}) as batch:
+    with TableTransaction(session, path, head(session, table), {"batch": 2}) as batch:
         assert batch.takes_rows
-        batch.change(pa.table({"id": [1, 2, 3], "_cdc_kind": ["record", "file", "record"]}))
+        batch.row_delta(pa.table({"id": [1, 2, 3], "_cdc_kind": ["record", "file", "record"]}))
         batch.publish()
 
     parts = session.sql(f"SELECT _cdc_kind, _partition._cdc_kind, collect_set(id) FROM {table} GROUP BY 1, 2").collect()
@@ -158,7 +158,7 @@ def test_rows_are_parted_by_a_column_of_frazils(spark: SparkSession, tmp_path: P
 def test_a_batch_without_rows_is_a_snapshot_with_its_bookmark(spark: SparkSession, tmp_path: Path) -> None:
     session = a_table(spark, tmp_path / "world")
 
-    change(session, pa.table({"id": pa.array([], pa.int32())}))
+    row_delta(session, pa.table({"id": pa.array([], pa.int32())}))
 
     assert head(session, NAME).batch == 2
     assert head(session, NAME).summary["total-data-files"] == "1"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.snapshot import TableSnapshot, metadata_snapshot, table_snapshot
 from frazil.serve.tables import read_snapshot
@@ -53,7 +53,7 @@ def test_java_sql_the_file_and_the_commit_say_the_same(spark: SparkSession) -> N
     name = quote(*PATH)
     spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*PATH[:-1])}")
     spark.sql(f"CREATE TABLE {name} (id BIGINT) USING iceberg")
-    with Batch(spark, PATH, head(spark, name), {"batch": 3}) as batch:
+    with TableTransaction(spark, PATH, head(spark, name), {"batch": 3}) as batch:
         batch.append(spark.range(5))
         committed = batch.publish()
     spark.sql(f"ALTER TABLE {name} CREATE BRANCH beside")

@@ -15,14 +15,16 @@ from frazil.bronze import record as r
 from frazil.marts import late
 from frazil.marts.current import hard, soft
 from frazil.marts.fold import fill, newest
+from frazil.marts.fold_spec import FoldSpec, with_event_time
 from frazil.marts.history import BASE, versions
-from frazil.marts.shape import Shape, with_event_time
 from frazil.testing import draw, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SHAPE = Shape(keys=("id",), sequence_by=("ts",), columns=("id", "ts", "value"), event_times=("ts",), tracked=("value",))
+SPEC = FoldSpec(
+    keys=("id",), sequence_by=("ts",), columns=("id", "ts", "value"), event_times=("ts",), tracked=("value",)
+)
 CHANGES = {"id": "int", "second": "int", "row": "int", "class": "string", "value": "string", "known": "string"}
 SILVER = (
     "id int, ts timestamp, value string, _cdc_class string, _cdc_position string, _cdc_row bigint, "
@@ -62,7 +64,7 @@ def changes(spark: SparkSession, drawing: str) -> DataFrame:
         )
         for row in parse(drawing, CHANGES)
     ]
-    return with_event_time(spark.createDataFrame(rows, SILVER), SHAPE)
+    return with_event_time(spark.createDataFrame(rows, SILVER), SPEC)
 
 
 def drawn(rows: DataFrame, *columns: str) -> list[str]:
@@ -76,14 +78,14 @@ def drawn(rows: DataFrame, *columns: str) -> list[str]:
 
 def test_the_newest_upsert_of_a_key_is_its_row_unless_a_delete_is_newer(spark: SparkSession) -> None:
     """ORDER, DELETES (hard), UNSEEN."""
-    rows = hard(newest(changes(spark, STORY), SHAPE), SHAPE)
+    rows = hard(newest(changes(spark, STORY), SPEC), SPEC)
 
     assert drawn(rows, "id", "ts", "value", r.ROW) == ["1 | 2 | b | 2", "4 | 1 | n | 7", "5 | 2 | p | 9"]
 
 
 def test_a_deleted_key_keeps_its_last_known_values(spark: SparkSession) -> None:
     """DELETES (soft): a key of which only deletes are known has no row."""
-    rows = soft(newest(changes(spark, STORY), SHAPE), SHAPE)
+    rows = soft(newest(changes(spark, STORY), SPEC), SPEC)
 
     assert drawn(rows, "id", "ts", "value", "is_deleted", "deleted_at", r.ROW) == [
         "1 | 2 | b | false | - | 2",
@@ -99,15 +101,15 @@ def test_order_of_rows_and_repeats_do_not_matter(repeats: int, spark: SparkSessi
     lines = STORY.strip().splitlines()
     shuffled = "\n".join(lines[::-1] * repeats)
 
-    rows = soft(newest(changes(spark, shuffled), SHAPE), SHAPE)
+    rows = soft(newest(changes(spark, shuffled), SPEC), SPEC)
 
-    expected = soft(newest(changes(spark, STORY), SHAPE), SHAPE)
+    expected = soft(newest(changes(spark, STORY), SPEC), SPEC)
     assert drawn(rows, *rows.columns) == drawn(expected, *rows.columns)
 
 
 def test_a_history_has_a_version_for_every_state(spark: SparkSession) -> None:
     """HISTORY (close): equal states are one version; a key that begins with a delete begins with its upsert."""
-    rows = versions(changes(spark, STORY).withColumn(BASE, F.lit(False)), SHAPE, "close")
+    rows = versions(changes(spark, STORY).withColumn(BASE, F.lit(False)), SPEC, "close")
 
     assert drawn(rows, "id", "value", "valid_from", "valid_to", "is_current", "is_deleted", r.ROW) == [
         "1 | a | 1 | 2 | false | false | 1",
@@ -120,7 +122,7 @@ def test_a_history_has_a_version_for_every_state(spark: SparkSession) -> None:
 
 def test_a_marked_delete_is_a_row_with_the_last_known_values(spark: SparkSession) -> None:
     """HISTORY (mark)."""
-    rows = versions(changes(spark, STORY).withColumn(BASE, F.lit(False)), SHAPE, "mark")
+    rows = versions(changes(spark, STORY).withColumn(BASE, F.lit(False)), SPEC, "mark")
 
     second = [
         line for line in drawn(rows, "id", "value", "valid_from", "valid_to", "is_deleted", r.ROW) if line[0] == "2"
@@ -130,7 +132,7 @@ def test_a_marked_delete_is_a_row_with_the_last_known_values(spark: SparkSession
 
 def test_event_times_that_run_against_the_order_follow_it(spark: SparkSession) -> None:
     """HISTORY: a version never begins before the one it follows."""
-    by_row = Shape(keys=("id",), sequence_by=(), columns=SHAPE.columns, event_times=("ts",), tracked=("value",))
+    by_row = FoldSpec(keys=("id",), sequence_by=(), columns=SPEC.columns, event_times=("ts",), tracked=("value",))
     story = """
     1 | 5 | 1 | upsert | a | -
     1 | 3 | 2 | upsert | b | -
@@ -144,7 +146,7 @@ def test_event_times_that_run_against_the_order_follow_it(spark: SparkSession) -
 
 def test_changes_without_event_time_are_no_later_than_the_one_before(spark: SparkSession) -> None:
     """HISTORY: of several at one event time, known or not, the last in order stands."""
-    by_row = Shape(keys=("id",), sequence_by=(), columns=SHAPE.columns, event_times=("ts",), tracked=("value",))
+    by_row = FoldSpec(keys=("id",), sequence_by=(), columns=SPEC.columns, event_times=("ts",), tracked=("value",))
     story = """
     1 | - | 1 | upsert | a | -
     1 | - | 2 | upsert | b | -
@@ -170,7 +172,7 @@ def test_a_column_that_is_not_carried_has_the_value_in_force_just_before(spark: 
     3 | 1 | 8 | upsert | - | id ts
     """
 
-    rows = fill(changes(spark, story), SHAPE)
+    rows = fill(changes(spark, story), SPEC)
 
     assert drawn(rows.where(F.col(r.CLASS) == r.UPSERT), "id", "ts", "value") == [
         "1 | 1 | a",
@@ -185,7 +187,7 @@ def test_a_column_that_is_not_carried_has_the_value_in_force_just_before(spark: 
 
 def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: SparkSession) -> None:
     """LATE, NO-RESURRECTION: what equals the newest is late too, since it is applied already."""
-    target = hard(newest(changes(spark, "1 | 5 | 1 | upsert | a | -"), SHAPE), SHAPE)
+    target = hard(newest(changes(spark, "1 | 5 | 1 | upsert | a | -"), SPEC), SPEC)
     tombstones = changes(spark, "2 | 5 | 2 | delete | - | -")
     new = changes(
         spark,
@@ -200,10 +202,10 @@ def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: Spark
     )
 
     touched = new.select("id")
-    held = late.held(with_event_time(target, SHAPE), SHAPE)
-    judged = late.judged(new, held, late.tombstones(tombstones, touched, SHAPE), SHAPE)
+    held = late.held_order(with_event_time(target, SPEC), SPEC)
+    judged = late.with_prior_order(new, held, late.tombstones(tombstones, touched, SPEC), SPEC)
 
-    assert drawn(judged.selectExpr("*", f"{late.is_late(SHAPE)} AS late"), "id", "ts", "value", "late") == [
+    assert drawn(judged.selectExpr("*", f"{late.is_late(SPEC)} AS late"), "id", "ts", "value", "late") == [
         "1 | 4 | late | true",
         "1 | 5 | a | true",
         "1 | 6 | newer | false",

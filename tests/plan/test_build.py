@@ -12,8 +12,8 @@ from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
+from frazil.plan.input_bytes import input_bytes
 from frazil.plan.plan import Plan
-from frazil.plan.size import size_bytes
 from frazil.plan.state import BRONZE, SILVER, State, TableState, gold_state, table_state
 from frazil.silver.contract import declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
@@ -197,7 +197,7 @@ def test_a_plan_reads_as_text() -> None:
         "hosts: type and check batch 2",
         "hosts: rebuild the typed changes from bronze, batches 1 to 2; keys changed",
         "hosts: apply batches 1 to 2 to hosts",
-        "hosts: apply batch 2 to hosts, rewritten if more than 5,000 changes",
+        "hosts: apply batch 2 to hosts, overwritten if more than 5,000 changes",
         "hosts: rebuild hosts_history from all changes; keys changed",
         "hosts: alter hosts; sort_by changed",
         "gold: refresh living from hosts",
@@ -223,7 +223,7 @@ def test_a_plan_is_json() -> None:
     ],
 )
 def test_a_plan_tells_how_much_it_reads_only_where_it_takes_all_of_it(state: State, size: int | None) -> None:
-    assert size_bytes(build(PIPELINE, state)) == size
+    assert input_bytes(build(PIPELINE, state)) == size
 
 
 def test_a_table_whose_state_cannot_be_read_has_no_steps_and_its_aggregates_wait() -> None:

@@ -101,7 +101,7 @@ def test_a_change_sequence_places_a_record_whatever_its_file_is_called(tmp_path:
     (landing / "1.csv").write_bytes((landing / "3.csv").read_bytes())
     report = frazil.run(pipeline, spark=spark_session(pipeline))
 
-    assert report.tables[0].marts[0].strategy == "rebuild"
+    assert report.tables[0].marts[0].strategy == "recompute"
     assert read(spark_session(pipeline), "hard") == [(1, "second")]
 
 

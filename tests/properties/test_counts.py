@@ -1,4 +1,4 @@
-"""What a run reports of its marts is what the tables before and after it show, in every way and every kind of mart."""
+"""What a run reports of its marts is what the tables before and after it show, of every strategy and mart."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import WAYS, World, go_by
-
-from frazil.engine import marts
+from tests.properties.world import STRATEGIES, World, go_by, go_by_lot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
-    from frazil.plan.way import Way
+    from frazil.plan.policy import Strategy
 
 KEYS = ("h", "id")
 
@@ -57,9 +55,9 @@ def live_and_count(world: World, spark: SparkSession) -> list[Told]:
 def test_a_report_counts_what_the_tables_show(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every batch in a way by lot."""
+    """Every batch with a strategy by lot."""
     lot = Random(700)
-    monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
+    go_by_lot(lot, monkeypatch)
     world = grown(World.at(tmp_path / "world", "hard", "close"), 700, size=4)
 
     told = live_and_count(world, spark)
@@ -67,28 +65,25 @@ def test_a_report_counts_what_the_tables_show(
     assert [reported(one.report) for one in told] == [one.shown for one in told]
     assert all(map(sum, zip(*(one.shown["hard"] for one in told), strict=True))), "something was never counted"
     last = told[-1].report.tables[0].marts
-    assert {(mart.strategy, mart.rows > 0) for mart in last} == {("rebuild", True)}
+    assert {(mart.strategy, mart.rows > 0) for mart in last} == {("recompute", True)}
     assert set(told[-1].shown.values()) == {Counts()}
 
 
 @pytest.mark.laws
 @pytest.mark.parametrize(("by_place", "narrow"), [(False, 0.0), (False, 0.4), (True, 0.0)])
-def test_every_way_and_every_mart_counts_the_same(
+def test_every_strategy_and_every_mart_counts_the_same(
     by_place: bool,  # noqa: FBT001 - pytest gives it by name
     narrow: float,
     spark: SparkSession,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With columns that are not carried, too; and where the place alone orders, so event times run against it."""
-    lives: dict[Way, list[dict[str, Counts]]] = {}
-    for way in WAYS:
-        with monkeypatch.context() as patch:
-            go_by(way, patch)
-            world = grown(World.at(tmp_path / way, by_place=by_place), 720, size=6, narrow=narrow)
-            told = live_and_count(world, spark)
-        lives[way] = [reported(one.report) for one in told]
-        assert lives[way] == [one.shown for one in told]
+    lives: dict[Strategy, list[dict[str, Counts]]] = {}
+    for strategy in STRATEGIES:
+        world = World.at(tmp_path / strategy, by_place=by_place, policy=go_by(strategy))
+        told = live_and_count(grown(world, 720, size=6, narrow=narrow), spark)
+        lives[strategy] = [reported(one.report) for one in told]
+        assert lives[strategy] == [one.shown for one in told]
 
-    assert all(life == lives["small"] for life in lives.values())
-    assert all(len(set(marts.values())) == 1 for marts in lives["small"])
+    assert all(life == lives["row_delta"] for life in lives.values())
+    assert all(len(set(marts.values())) == 1 for marts in lives["row_delta"])

@@ -11,10 +11,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from tests.properties.world import SOME_WAYS, WAYS, World, go_by
+from tests.properties.world import SOME_STRATEGIES, World, go_by, go_by_lot
 
-from frazil.engine import marts, take
+from frazil.engine import take
 from frazil.marts import late
+from frazil.plan.policy import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.plan.way import Way
+    from frazil.plan.policy import Strategy
 
 
 @pytest.fixture(scope="module")
@@ -62,27 +63,26 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
     }
 
 
-@pytest.mark.parametrize("way", SOME_WAYS)
-def test_every_way_into_a_mart_leads_to_what_the_oracle_says(
-    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("strategy", SOME_STRATEGIES)
+def test_every_strategy_leads_to_what_the_oracle_says(strategy: Strategy, spark: SparkSession, tmp_path: Path) -> None:
     """CONVERGE and all laws it stands on, however a batch is applied."""
-    go_by(way, monkeypatch)
-    world = World.at(tmp_path / "world").draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
+    world = World.at(tmp_path / "world", policy=go_by(strategy)).draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
 
     assert world.live(spark).differences(spark) == []
 
 
-@pytest.mark.parametrize("way", ["small", *(pytest.param(way, marks=pytest.mark.laws) for way in ("split", "rewrite"))])
+@pytest.mark.parametrize(
+    "strategy",
+    ["row_delta", *(pytest.param(strategy, marks=pytest.mark.laws) for strategy in ("delete_append", "overwrite"))],
+)
 def test_batches_that_are_newer_than_all_before_need_no_guard(
-    way: Way, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CONVERGE, LATE, NO-RESURRECTION: what each key has is not asked for, until a batch overlaps those before."""
-    go_by(way, monkeypatch)
     asked = Counter[str]()
-    for name in ("found", "judged"):
+    for name in ("target_rows", "with_prior_order"):
         monkeypatch.setattr(late, name, counted(getattr(late, name), asked))
-    world = World.at(tmp_path / "world").draw_in_time(range(600, 606), runs=4)
+    world = World.at(tmp_path / "world", policy=go_by(strategy)).draw_in_time(range(600, 606), runs=4)
     world.draw_in_time(range(606, 609), runs=4, narrow=0.5).live(spark)
     in_time = dict(asked)
 
@@ -90,8 +90,8 @@ def test_batches_that_are_newer_than_all_before_need_no_guard(
     world.draw(range(610, 613), size=20).live(spark)
 
     assert world.differences(spark) == []
-    assert in_time == {"found": 3 * len(world.marts)}
-    assert asked["judged"] > 0
+    assert in_time == {"target_rows": 3 * len(world.marts)}
+    assert asked["with_prior_order"] > 0
 
 
 def counted(call: Callable[..., DataFrame], asked: Counter[str]) -> Callable[..., DataFrame]:
@@ -117,10 +117,10 @@ def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_
 def test_five_hundred_longer_histories_converge(
     first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, every batch in a way by lot."""
+    """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, strategies by lot."""
     lot = Random(first)
-    monkeypatch.setattr(marts, "way", lambda *_, **__: lot.choice(WAYS))
-    monkeypatch.setattr(take, "reader", lambda *_: lot.choice(get_args(take.Reader)))
+    go_by_lot(lot, monkeypatch)
+    monkeypatch.setattr(take, "reader", lambda *_: lot.choice(get_args(Reader)))
     world = World.at(tmp_path_factory.mktemp("laws") / "world")
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
 

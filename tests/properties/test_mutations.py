@@ -10,7 +10,8 @@ import pytest
 from tests.properties.world import World, go_by
 
 from frazil.engine import state
-from frazil.marts import few, fold, history, late, shape
+from frazil.marts import arrow_fold, fold, fold_spec, history, late
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.sources.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from tests.properties.world import Mart
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 
 def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
     """ORDER broken: the place in the source alone decides."""
-    right = shape.order
+    right = fold_spec.order
     for room in (fold, history):
         patch.setattr(room, "order", lambda parts: right(replace(parts, sequence_by=())))
 
@@ -39,8 +40,8 @@ def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """NO-RESURRECTION broken: earlier deletes are not looked at."""
     right = late.tombstones
 
-    def none(deletes: DataFrame, touched: DataFrame, shape: Shape, **how: bool) -> DataFrame:
-        return right(deletes.where("false"), touched, shape, **how)
+    def none(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, **how: bool) -> DataFrame:
+        return right(deletes.where("false"), touched, spec, **how)
 
     patch.setattr(late, "tombstones", none)
 
@@ -61,20 +62,20 @@ def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(late, "is_incomplete", lambda _: "false")
 
 
-def few_are_folded_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
+def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """ORDER broken where the driver folds: the key's first change is taken for its newest."""
-    right = few._ranked
-    patch.setattr(few, "_ranked", lambda *given: right(*given)[::-1])
+    right = arrow_fold._ranked
+    patch.setattr(arrow_fold, "_ranked", lambda *given: right(*given)[::-1])
 
 
-def few_are_complete(patch: pytest.MonkeyPatch) -> None:
+def arrow_takes_all_as_complete(patch: pytest.MonkeyPatch) -> None:
     """MISSING-IS-NOT-NULL broken where the driver folds."""
-    patch.setattr(few, "_incomplete", lambda changes, _: pa.repeat(False, changes.num_rows))
+    patch.setattr(arrow_fold, "_incomplete", lambda changes, _: pa.repeat(False, changes.num_rows))
 
 
-IN_TIME = (few_are_folded_to_the_oldest, few_are_complete)
+IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete)
 """What is broken in these is not asked where changes are late."""
-NARROW = (incomplete_is_complete, few_are_complete)
+NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ NARROW = (incomplete_is_complete, few_are_complete)
         (versions_only_at_the_end, "close"),
         pytest.param(versions_only_at_the_end, "mark", marks=pytest.mark.laws),
         pytest.param(incomplete_is_complete, "soft", marks=pytest.mark.laws),
-        (few_are_folded_to_the_oldest, "hard"),
-        pytest.param(few_are_complete, "soft", marks=pytest.mark.laws),
+        (arrow_folds_to_the_oldest, "hard"),
+        pytest.param(arrow_takes_all_as_complete, "soft", marks=pytest.mark.laws),
     ],
 )
 def test_a_broken_law_is_seen(
@@ -100,11 +101,10 @@ def test_a_broken_law_is_seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = World.at(tmp_path / "world", mart)
+    policy = go_by("row_delta") if broken in IN_TIME else DEFAULT_POLICY
+    world = World.at(tmp_path / "world", mart, policy=policy)
     draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
     draw(range(300, 306), runs=2, narrow=0.4 if broken in NARROW else 0.0)
-    if broken in IN_TIME:
-        go_by("small", monkeypatch)
     for number in range(len(world.runs)):
         world.deliver(number)
         with monkeypatch.context() as patch:

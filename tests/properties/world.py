@@ -6,15 +6,17 @@ import datetime as dt
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import pytest
 
 import frazil
-from frazil.engine import compact, marts, take
+from frazil.engine import marts
+from frazil.engine.options import RunOptions
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
-from frazil.plan.way import Way
+from frazil.plan.apply_strategy import choose_strategy
+from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, deliveries, oracle_changes, random_history, write_csv
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
-    from frazil.engine.take import Reader
     from frazil.testing.changes import Record
 
 Mart = Literal["hard", "soft", "close", "mark"]
@@ -64,25 +65,42 @@ tables:
 GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }} group by h'}]"
 
 
-WAYS: tuple[Way, ...] = get_args(Way)
-SOME_WAYS: Final = (
-    "small",
-    "split",
-    pytest.param("rewrite", marks=pytest.mark.laws),
-    pytest.param("rebuild", marks=pytest.mark.laws),
+STRATEGIES: tuple[Strategy, ...] = ("row_delta", "delete_append", "overwrite", "recompute")
+"""The strategies for marts that have rows."""
+SOME_STRATEGIES: Final = (
+    "row_delta",
+    "delete_append",
+    pytest.param("overwrite", marks=pytest.mark.laws),
+    pytest.param("recompute", marks=pytest.mark.laws),
 )
-"""All ways, half of them in the long run only."""
-READERS: dict[Way, Reader] = {"small": "driver", "split": "stream", "rewrite": "executors", "rebuild": "stream"}
-"""Who reads the files where batches are applied in one way, so that every reader is there with some way."""
+"""All strategies, half of them in the long run only."""
+READERS: dict[Strategy, Reader] = {
+    "row_delta": "driver",
+    "delete_append": "stream",
+    "overwrite": "executors",
+    "recompute": "stream",
+}
+"""Reader of the files for each strategy, so that every reader is tested with one."""
 
 
-def go_by(way: Way, patch: pytest.MonkeyPatch) -> None:
-    """Let every batch be read and applied in one way, and files be merged, whatever the rules say of small tables."""
-    patch.setattr(marts, "way", lambda *_, **__: way)
-    patch.setattr(take, "reader", lambda *_: READERS[way])
-    patch.setattr(compact, "span_due", lambda *_: 2)
-    patch.setattr(compact, "_FEWEST", 2)
-    patch.setattr(compact, "_SMALL", 1.0)
+def go_by(strategy: Strategy) -> Policy:
+    """Return a policy that applies every batch with one strategy and compacts often, however small the tables are."""
+    return Policy(
+        strategy=strategy,
+        reader=READERS[strategy],
+        compact_every=2,
+        compact_partition_files=2,
+        small_file_share=1.0,
+    )
+
+
+def go_by_lot(lot: Random, patch: pytest.MonkeyPatch) -> None:
+    """Draw a strategy for each mart of each batch."""
+
+    def drawn(changes: int | None, *given: Any) -> Strategy:
+        return choose_strategy(changes, *given) if changes is None else lot.choice(STRATEGIES)
+
+    patch.setattr(marts, "choose_strategy", drawn)
 
 
 @dataclass
@@ -95,6 +113,7 @@ class World:
         by_place: no column orders the changes, only their place in the source; ``ts`` is when they took effect,
             and NULL where ``note`` is.
         bad: every file that holds all fields ends with a record that cannot be cast.
+        policy: thresholds of its runs.
         histories: number -> file name -> records, with the key column ``h`` in each record.
         runs: what arrives before each run: (history, file name) pairs.
     """
@@ -103,13 +122,22 @@ class World:
     marts: tuple[Mart, ...] = ("hard", "soft", "close", "mark")
     bad: bool = False
     by_place: bool = False
+    policy: Policy = DEFAULT_POLICY
     histories: dict[int, dict[str, list[Record]]] = field(default_factory=dict)
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
 
     @classmethod
-    def at(cls, folder: Path, *marts: Mart, gold: bool = False, bad: bool = False, by_place: bool = False) -> Self:
+    def at(
+        cls,
+        folder: Path,
+        *marts: Mart,
+        gold: bool = False,
+        bad: bool = False,
+        by_place: bool = False,
+        policy: Policy = DEFAULT_POLICY,
+    ) -> Self:
         """Make an empty world: a declaration and an empty landing folder."""
-        world = cls(folder, marts or tuple(MARTS), bad, by_place)
+        world = cls(folder, marts or tuple(MARTS), bad, by_place, policy)
         (folder / "landing").mkdir(parents=True)
         lines = "\n".join(f"      - {MARTS[mart]}" for mart in world.marts)
         order = "effective_at: ts" if by_place else "sequence_by: [ts]"
@@ -189,7 +217,9 @@ class World:
 
     def run(self, spark: SparkSession, *, rebuild: bool = False) -> RunReport:
         """Run the pipeline as a user does."""
-        return frazil.run(frazil.load(self.folder), spark=self.session(spark), rebuild=rebuild)
+        return frazil.run(
+            frazil.load(self.folder), spark=self.session(spark), rebuild=rebuild, options=RunOptions(policy=self.policy)
+        )
 
     def live(self, spark: SparkSession) -> Self:
         """Let everything arrive and be applied, run by run."""

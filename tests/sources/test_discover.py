@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.sources.dms.declaration import NothingFoundError
-from frazil.sources.dms.discover import Discovered, declaration, discover
+from frazil.sources.dms.declaration import NothingFoundError, declaration
+from frazil.sources.dms.discover import Discovered, discover
 from frazil.sources.dms.guess import type_of
 from frazil.sources.dms.listing import list_files
 from frazil.spec.parse import parse

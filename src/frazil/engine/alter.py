@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.spec import History
     from frazil.steps import AlterMart
 
 
-def alter_mart(context: Context, step: AlterMart) -> None:
+def alter_mart(context: TableRun, step: AlterMart) -> None:
     """Alter a mart's table, then note its layout in a commit without rows.
 
     A run that dies before that commit does all of it again: each statement may be repeated.
@@ -31,13 +31,13 @@ def alter_mart(context: Context, step: AlterMart) -> None:
     path = context.mart_path(mart)
     match_layout(context, mart, step.before)
     bookmark = {**context.head(path).bookmark, "layout": dict(step.after)}
-    with context.batch(path, bookmark) as batch:
-        batch.append(context.spark.table(quote(*path)).limit(0))
+    with context.transaction(path, bookmark) as transaction:
+        transaction.append(context.spark.table(quote(*path)).limit(0))
         failpoint("mart.before_publish")
-        batch.publish()
+        transaction.publish()
 
 
-def match_layout(context: Context, mart: Current | History, before: Mapping[str, Any]) -> None:
+def match_layout(context: TableRun, mart: Current | History, before: Mapping[str, Any]) -> None:
     """Bring properties, sort order and live view of a mart's table from an earlier layout to the declared one.
 
     Args:
@@ -53,7 +53,7 @@ def match_layout(context: Context, mart: Current | History, before: Mapping[str,
     _keep_live_view(context, mart, before.get("live_view"))
 
 
-def _keep_live_view(context: Context, mart: Current | History, old: str | None) -> None:
+def _keep_live_view(context: TableRun, mart: Current | History, old: str | None) -> None:
     """Keep the view over a soft table that leaves its deleted rows out, and drop one that is not declared any more."""
     spark, path = context.spark, context.mart_path(mart)
     wanted = mart.live_view if isinstance(mart, Current) else None

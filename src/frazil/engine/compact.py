@@ -1,8 +1,8 @@
-"""Keep reading cheap: merge small files, and rewrite those of which many rows are deleted."""
+"""Compact tables: merge small files, and rewrite those of which many rows are deleted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.failpoints import failpoint
@@ -12,96 +12,91 @@ from frazil.spec.names import literal
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
+    from frazil.plan.policy import Policy
     from frazil.spec import Upkeep
 
-EVERY: Final = 12
-"""Batches after which a run looks whether a table's files are to be merged: what cannot be merged further, such as
-the one file of each of many partitions, is not tried again with every batch."""
 
-_MANY: Final = 8
-_FEWEST: Final = 5
-"""Files of a partition of which fewer are not merged."""
-_SMALL: Final = 1 / 4
-_OPENING: Final = 4 * 1024 * 1024
-"""So many bytes are read in the time it takes to open a file; Iceberg plans reading with the same number."""
+def is_due(at: TableSnapshot, upkeep: Upkeep, policy: Policy, *, after: int, upto: int) -> bool:
+    """Return whether a mart that went from batch ``after`` to ``upto`` is to be compacted.
 
-
-def is_due(at: TableSnapshot, upkeep: Upkeep, *, after: int, upto: int) -> bool:
-    """Tell whether a table that went from batch ``after`` to ``upto`` is to be compacted.
-
-    It is when it passed another dozen of batches, and has many small files or many files of deletes.
+    It is after every ``compact_every`` batches, where it has many small files or many files of deletes.
     """
     files, deletes = (int(at.summary.get(f"total-{kind}-files", 0)) for kind in ("data", "delete"))
-    are_small = _size(at) < files * small_bytes(upkeep, at)
-    return after // EVERY < upto // EVERY and (deletes >= _MANY or (files >= _MANY and are_small))
+    are_small = _size(at) < files * small_bytes(upkeep, policy, at)
+    is_time = after // policy.compact_every < upto // policy.compact_every
+    return is_time and (deletes >= policy.compact_files or (files >= policy.compact_files and are_small))
 
 
-def small_bytes(upkeep: Upkeep, at: TableSnapshot | None = None) -> int:
-    """Give the size from which on a file is not written again for new rows: a quarter of what compaction aims at.
+def small_bytes(upkeep: Upkeep, policy: Policy, at: TableSnapshot | None = None) -> int:
+    """Return the size from which on a file is not rewritten for new rows: a share of ``target_file_mb``.
 
-    For a run, which gives where the table stands, no more than a quarter of the table, and than what opening a file
-    costs: the files of a load are not written again for the batches that follow, though they could be larger.
+    A run gives the table's snapshot: then it is no more than that share of the table, and than what opening a file
+    costs. The files of a load are not rewritten for the batches that follow, though they could be larger.
     """
-    small = int(_SMALL * upkeep.target_file_mb * 1024 * 1024)
-    return small if at is None else min(small, int(_SMALL * _size(at)), _OPENING)
+    small = int(policy.small_file_share * upkeep.target_file_mb * 1024 * 1024)
+    return small if at is None else min(small, int(policy.small_file_share * _size(at)), policy.open_cost_bytes)
 
 
-def span_due(after: int, upto: int) -> int | None:
-    """Tell how many of the newest batches are to be merged in a table that only grows.
+def span_due(after: int, upto: int, every: int) -> int | None:
+    """Return how many of the newest batches to compact in a table that only grows: tiered compaction.
 
-    Whenever a dozen of batches is full, that dozen; when a gross is, its dozens; and so on. So a row is written again
-    once for each time that their number grows twelvefold, and however many they become, few files are small.
+    After every ``every``ⁿ batches, the last ``every``ⁿ are compacted. So a row is rewritten once each time
+    that the number of batches grows by this factor, and however many they become, few files are small.
 
     Args:
         after: the batch that the table stood at.
         upto: the one that it stands at now.
+        every: the factor, 2 or more.
 
     Returns:
-        A power of the dozen; None where no dozen became full.
+        A power of ``every``; None where no tier is full.
     """
-    due, span = None, EVERY
+    due, span = None, every
     while after // span < upto // span:
-        due, span = span, span * EVERY
+        due, span = span, span * every
     return due
 
 
-def merge_batches(context: Context, after: int, upto: int) -> None:
-    """Merge the small files that batches have left in silver and bronze, where :func:`span_due` says so.
+def compact_appended(context: TableRun, after: int, upto: int) -> None:
+    """Compact the small files that batches have left in silver and bronze, where :func:`span_due` says so.
 
-    Bronze is merged only of a gross and more: its records are read by a rebuild alone, and its ledger by a process that
-    begins. Files that are not small are not written again.
+    Bronze is compacted from the second tier on: its records are read by a rebuild alone, and its ledger by a process
+    that begins. Files that are not small are not rewritten.
     """
-    span = span_due(after, upto)
+    policy, upkeep = context.policy, context.pipeline.upkeep
+    span = span_due(after, upto, policy.compact_every)
     if span is None:
         return
-    context.tell("merge small files")
-    upkeep = context.pipeline.upkeep
+    context.tell("compact small files")
     newest = f"{r.BATCH} > {(upto // span - 1) * span}"
-    for path in (context.changes,) if span == EVERY else (context.changes, context.bronze):
-        _rewrite(context.spark, path, upkeep, small_bytes(upkeep, context.head(path)), f"where => {literal(newest)}")
+    for path in (context.changes,) if span == policy.compact_every else (context.changes, context.bronze):
+        smaller = small_bytes(upkeep, policy, context.head(path))
+        _rewrite(context.spark, path, upkeep, policy, smaller, f"where => {literal(newest)}")
         context.heads.pop(path)
         failpoint("merge.after_rewrite")
 
 
-def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, *, smaller: int) -> None:
+def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, *, smaller: int) -> None:
     """Merge files of fewer than ``smaller`` bytes, rewrite those with many deleted rows, merge the rest of the deletes.
 
     Many is more than ``delete_ratio``. Readers see the same rows before and after; each of the two rewrites is a
     commit of its own, without a bookmark.
     """
-    _rewrite(spark, path, upkeep, smaller)
+    _rewrite(spark, path, upkeep, policy, smaller)
     call(spark, path, "rewrite_position_delete_files")
 
 
-def _rewrite(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, smaller: int, *arguments: str) -> None:
+def _rewrite(
+    spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, smaller: int, *arguments: str
+) -> None:
     options = {
         "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
         "min-file-size-bytes": str(smaller),
         "delete-ratio-threshold": str(upkeep.delete_ratio),
         "remove-dangling-deletes": "true",
-        "min-input-files": str(_FEWEST),
+        "min-input-files": str(policy.compact_partition_files),
         "partial-progress.enabled": "false",
     }
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())

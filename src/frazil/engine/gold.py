@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
-from frazil.lake.commit import Batch, replace_table
+from frazil.lake.commit import TableTransaction, replace_table
 from frazil.lake.expression import SqlError, user_sql
 from frazil.lake.heads import head
 from frazil.lake.tables import TableLayout, ensure, fits
@@ -88,7 +88,7 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
             failpoint("gold.after_publish")
             return published
     ensure(spark, layout)
-    with Batch(spark, made.path, base, bookmark, run_id=run_id) as batch:
+    with TableTransaction(spark, made.path, base, bookmark, run_id=run_id) as batch:
         batch.note(strategy="replace")
         with user_sql(whose, gold.sql):
             batch.replace(rows)

@@ -14,7 +14,7 @@ from frazil.spec.names import literal, quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
 
 _COLUMNS: Final = (r.FILE, r.POSITION, r.BATCH, r.LEDGER)
@@ -27,7 +27,7 @@ with the same name, tells nothing, and the ledger is read again.
 """
 
 
-def read_ledger(context: Context) -> Ledger:
+def read_ledger(context: TableRun) -> Ledger:
     """Give the files that bronze knows.
 
     Cost: one Spark job over the ledger's rows, and none while only runs of this process have written to the table.
@@ -42,7 +42,7 @@ def read_ledger(context: Context) -> Ledger:
     return ledger
 
 
-def keep_ledger(context: Context, before: TableSnapshot, rows: Iterable[pa.Table]) -> None:
+def keep_ledger(context: TableRun, before: TableSnapshot, rows: Iterable[pa.Table]) -> None:
     """Add to a known ledger what the batch brought that has just been published.
 
     Args:
@@ -57,7 +57,7 @@ def keep_ledger(context: Context, before: TableSnapshot, rows: Iterable[pa.Table
         _known[context.bronze] = context.head(context.bronze).snapshot_id, ledger
 
 
-def _read(context: Context) -> Ledger:
+def _read(context: TableRun) -> Ledger:
     rows = context.spark.table(quote(*context.bronze)).where(f"{r.KIND} = {literal(r.LEDGER_ROW)}")
     return Ledger.of(_lines(rows.select(*_COLUMNS).toArrow()))
 

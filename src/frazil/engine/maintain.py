@@ -14,13 +14,14 @@ from frazil.engine.compact import compact, small_bytes
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
 from frazil.failpoints import failpoint
-from frazil.lake.commit import Batch
+from frazil.lake.commit import TableTransaction
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.snapshot import BOOKMARK
 from frazil.lake.trouble import translated
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import literal, quote
 from frazil.spec.select import selected
 from frazil.spec.tables import lake_tables
@@ -95,7 +96,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     report = MaintainReport(table=".".join(path[1:]))
     report.files_before, report.size_before_bytes = _size(before)
     if before.snapshot_id is not None:
-        compact(spark, path, upkeep, smaller=small_bytes(upkeep))
+        compact(spark, path, upkeep, DEFAULT_POLICY, smaller=small_bytes(upkeep, DEFAULT_POLICY))
         failpoint("maintain.after_rewrite")
         _stamp(spark, path)
         failpoint("maintain.after_stamp")
@@ -128,7 +129,7 @@ def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
     """Write the bookmark again if the newest snapshot does not carry it."""
     base = head(spark, quote(*path))
     if BOOKMARK not in base.summary and base.bookmark:
-        with Batch(spark, path, base, base.bookmark) as batch:
+        with TableTransaction(spark, path, base, base.bookmark) as batch:
             batch.append(spark.table(quote(*path)).limit(0))
             batch.publish()
 

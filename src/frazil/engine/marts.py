@@ -1,26 +1,27 @@
-"""Bring one mart level with silver, in one commit."""
+"""Bring one mart level with silver, in one transaction."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from frazil.engine.alter import match_layout
+from frazil.engine.apply.changes import BatchChanges
+from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
+from frazil.engine.apply.whole import count_late, count_whole, whole_rows
+from frazil.engine.apply.write import apply_batch
+from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
 from frazil.engine.compact import compact, is_due, small_bytes
-from frazil.engine.increment import AT_FILE, AT_POS, increment
 from frazil.engine.report import MartReport
-from frazil.engine.size import all_changes, newest, size_of
-from frazil.engine.ways import apply
 from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.tables import TableLayout, ensure, fits
-from frazil.marts.all_rows import all_rows, crowded, sole_rows
-from frazil.marts.counts import compared, late_changes, living
-from frazil.marts.late import of_keys
-from frazil.marts.layout import mart_columns, mart_layout, mart_properties, partitioning, shape_of
-from frazil.marts.shape import with_event_time
-from frazil.plan.way import BROADCAST_CHANGES, Way, way
+from frazil.marts.fold_spec import with_event_time
+from frazil.marts.layout import fold_spec, mart_columns, mart_layout, mart_properties, partitioning
+from frazil.plan.apply_strategy import MartStats, choose_strategy
+from frazil.silver.batches import batches
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec.names import quote
 
@@ -29,167 +30,224 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
-    from frazil.lake.commit import Batch
+    from frazil.engine.batch_stats import BatchStats
+    from frazil.engine.step_results import Normalized
+    from frazil.engine.table_run import TableRun
+    from frazil.lake.commit import TableTransaction
     from frazil.lake.snapshot import TableSnapshot
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
+    from frazil.plan.policy import Strategy
     from frazil.silver.contract import Contract
     from frazil.spec import Current, History
     from frazil.steps import UpdateMart
 
 
-_UNPACKED: Final = 4
-"""How many times larger rows are in memory than in their files, about."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Update:
+    """One mart and what is applied to it.
+
+    Attributes:
+        mart, spec: the mart and the table's parts.
+        layout: of its table.
+        base: its newest snapshot.
+        changes: the batch.
+        stats: statistics of the batch; None where the mart is made from all changes.
+    """
+
+    mart: Current | History
+    spec: FoldSpec
+    layout: TableLayout
+    base: TableSnapshot
+    changes: BatchChanges
+    stats: BatchStats | None
+
+    @property
+    def name(self) -> str:
+        """Quoted name of the table."""
+        return quote(*self.layout.path)
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return int(self.base.summary.get("total-records", 0))
 
 
-def update_mart(context: Context, step: UpdateMart, contract: Contract) -> MartReport:
-    """Apply the changes after the mart's bookmark; give what that did.
+def update_mart(
+    context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None = None
+) -> MartReport:
+    """Apply the changes after the mart's bookmark.
 
-    A mart without rows, and one that is rebuilt, is made from all changes at once; otherwise what is new is applied,
-    in one of the ways of :mod:`frazil.plan.way`.
+    Args:
+        context: the table's part of the run.
+        step: which mart, and which batches.
+        contract: the table's contract.
+        normalized: what was just written to silver, if anything was.
+
+    Returns:
+        What that did.
     """
     began = time.monotonic()
-    spark, table = context.spark, context.table
-    mart = next(mart for mart in table.marts if table.mart_name(mart) == step.mart)
     context.tell(f"apply to {step.mart}")
-    path = context.mart_path(mart)
-    layout = TableLayout(
-        path=path,
+    mart = next(mart for mart in context.table.marts if context.table.mart_name(mart) == step.mart)
+    layout = _layout(context, mart, contract)
+    base = context.head(layout.path, rebuilt=step.rebuild)
+    replaces_table = (step.rebuild or base.snapshot_id is None) and not _fits(context, layout, base)
+    if not replaces_table:
+        ensure(context.spark, layout)
+        # Before the rows are written: a run that dies after its commit has nothing left to do.
+        match_layout(context, mart, base.bookmark.get("layout", {}))
+    silver = context.head(context.changes).bookmark
+    spec = fold_spec(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
+    if normalized is not None and (normalized.after, normalized.upto) != (step.after, step.upto):
+        normalized = None
+    changes = _changes(context, step, normalized)
+    stats = None
+    if not step.rebuild and step.after > 0:
+        measures = (normalized and normalized.measures) or measure(changes.new(spec), contract)
+        stats = batch_stats(measures, contract, before=base.bookmark.get("newest"))
+    update = _Update(mart=mart, spec=spec, layout=layout, base=base, changes=changes, stats=stats)
+    bookmark = context.bookmark(
+        "mart",
+        step.upto,
+        declared=declared_mart(context.table, mart),
+        settings=settings(context.table, mart),
+        layout=mart_layout(mart),
+        newest=_newest_sequence(context, step, contract, normalized) if stats is None else stats.newest_sequence,
+    )
+    report = MartReport(mart=step.mart, batch=step.upto)
+    failpoint("mart.before_write")
+    published = (_replace_table if replaces_table else _write)(context, update, bookmark, report)
+    report.rows = int(published.summary.get("added-records", 0))
+    if not replaces_table:
+        report.compacted = _compacted(context, step, layout.path, published)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _layout(context: TableRun, mart: Current | History, contract: Contract) -> TableLayout:
+    return TableLayout(
+        path=context.mart_path(mart),
         columns=mart_columns(mart, contract),
         partition_by=partitioning(mart),
         sort_by=mart.sort_by,
         properties=mart_properties(mart),
     )
-    base = context.head(path, rebuilt=step.rebuild)
-    other = (step.rebuild or base.snapshot_id is None) and not _fits(context, layout, base)
-    if not other:
-        ensure(spark, layout)
-        # Before the rows are written: a run that dies after its commit has nothing left to do.
-        match_layout(context, mart, base.bookmark.get("layout", {}))
-    silver = context.head(context.changes).bookmark
-    shape = shape_of(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
-    report = MartReport(mart=step.mart, batch=step.upto)
-    chosen: Way = "rebuild"
-    size, rows = None, int(base.summary.get("total-records", 0))
-    if not step.rebuild and step.after > 0:
-        size = size_of(context, step, shape, contract, before=base.bookmark.get("newest"))
-        on_disk = int(base.summary.get("total-files-size", 0))
-        # Of each key one row of the mart may come along, with values that the batch does not have.
-        held = size.size_bytes + size.changes * _UNPACKED * on_disk // max(rows, 1)
-        chosen = way(size.changes, held, rows, takes_row_deltas=takes_row_deltas(spark, quote(*path), deletes=True))
-    until = newest(context, step.upto, contract) if size is None else size.newest
-    bookmark = context.bookmark(
-        "mart",
-        step.upto,
-        declared=declared_mart(table, mart),
-        settings=settings(table, mart),
-        layout=mart_layout(mart),
-        newest=until,
-    )
-    failpoint("mart.before_write")
-    if other:
-        published = _replaced(context, mart, layout, bookmark, _whole(context, step, mart, shape))
-        _count_replaced(context, path, base, shape, report)
-        return _finished(report, published, began, base, "rebuild")
-    with context.batch(path, bookmark) as batch:
-        if size is None or chosen == "rebuild":
-            whole = _whole(context, step, mart, shape)
-            batch.note(strategy="load" if base.snapshot_id is None else "rebuild")
-            batch.append(whole) if base.snapshot_id is None else batch.replace(whole)
-            _count_whole(context, batch, base, shape, report, follows=size is not None and size.follows)
-        else:
-            target = with_event_time(spark.table(quote(*path)), shape, f"_file AS {AT_FILE}", f"_pos AS {AT_POS}")
-            mine = increment(context, step, mart=mart, shape=shape, target=target, size=size, rows=rows)
-            chosen, seen = apply(mine, batch, chosen)
-            for name in ("late", "inserted", "updated", "deleted"):
-                setattr(report, name, getattr(seen, name))
-        failpoint("mart.before_publish")
-        published = batch.publish()
-    failpoint("mart.after_publish")
-    if is_due(published, context.pipeline.upkeep, after=step.after, upto=step.upto):
-        upkeep = context.pipeline.upkeep
-        compact(spark, path, upkeep, smaller=small_bytes(upkeep, published))
-        context.heads.pop(path)
-        report.compacted = True
-    return _finished(report, published, began, base, chosen)
 
 
-def _finished(
-    report: MartReport, published: TableSnapshot, began: float, base: TableSnapshot, chosen: Way
-) -> MartReport:
-    report.rows = int(published.summary.get("added-records", 0))
-    report.strategy = "load" if base.snapshot_id is None else chosen
-    report.seconds = time.monotonic() - began
-    return report
-
-
-def _fits(context: Context, layout: TableLayout, base: TableSnapshot) -> bool:
-    """Tell whether a mart's table can hold what is declared as it is, or with columns added or widened."""
+def _fits(context: TableRun, layout: TableLayout, base: TableSnapshot) -> bool:
+    """Return whether a mart's table can hold what is declared as it is, or with columns added or widened."""
     before = base.bookmark.get("layout", {}).get("partition_by", [*layout.partition_by])
     return bool(before == [*layout.partition_by]) and fits(context.spark, layout)
 
 
-def _replaced(
-    context: Context, mart: Current | History, layout: TableLayout, bookmark: Mapping[str, object], rows: DataFrame
+def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None) -> BatchChanges:
+    return BatchChanges(
+        spark=context.spark,
+        silver=quote(*context.changes),
+        files=int(context.head(context.changes).summary.get("total-data-files", 0)),
+        after=step.after,
+        upto=step.upto,
+        driver_batch=None if normalized is None else normalized.driver_batch,
+        cache=context.cache,
+        is_shared=len(context.table.marts) > 1,
+    )
+
+
+def _newest_sequence(
+    context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None
+) -> int | None:
+    """Return the greatest value of the first sequence column of all changes."""
+    if normalized is not None:
+        return normalized.newest_sequence
+    silver = context.spark.table(quote(*context.changes))
+    return measure_newest_sequence(batches(silver, 0, step.upto), contract)
+
+
+def _replace_table(
+    context: TableRun, update: _Update, bookmark: Mapping[str, object], report: MartReport
 ) -> TableSnapshot:
     """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
-    path, before = layout.path, context.head(layout.path).bookmark.get("layout", {})
+    spark, base, path = context.spark, update.base, update.layout.path
+    rows = whole_rows(update.mart, update.changes, update.spec, context.policy)
     failpoint("mart.before_publish")
-    context.heads[path] = replace_table(
-        context.spark, layout, context.head(path), bookmark, rows, run_id=context.run_id
-    )
+    context.heads[path] = replace_table(spark, update.layout, base, bookmark, rows, run_id=context.run_id)
     failpoint("mart.after_publish")
-    match_layout(context, mart, before)
+    match_layout(context, update.mart, base.bookmark.get("layout", {}))
+    before = None
+    if base.snapshot_id is not None:
+        before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
+    counts = count_whole(before, spark.table(update.name), update.spec)
+    report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
+    report.strategy = "load" if base.snapshot_id is None else "recompute"
     return context.heads[path]
 
 
-def _whole(context: Context, step: UpdateMart, mart: Current | History, shape: Shape) -> DataFrame:
-    """All rows of a mart; only keys with more than one change are folded, where they are not many.
+def _write(context: TableRun, update: _Update, bookmark: Mapping[str, object], report: MartReport) -> TableSnapshot:
+    """Apply the batch in one transaction, by the strategy for its size."""
+    strategy = _strategy(context, update)
+    with context.transaction(update.layout.path, bookmark) as transaction:
+        if update.stats is None or strategy in ("load", "recompute"):
+            _write_whole(context, update, transaction, strategy, report)
+        else:
+            target = MartTarget(
+                name=report.mart,
+                mart=update.mart,
+                spec=update.spec,
+                table=with_event_time(
+                    context.spark.table(update.name), update.spec, f"_file AS {AT_FILE}", f"_pos AS {AT_POS}"
+                ),
+                rows=update.rows,
+            )
+            batch = mart_batch(target, update.changes, update.stats, context.policy)
+            strategy, counts = apply_batch(batch, transaction, strategy)
+            report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
+            report.late = counts.late
+        report.strategy = strategy
+        failpoint("mart.before_publish")
+        published = transaction.publish()
+    failpoint("mart.after_publish")
+    return published
 
-    A full load has one record a key: its rows go straight through and keep the order of their files.
-    """
-    changes = all_changes(context, shape)
-    some = context.keep(("crowded", step.upto, shape.fills), lambda: crowded(changes, shape))
-    if some.count() > BROADCAST_CHANGES:
-        return all_rows(mart, changes, shape)
-    if some.isEmpty():
-        return sole_rows(mart, changes, shape)
-    sole, others = (of_keys(changes, some, shape.keys, among=among) for among in (False, True))
-    return sole_rows(mart, sole, shape).unionByName(all_rows(mart, others, shape))
+
+def _strategy(context: TableRun, update: _Update) -> Strategy:
+    stats, base = update.stats, update.base
+    mart = MartStats(
+        rows=update.rows,
+        size_bytes=int(base.summary.get("total-files-size", 0)),
+        is_new=base.snapshot_id is None,
+        takes_row_deltas=stats is not None and takes_row_deltas(context.spark, update.name, deletes=True),
+    )
+    changes, size_bytes = (None, 0) if stats is None else (stats.changes, stats.size_bytes)
+    return choose_strategy(changes, size_bytes, mart, context.policy)
 
 
-def _count_replaced(
-    context: Context, path: tuple[str, ...], base: TableSnapshot, shape: Shape, report: MartReport
+def _write_whole(
+    context: TableRun, update: _Update, transaction: TableTransaction, strategy: Strategy, report: MartReport
 ) -> None:
-    """Count what has become of a mart whose table was replaced; where its keys were others, all its rows came."""
-    spark, name = context.spark, quote(*path)
-    after = living(spark.table(name), shape)
-    before = None
-    if base.snapshot_id is not None:
-        before = spark.sql(f"SELECT * FROM {name} VERSION AS OF {base.snapshot_id}")
-    if before is None or not {*shape.keys, *shape.order_columns} <= {*before.columns}:
-        report.inserted = after.count()
-        return
-    [counts] = compared(living(before, shape), after, shape).collect()
-    report.inserted, report.updated, report.deleted = counts
+    """Write all rows, and count what becomes of the mart before they are published.
 
-
-def _count_whole(
-    context: Context, batch: Batch, base: TableSnapshot, shape: Shape, report: MartReport, *, follows: bool
-) -> None:
-    """Count what has become of a mart that was written whole, before that is published.
-
-    Changes are late that came after the mart's bookmark, unless they follow all before.
-
-    Cost: of a first load a count of its living rows. Of a rebuild a shuffle of the keys of all living rows, before and
-    after, and, where changes may be late, of those of all changes, once for all marts.
+    Changes are late that came after the mart's bookmark, unless they are newer than all before.
     """
-    after = living(context.spark.table(batch.branch), shape)
+    rows, base = whole_rows(update.mart, update.changes, update.spec, context.policy), update.base
+    transaction.note(strategy=strategy)
+    before: DataFrame | None = None
     if base.snapshot_id is None:
-        report.inserted = after.count()
-        return
-    [counts] = compared(living(context.spark.table(batch.table), shape), after, shape).collect()
-    report.inserted, report.updated, report.deleted = counts
-    if base.batch < report.batch and not follows:
-        span, changes = (base.batch, report.batch), all_changes(context, shape)
-        [[report.late]] = context.keep(("late", *span), lambda: late_changes(changes, shape, after=span[0])).collect()
+        transaction.append(rows)
+    else:
+        transaction.replace(rows)
+        before = context.spark.table(transaction.table)
+    counts = count_whole(before, context.spark.table(transaction.branch), update.spec)
+    report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
+    all_newer = update.stats is not None and update.stats.all_newer
+    if before is not None and base.batch < report.batch and not all_newer:
+        report.late = count_late(update.changes, update.spec, after=base.batch)
+
+
+def _compacted(context: TableRun, step: UpdateMart, path: tuple[str, ...], published: TableSnapshot) -> bool:
+    """Compact a mart where it is due; return whether it was."""
+    upkeep, policy = context.pipeline.upkeep, context.policy
+    if not is_due(published, upkeep, policy, after=step.after, upto=step.upto):
+        return False
+    compact(context.spark, path, upkeep, policy, smaller=small_bytes(upkeep, policy, published))
+    context.heads.pop(path)
+    return True

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.plan.policy import DEFAULT_POLICY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from frazil.engine.listener import Listener
     from frazil.engine.report import RunReport
+    from frazil.plan.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,11 +23,13 @@ class RunOptions:
         fail_fast: begin no further table, and no aggregate, once something failed.
         listener: is told what happens.
         verbose: let Spark write its own messages to the terminal, where the run starts a session.
+        policy: thresholds of the engine.
     """
 
     fail_fast: bool = False
     listener: Listener | None = None
     verbose: bool = False
+    policy: Policy = DEFAULT_POLICY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
 
@@ -52,7 +52,7 @@ class Planner:
     pipeline: Pipeline
     selection: Selection
     sessions: Sequence[SparkSession]
-    contexts: Mapping[str, Context]
+    contexts: Mapping[str, TableRun]
     rebuild: bool
 
     def plan(self, made: Plan | None) -> Plan:
@@ -73,7 +73,7 @@ class Planner:
             self._verify(known)
         unread = {*self.contexts} if made is None else made.unread
 
-        def read(context: Context) -> TableState | FrazilError:
+        def read(context: TableRun) -> TableState | FrazilError:
             name = context.table.name
             try:
                 if name in known.failed and name not in unread:
@@ -93,7 +93,7 @@ class Planner:
     def _verify(self, known: State) -> None:
         """Stop before anything is done if a table has moved."""
 
-        def moved(context: Context) -> str | None:
+        def moved(context: TableRun) -> str | None:
             try:
                 return self._moved(context, known)
             except Exception:  # noqa: BLE001 - it is this table's failure, and comes again where that is looked for
@@ -102,7 +102,7 @@ class Planner:
         for name in filter(None, side_by_side(moved, self.contexts.values(), self.sessions)):
             raise OutdatedPlanError(f"{name} was written")
 
-    def _moved(self, context: Context, known: State) -> str | None:
+    def _moved(self, context: TableRun, known: State) -> str | None:
         """Return a table that has another newest snapshot than the plan says, with its namespace; None for none."""
         table = context.table
         paths = {table.mart_name(mart): context.mart_path(mart) for mart in table.marts}
@@ -114,7 +114,7 @@ class Planner:
                 return ".".join(paths[name][1:])
         return None
 
-    def _confirmed(self, context: Context, known: State) -> TableState:
+    def _confirmed(self, context: TableRun, known: State) -> TableState:
         state = known.tables[context.table.name]
         self._moved(context, known)  # raises what keeps a table from being read
         if self._is_selected(context):
@@ -123,7 +123,7 @@ class Planner:
             check_new_expressions(context, state)
         return state
 
-    def _read(self, context: Context) -> TableState:
+    def _read(self, context: TableRun) -> TableState:
         is_selected = self._is_selected(context)
         if self.rebuild and is_selected:
             drop_damaged(context.spark, self.pipeline, [context.table.name])
@@ -132,5 +132,5 @@ class Planner:
             check_new_expressions(context, state)
         return state
 
-    def _is_selected(self, context: Context) -> bool:
+    def _is_selected(self, context: TableRun) -> bool:
         return context.table.name in self.selection.tables

@@ -10,9 +10,10 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
+from frazil.engine.driver_batch import DriverBatch
 from frazil.engine.expressions import made_of, reasons
-from frazil.engine.here import Here
-from frazil.engine.size import end, measures
+from frazil.engine.step_results import Normalized
 from frazil.engine.take import APPENDED
 from frazil.engine.unread import explained
 from frazil.errors import ContractError
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
+    from frazil.engine.step_results import Ingested
+    from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
     from frazil.steps import Refine
 
@@ -57,7 +59,7 @@ class TooManyBadRowsError(ContractError):
     code = "FZ401"
 
 
-def contract_of(context: Context) -> Contract:
+def contract_of(context: TableRun) -> Contract:
     """Settle the table's contract against the fields that bronze has.
 
     Raises:
@@ -70,8 +72,14 @@ def contract_of(context: Context) -> Contract:
         raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
 
 
-def refine(context: Context, step: Refine, contract: Contract) -> None:
+def refine(context: TableRun, step: Refine, contract: Contract, ingested: Ingested | None = None) -> Normalized:
     """Type and check what came after silver's bookmark.
+
+    Args:
+        context: the table's part of the run.
+        step: which batches.
+        contract: the table's contract.
+        ingested: what was just appended to bronze, if anything was.
 
     Raises:
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
@@ -84,34 +92,32 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
     )
     ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
-        _replace_all(context, step, contract, layout)
-        return
+        return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
     base = context.head(context.changes, rebuilt=step.rebuild)
     bronze = context.head(context.bronze).bookmark
-    span = (step.after, step.upto)
-    at_hand = None if step.rebuild or step.after + 1 < step.upto else context.kept.get(("records", step.upto))
+    at_hand = _at_hand(step, ingested)
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
     rows = change_rows(records, contract, source_of(context.table), made_of(spark, contract))
     counts = Observation()
     is_new = step.after > 0 and not step.rebuild
     observed = rows.observe(
         counts,
-        *map(F.expr, measures(contract, _IS_GOOD) if is_new else [end(contract, _IS_GOOD)]),
+        *map(F.expr, measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]),
         *map(F.expr, _SUMS),
     )
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
-    with context.batch(context.changes, bookmark) as batch:
-        batch.note(strategy="rebuild" if step.rebuild else "append")
-        here = None if at_hand is None else Here(observed.toArrow(), rows.schema.toNullable())
-        staged = None
+    with context.transaction(context.changes, bookmark) as batch:
+        batch.note(strategy="recompute" if step.rebuild else "append")
+        here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
+        driver_batch, staged = None, None
         if here is not None:
             # What marts read next; typed and checked a small batch is not much more than its files.
-            context.here[span] = here.chosen(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
-            staged = context.here[span].rows if batch.takes_rows else None
+            driver_batch = here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
+            staged = driver_batch.rows if batch.takes_rows else None
         if staged is None:
-            fresh = good(observed) if here is None else context.here[span].frame(spark)
+            fresh = good(observed) if driver_batch is None else driver_batch.frame(spark)
             (batch.replace if step.rebuild else batch.append)(fresh)
         seen = counts.get
         if not step.rebuild:
@@ -121,27 +127,40 @@ def refine(context: Context, step: Refine, contract: Contract) -> None:
                 _check_limits(context, number, counted)
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
-            batch.restamp(bookmark | {"partial": True})
+            batch.set_bookmark(bookmark | {"partial": True})
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
-            batch.change(staged)
+            batch.row_delta(staged)
         if seen["bad"] or step.rebuild:
             bad = rows if here is None else here.frame(spark)
             _to_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
-    context.measured[span] = seen
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+    return Normalized(
+        after=step.after,
+        upto=step.upto,
+        newest_sequence=seen["greatest_sequence"],
+        measures=Measures.of(seen) if is_new else None,
+        driver_batch=driver_batch,
+    )
 
 
-def _replace_all(context: Context, step: Refine, contract: Contract, layout: TableLayout) -> None:
+def _at_hand(step: Refine, ingested: Ingested | None) -> DataFrame | None:
+    """Return the rows of bronze that are to be refined, where they are in the driver's memory."""
+    if ingested is None or step.rebuild or not ingested.batch == step.upto == step.after + 1:
+        return None
+    return ingested.rows
+
+
+def _replace_all(context: TableRun, step: Refine, contract: Contract, layout: TableLayout) -> Normalized:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
     made = made_of(context.spark, contract)
     rows = change_rows(_bronze_records(context, whole, bronze), contract, source_of(context.table), made)
-    sums = [F.expr(end(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
+    sums = [F.expr(newest_sequence_sql(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
     if context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:
         for number, counted in _bad_by_batch(rows).items():
@@ -154,11 +173,11 @@ def _replace_all(context: Context, step: Refine, contract: Contract, layout: Tab
         context.spark, layout, base, bookmark, good(rows), run_id=context.run_id
     )
     failpoint("silver.after_publish")
-    context.measured[0, step.upto] = seen
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+    return Normalized(after=0, upto=step.upto, newest_sequence=seen["greatest_sequence"])
 
 
-def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
+def _bronze_records(context: TableRun, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
     if not bookmark.get("lists", True):
         # Without a column that is a list, files are read by the column and not by the row.
@@ -182,7 +201,7 @@ def _bronze_records(context: Context, step: Refine, bookmark: Mapping[str, Any])
 
 
 def _bookmark(
-    context: Context, step: Refine, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
+    context: TableRun, step: Refine, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Say where silver stands, and since which batch it knows columns that came later than the table."""
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
@@ -207,7 +226,7 @@ def _bad_by_batch(rows: DataFrame) -> dict[int, dict[str, int]]:
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
 
 
-def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> None:
+def _check_limits(context: TableRun, number: int, seen: Mapping[str, Any]) -> None:
     table, bad = context.table, int(seen["bad"])
     total = bad + int(seen["good"])
     over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
@@ -222,11 +241,11 @@ def _check_limits(context: Context, number: int, seen: Mapping[str, Any]) -> Non
         )
 
 
-def _to_quarantine(context: Context, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
+def _to_quarantine(context: TableRun, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return
-    with context.batch(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
+    with context.transaction(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
         if step.rebuild:
             batch.replace(quarantined(rows, said))
         else:

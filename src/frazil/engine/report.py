@@ -35,7 +35,7 @@ class MartReport:
         late: changes of the batch that are not newer, in order, than the newest that their key had before the batch;
             none for a key without changes before. They may change closed versions and columns that newer changes do
             not carry, and count as nothing else.
-        strategy: how the batch was applied: ``load``, or one of the ways of :mod:`frazil.plan.way`.
+        strategy: how the batch was applied, see :mod:`frazil.plan.apply_strategy`.
         compacted: whether small files and deletes were merged after it.
         seconds: wall time.
     """

@@ -12,8 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from frazil.engine.alter import alter_mart
-from frazil.engine.compact import merge_batches
-from frazil.engine.context import Context
+from frazil.engine.compact import compact_appended
 from frazil.engine.gold import refresh
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.marts import update_mart
@@ -24,26 +23,26 @@ from frazil.engine.refine import contract_of, refine
 from frazil.engine.report import RunFailedError, TableReport
 from frazil.engine.settle import leave_gold, report_of, settle, warn_of_late
 from frazil.engine.side_by_side import side_by_side
+from frazil.engine.table_run import TableRun
 from frazil.engine.take import take_files
 from frazil.errors import DeclarationError, Failure, FrazilError
 from frazil.lake.lock import lock
 from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
 from frazil.lake.trouble import explained, translated
+from frazil.plan.input_bytes import input_bytes
 from frazil.plan.plan import read_only
-from frazil.plan.size import size_bytes
 from frazil.spec.amount import counted
 from frazil.spec.check import check
 from frazil.spec.select import selected
 from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import MartReport, RunReport
     from frazil.plan.plan import Plan
-    from frazil.silver.contract import Contract
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
     from frazil.steps import Step
@@ -63,10 +62,8 @@ SETTINGS = {
 }
 """Settings of the sessions that Frazil works in; a user's own session is left as it is."""
 
-SMALL_BYTES = 64_000_000
-"""Batches up to this size are planned once and in few tasks: adapting a plan costs more than it can gain."""
-
-_SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+"""Settings for small batches: adapting a plan costs more than it can gain."""
 
 SHORT_BYTES = 16_000_000
 """Runs that take no more are done before Java's optimising compiler pays."""
@@ -142,7 +139,7 @@ class _Run:
         self, pipeline: Pipeline, sessions: Sequence[SparkSession], selection: Selection, options: RunOptions
     ) -> None:
         self.pipeline, self.sessions, self.selection = pipeline, sessions, selection
-        self.listener, self.fail_fast = options.listener, options.fail_fast
+        self.listener, self.fail_fast, self.policy = options.listener, options.fail_fast, options.policy
         self.now = dt.datetime.now(dt.UTC)
         self.report = report_of(pipeline, selection, run_id=run_id(self.now))
         self.failed: dict[str, list[FrazilError]] = {}
@@ -182,8 +179,8 @@ class _Run:
         record.end()
         return self.report
 
-    def _context(self, report: TableReport) -> Context:
-        return Context(
+    def _context(self, report: TableReport) -> TableRun:
+        return TableRun(
             spark=self.sessions[0],
             pipeline=self.pipeline,
             table=next(table for table in self.pipeline.tables if table.name == report.table),
@@ -192,10 +189,11 @@ class _Run:
             run_id=self.report.run_id,
             tell=partial(self.listener.began, report.table) if self.listener else lambda _: None,
             progress=partial(self.listener.progressed, report.table) if self.listener else lambda _: None,
+            policy=self.policy,
         )
 
     def _do_tables(self, steps: Sequence[Step]) -> None:
-        def work(context: Context) -> None:
+        def work(context: TableRun) -> None:
             if self.fail_fast and self.failed:
                 context.report.outcome = "not started"
                 return
@@ -225,16 +223,16 @@ class _Run:
                     self.listener.ended(made)
 
 
-def _do_table(context: Context, steps: Sequence[Step]) -> list[FrazilError]:
+def _do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
     """Do a table's steps; give what failed, which is in its report too."""
     report, began = context.report, time.monotonic()
     group = f"frazil {context.table.name} {uuid.uuid4().hex}"
     errors: dict[str, Exception] = {}
     try:
         _count_jobs_as(group, context.spark)
-        size = size_bytes(steps)
-        is_small = size is not None and size <= SMALL_BYTES
-        for name, value in _SMALL.items():
+        size = input_bytes(steps)
+        is_small = size is not None and size <= context.policy.small_run_bytes
+        for name, value in SMALL_RUN.items():
             context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
         errors = _do(context, steps, group, at_once=is_small)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
@@ -242,7 +240,7 @@ def _do_table(context: Context, steps: Sequence[Step]) -> list[FrazilError]:
     finally:
         # A JVM that is gone fails here too, and has failed above.
         with suppress(Exception):
-            context.forget()
+            context.cache.release()
             report.jobs = _jobs_of(group, context.spark)
         report.seconds = time.monotonic() - began
     warn_of_late(report)
@@ -252,23 +250,23 @@ def _do_table(context: Context, steps: Sequence[Step]) -> list[FrazilError]:
     return [*failures.values()]
 
 
-def _do(context: Context, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
+def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
     """Do the steps of a table in order; small batches go into all its marts at once, as they leave cores idle.
 
     Returns:
         Mart -> why it failed. What fails before the marts is raised.
     """
-    contract = None
+    contract, ingested, normalized = None, None, None
     marts: list[UpdateMart] = []
     for step in steps:
         match step:
             case TakeFiles():
-                take_files(context, step)
+                ingested = take_files(context, step)
                 context.report.deferred = len(step.deferred)
                 context.report.batch = step.batch
             case Refine():
                 contract = contract_of(context)
-                refine(context, step, contract)
+                normalized = refine(context, step, contract, ingested)
                 context.report.batch = step.upto
             case UpdateMart():
                 marts.append(step)
@@ -278,21 +276,30 @@ def _do(context: Context, steps: Sequence[Step], group: str, *, at_once: bool) -
                 raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
             case _:
                 assert_never(step)
-    errors = _update_marts(context, marts, contract or contract_of(context), group, at_once=at_once) if marts else {}
+    errors: dict[str, Exception] = {}
+    if marts:
+        contract = contract or contract_of(context)
+        update = partial(update_mart, context, contract=contract, normalized=normalized)
+        errors = _update_marts(context, marts, update, group, at_once=at_once)
     spans = [(step.after, step.upto) for step in steps if isinstance(step, Refine | UpdateMart)]
     if spans and not errors:
-        merge_batches(context, min(after for after, _ in spans), max(upto for _, upto in spans))
+        compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
     return errors
 
 
 def _update_marts(
-    context: Context, steps: Sequence[UpdateMart], contract: Contract, group: str, *, at_once: bool
+    context: TableRun,
+    steps: Sequence[UpdateMart],
+    update_one: Callable[[UpdateMart], MartReport],
+    group: str,
+    *,
+    at_once: bool,
 ) -> dict[str, Exception]:
     done = itertools.count(1)
 
     def update(step: UpdateMart) -> MartReport:
         _count_jobs_as(group, context.spark)
-        report = update_mart(context, step, contract)
+        report = update_one(step)
         context.progress(f"{next(done)} of {counted(len(steps), 'mart')} done")
         return report
 

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
 
 R = TypeVar("R")
 
 
 def side_by_side(
-    work: Callable[[Context], R], contexts: Iterable[Context], sessions: Sequence[SparkSession]
+    work: Callable[[TableRun], R], contexts: Iterable[TableRun], sessions: Sequence[SparkSession]
 ) -> list[R]:
     """Do work for every table, as many tables at once as there are sessions.
 
@@ -37,7 +37,7 @@ def side_by_side(
     for session in sessions:
         free.put(session)
 
-    def one(context: Context) -> R:
+    def one(context: TableRun) -> R:
         session = free.get()
         try:
             return work(replace(context, spark=session))

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
     from frazil.spec import Gold, Pipeline
 
 
-def read_state(context: Context, *, rebuild: bool, with_source: bool = True) -> TableState:
+def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) -> TableState:
     """Read where the tables of one source table stand, and list what is new at the source if that is asked for.
 
     Raises:
@@ -54,7 +54,7 @@ def read_state(context: Context, *, rebuild: bool, with_source: bool = True) -> 
     return table_state(context.pipeline, table, bookmarks, taken, rows)
 
 
-def check_new_expressions(context: Context, state: TableState) -> None:
+def check_new_expressions(context: TableRun, state: TableState) -> None:
     """Let Spark see a table's expressions, unless it has seen them before over these fields.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, duplicate, records, spark_ddl
-from frazil.engine.here import DRIVER_BYTES, frame
+from frazil.engine.driver_batch import spark_frame
 from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
+from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
 from frazil.lake.tables import TableLayout, ensure
 from frazil.sources.kinds import source_of
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
+    from frazil.plan.policy import Reader
     from frazil.sources.base import NewFile
     from frazil.steps import TakeFiles
 
@@ -40,17 +42,13 @@ APPENDED = {
 }
 """Properties of a table that only grows, record by record in the source's order."""
 
-Reader: TypeAlias = Literal["driver", "stream", "executors"]
-"""Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which passes
-them on to bronze piece by piece; or Spark's executors."""
-
 _COUNTED = ("rows", "bad", "headers", "foreign")
 """Numbers of a file's line in the ledger that the report adds up."""
 _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
 
-def take_files(context: Context, step: TakeFiles) -> None:
+def take_files(context: TableRun, step: TakeFiles) -> Ingested:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
@@ -82,12 +80,12 @@ def take_files(context: Context, step: TakeFiles) -> None:
     here = _read_here(step, new, reading) if who == "driver" else None
     failpoint("bronze.before_write")
     bookmark = context.bookmark("bronze", step.batch, fields=fields, since=since, lists=lists, reading=source.reading())
-    with context.batch(context.bronze, bookmark) as batch:
+    with context.transaction(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
         told = [] if here is None else [here]
         if here is not None and takes_rows:
-            batch.change(here)
+            batch.row_delta(here)
             seen = _counts(told)
         elif who == "stream" and takes_rows:
             batch.stream([_pieces(some, new, told) for some in _streams(step, new, reading)], new.schema.names)
@@ -96,7 +94,7 @@ def take_files(context: Context, step: TakeFiles) -> None:
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
-            rows = _read_there(context, step, new) if here is None else frame(context.spark, here)
+            rows = _read_there(context, step, new) if here is None else spark_frame(context.spark, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
@@ -104,8 +102,6 @@ def take_files(context: Context, step: TakeFiles) -> None:
     failpoint("bronze.after_publish")
     if told:
         keep_ledger(context, base, told)
-    if here is not None:
-        context.kept["records", step.batch] = frame(context.spark, here)
     report = context.report
     report.files, report.duplicates, report.size_bytes = (
         len(step.files),
@@ -114,14 +110,18 @@ def take_files(context: Context, step: TakeFiles) -> None:
     )
     report.rows, report.bad = int(seen["rows"]), int(seen["bad"])
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
+    return Ingested(batch=step.batch, rows=None if here is None else spark_frame(context.spark, here))
 
 
-def reader(context: Context, size_bytes: int) -> Reader:
+def reader(context: TableRun, size_bytes: int) -> Reader:
     """Choose who reads a batch of some size.
 
     Where Spark works on this machine alone, PyArrow reads and writes files in much less time than Spark.
     """
-    if size_bytes <= DRIVER_BYTES:
+    policy = context.policy
+    if policy.reader is not None:
+        return policy.reader
+    if size_bytes <= policy.driver_bytes:
         return "driver"
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 
@@ -152,7 +152,7 @@ def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
     return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
 
 
-def _read_there(context: Context, step: TakeFiles, new: Batch) -> DataFrame:
+def _read_there(context: TableRun, step: TakeFiles, new: Batch) -> DataFrame:
     bins = _bins(step.files)
     columns = spark_ddl(new.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, new), columns)

@@ -13,12 +13,12 @@ from frazil.spec.names import literal, quote
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-    from frazil.engine.context import Context
+    from frazil.engine.table_run import TableRun
 
 _SHOWN: Final = 3
 
 
-def explained(context: Context, error: MissingFieldError) -> MissingFieldError:
+def explained(context: TableRun, error: MissingFieldError) -> MissingFieldError:
     """Add what bronze knows of the files: which could not be read, and why.
 
     Cost: one Spark job over the ledger and the bad records, on the way to an error.

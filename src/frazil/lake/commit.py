@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
 PREFIX = "frazil_run_"
 RUN_ID: Final = "frazil.run-id"
-"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`Batch.note`."""
+"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`TableTransaction.note`."""
 
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that get into the summary of what it writes."""
 
 
-class Batch:
-    """One batch of writes to one table, published together or not at all.
+class TableTransaction:
+    """Writes to one table, published together or not at all.
 
-    Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an
-    error, drops the branch: nothing was ever visible. A process that dies leaves the branch behind, and
-    the next batch of the same table drops it.
+    Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an error, drops the
+    branch: nothing was ever visible. A process that dies leaves the branch behind, and the next transaction on the same
+    table drops it.
 
-    The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files
-    cannot carry it, so a batch always ends with :meth:`append` or :meth:`replace`, if of no rows. A batch that is
-    one :meth:`change` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
+    The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files cannot carry it,
+    so a transaction always ends with :meth:`append` or :meth:`replace`, if of no rows. A transaction that is one
+    :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
     not before.
 
     Attributes:
-        published: where the table stands since this batch was published; None before.
+        published: the snapshot that this transaction published; None before.
     """
 
     def __init__(
@@ -109,15 +109,15 @@ class Batch:
 
     @property
     def takes_rows(self) -> bool:
-        """Whether :meth:`stream`, or :meth:`change` without places, can be the one write of this batch."""
+        """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this transaction."""
         return takes_row_deltas(self._spark, self.table, deletes=False)
 
-    def change(self, rows: pa.Table, places: pa.Table | None = None) -> None:
+    def row_delta(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
         self._stage([[rows]], rows.column_names, places)
 
     def stream(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str]) -> None:
-        """Add rows that do not fit into memory, as :meth:`change` does: streams of tables, all of some columns."""
+        """Add rows that do not fit into memory, as :meth:`row_delta` does: streams of tables, all of some columns."""
         self._stage(rows, columns, None)
 
     def append(self, rows: DataFrame) -> None:
@@ -128,20 +128,20 @@ class Batch:
         """Replace all rows of the branch; otherwise as :meth:`append`."""
         self._writer(rows).overwrite(F.lit(True))
 
-    def restamp(self, bookmark: Mapping[str, Any]) -> None:
-        """Let the batch end with another bookmark than it began with."""
+    def set_bookmark(self, bookmark: Mapping[str, Any]) -> None:
+        """Let the transaction end with another bookmark than it began with."""
         self._bookmark = dict(bookmark)
         if self._has_writes:
             self.append(self._spark.table(self.branch).limit(0))
 
     def publish(self) -> TableSnapshot:
-        """Make the batch visible, all at once.
+        """Make the writes visible, all at once.
 
         Returns:
             Where the table stands now.
 
         Raises:
-            BusyError: another run published first; nothing of this batch is visible.
+            BusyError: another run published first; nothing of this transaction is visible.
         """
         table = java_table(self._spark, self.table)
         try:
@@ -222,7 +222,7 @@ class Batch:
     def _follow(self, table: Any | None) -> None:
         """See that the branch is one write further than it was.
 
-        Iceberg makes a branch anew that was dropped during a write; what was written before would be lost.
+        Iceberg creates a branch again that was dropped during a write; what was written before would be lost.
         """
         tip = self._tip(table)
         if self._at not in tip:
@@ -281,7 +281,7 @@ def replace_table(
     )
     properties = property_list(all_properties(layout))
     rows.createOrReplaceTempView(quote(view))
-    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "rebuild"}
+    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
     for key, value in summary.items():
         spark.conf.set(_SNAPSHOT_PROPERTY + key, value)
     try:

@@ -66,11 +66,11 @@ _PLACES: Final = pa.schema(
 
 
 def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
-    """Tell whether :func:`stage_row_delta` can be used on a table, with places or without any.
+    """Return whether :func:`stage_row_delta` can be used on a table, with places or without any.
 
     It needs a JVM gateway, for places format 2 (format 3 wants deletion vectors), a table that was never partitioned,
-    or only ever by one of Frazil's own columns, and rows that may stand in any order. Whoever asks for files of a kind
-    of her own gets them from Spark, which knows all of Iceberg's settings.
+    or only ever by one of Frazil's own columns, and rows that may stand in any order. Tables with custom write
+    properties use Spark's writer, which knows all of Iceberg's settings.
     """
     table = java_table(spark, name)
     if table is None or (deletes and table.operations().current().formatVersion() != _WITH_PLACES):

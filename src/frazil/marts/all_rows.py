@@ -1,4 +1,4 @@
-"""All rows of a mart, from all changes: a first load, a rebuild, and keys that are folded anew."""
+"""All rows of a mart, from all changes: a first load, a rebuild, and keys that are recomputed."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ from typing import TYPE_CHECKING
 
 from frazil.marts.current import hard, soft
 from frazil.marts.fold import alone, fill, newest
-from frazil.marts.history import BASE, opened, versions
+from frazil.marts.fold_spec import columns_of
+from frazil.marts.history import BASE, open_versions, versions
 from frazil.marts.late import is_incomplete
 from frazil.marts.query import query
-from frazil.marts.shape import columns_of
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 
-def all_rows(mart: Current | History, changes: DataFrame, shape: Shape) -> DataFrame:
+def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """Make the rows of a mart for some keys.
 
     Args:
         mart: which mart.
         changes: *all* changes of these keys in the shape of silver, with event time.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         The mart's rows for these keys, in the shape of :func:`frazil.marts.layout.mart_columns`.
     """
-    whole = fill(changes, shape) if shape.fills else changes
+    whole = fill(changes, spec) if spec.fills else changes
     if isinstance(mart, History):
-        return versions(whole.selectExpr("*", f"false AS {BASE}"), shape, mart.deletes)
-    return _states(mart, newest(whole, shape), shape)
+        return versions(whole.selectExpr("*", f"false AS {BASE}"), spec, mart.deletes)
+    return _states(mart, newest(whole, spec), spec)
 
 
-def sole_rows(mart: Current | History, changes: DataFrame, shape: Shape) -> DataFrame:
-    """As :func:`all_rows`, of keys that :func:`crowded` does not name: each change stands for itself.
+def single_change_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec) -> DataFrame:
+    """As :func:`all_rows`, of keys that :func:`multi_change_keys` does not name: each change stands for itself.
 
     Cost: narrow, no shuffle; rows keep the order of the changes' files.
     """
-    return opened(changes, shape) if isinstance(mart, History) else _states(mart, alone(changes, shape), shape)
+    return open_versions(changes, spec) if isinstance(mart, History) else _states(mart, alone(changes, spec), spec)
 
 
-def crowded(changes: DataFrame, shape: Shape) -> DataFrame:
+def multi_change_keys(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """Name the keys of which there is more than one change, or one that does not carry every column."""
     return query(
         f"""
-        SELECT {columns_of(shape.keys)} FROM frazil_changes
-        GROUP BY {columns_of(shape.keys)}
-        HAVING count(*) > 1{f" OR bool_or{is_incomplete(shape)}" if shape.fills else ""}""",
+        SELECT {columns_of(spec.keys)} FROM frazil_changes
+        GROUP BY {columns_of(spec.keys)}
+        HAVING count(*) > 1{f" OR bool_or{is_incomplete(spec)}" if spec.fills else ""}""",
         frazil_changes=changes,
     )
 
 
-def _states(mart: Current, folded: DataFrame, shape: Shape) -> DataFrame:
-    return (soft if mart.deletes == "soft" else hard)(folded, shape)
+def _states(mart: Current, folded: DataFrame, spec: FoldSpec) -> DataFrame:
+    return (soft if mart.deletes == "soft" else hard)(folded, spec)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.marts.fold_spec import columns_of
 from frazil.marts.query import query
-from frazil.marts.shape import columns_of
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 STAND: Final = "_cdc_stand"
 """Hash of the change that a row stands for: of its sequence, position and row."""
@@ -20,12 +20,12 @@ STAND: Final = "_cdc_stand"
 _OF_LIVING: Final = {"is_current": "is_current", "is_deleted": "NOT is_deleted"}
 
 
-def living(rows: DataFrame, shape: Shape) -> DataFrame:
+def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
     """Keep the rows of the keys that are not deleted, one a key.
 
     Args:
         rows: all rows of a mart of any kind. A flag is NULL in rows written when the mart was of a kind without it.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         The keys and ``_cdc_stand``.
@@ -33,21 +33,21 @@ def living(rows: DataFrame, shape: Shape) -> DataFrame:
     Cost: a scan of the keys, the order columns and the flags.
     """
     # A source's own column of this name may have been dropped from the declaration, and its values stay behind.
-    is_flag = {name: kind == "boolean" and name not in shape.columns for name, kind in rows.dtypes}
+    is_flag = {name: kind == "boolean" and name not in spec.columns for name, kind in rows.dtypes}
     flags = [name for name in _OF_LIVING if is_flag.get(name)]
     lives = " AND ".join(f"({name} IS NULL OR {_OF_LIVING[name]})" for name in flags) or "true"
     return rows.where(lives).selectExpr(
-        *map(quote, shape.keys), f"xxhash64({columns_of(shape.order_columns)}) AS {STAND}"
+        *map(quote, spec.keys), f"xxhash64({columns_of(spec.order_columns)}) AS {STAND}"
     )
 
 
-def compared(before: DataFrame, after: DataFrame, shape: Shape) -> DataFrame:
+def compared(before: DataFrame, after: DataFrame, spec: FoldSpec) -> DataFrame:
     """Count the keys that came, went, and stand for another change than before.
 
     Args:
         before: from :func:`living`, of the rows as they were.
         after: likewise, of the rows as they are.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         One row: ``inserted``, ``updated`` and ``deleted``.
@@ -68,19 +68,19 @@ def compared(before: DataFrame, after: DataFrame, shape: Shape) -> DataFrame:
                 UNION ALL
                 SELECT *, true AS _cdc_is_after FROM frazil_after
             )
-            GROUP BY {columns_of(shape.keys)}
+            GROUP BY {columns_of(spec.keys)}
         )""",
         frazil_before=before,
         frazil_after=after,
     )
 
 
-def late_changes(changes: DataFrame, shape: Shape, *, after: int) -> DataFrame:
+def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame:
     """Count the changes after a batch that are not newer than the newest that their key had up to it.
 
     Args:
         changes: all changes, in the shape of silver.
-        shape: the table's parts.
+        spec: the table's parts.
         after: number of the batch.
 
     Returns:
@@ -88,7 +88,7 @@ def late_changes(changes: DataFrame, shape: Shape, *, after: int) -> DataFrame:
 
     Cost: one shuffle on the keys, of the order columns.
     """
-    order, is_new = f"struct({columns_of(shape.order_columns)})", f"{r.BATCH} > {int(after)}"
+    order, is_new = f"struct({columns_of(spec.order_columns)})", f"{r.BATCH} > {int(after)}"
     return query(
         f"""
         SELECT count_if(_cdc_is_new AND _cdc_order <= _cdc_held) AS late
@@ -96,7 +96,7 @@ def late_changes(changes: DataFrame, shape: Shape, *, after: int) -> DataFrame:
             SELECT
                 {is_new} AS _cdc_is_new,
                 {order} AS _cdc_order,
-                max(CASE WHEN NOT ({is_new}) THEN {order} END) OVER (PARTITION BY {columns_of(shape.keys)}) AS _cdc_held
+                max(CASE WHEN NOT ({is_new}) THEN {order} END) OVER (PARTITION BY {columns_of(spec.keys)}) AS _cdc_held
             FROM frazil_changes
         )""",
         frazil_changes=changes,

@@ -6,54 +6,57 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
+from frazil.marts.fold_spec import EVENT_TIME, columns_of, same
 from frazil.marts.query import query
-from frazil.marts.shape import EVENT_TIME, columns_of
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 STANDS: Final = "_cdc_stands"
 """Whether the table has a row of the key's newest state."""
 
+FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
+"""Columns of a soft table that come from a delete, even from one without values."""
 
-def hard(folded: DataFrame, shape: Shape) -> DataFrame:
+
+def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
     """Rows of the current table without deleted ones.
 
     Args:
         folded: one row per key, from :func:`frazil.marts.fold.newest`.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         At most one row per key: the contract's columns, ``_cdc_position``, ``_cdc_row``. A key whose newest
         change is a delete has none.
     """
-    return states(folded, shape, "hard").where(STANDS).drop(STANDS)
+    return states(folded, spec, "hard").where(STANDS).drop(STANDS)
 
 
-def soft(folded: DataFrame, shape: Shape) -> DataFrame:
+def soft(folded: DataFrame, spec: FoldSpec) -> DataFrame:
     """Rows of the current table, deleted ones flagged and with their last known values.
 
     Args:
         folded: as for :func:`hard`; where a delete is newest, ``_cdc_values`` are the last known ones.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         At most one row per key: the contract's columns, ``is_deleted``, ``deleted_at`` (event time of the
         newest delete, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of which only deletes are
         known has none.
     """
-    return states(folded, shape, "soft").where(STANDS).drop(STANDS)
+    return states(folded, spec, "soft").where(STANDS).drop(STANDS)
 
 
-def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"]) -> DataFrame:
+def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) -> DataFrame:
     """Newest states of all keys, with those that the table has no row of.
 
     Args:
         folded: as for :func:`hard` and :func:`soft`.
-        shape: the table's parts.
+        spec: the table's parts.
         deletes: which of the two tables.
 
     Returns:
@@ -67,10 +70,29 @@ def states(folded: DataFrame, shape: Shape, deletes: Literal["hard", "soft"]) ->
     return query(
         f"""
         SELECT
-            {", ".join(quote(name) if name in shape.keys else columns_of((name,), VALUES) for name in shape.columns)},
+            {", ".join(quote(name) if name in spec.keys else columns_of((name,), VALUES) for name in spec.columns)},
             {flags}
             {columns_of((r.POSITION, r.ROW), NEWEST)},
             {stands} AS {STANDS}
         FROM frazil_folded""",
         frazil_folded=folded,
+    )
+
+
+def last_known(target: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Rows of a soft table for keys whose delete came without values.
+
+    Args:
+        target: the table's rows, which have the values.
+        dead: the keys, and the ``FLAGS``.
+        spec: the table's parts.
+
+    Cost: a scan of the table against a broadcast.
+    """
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(d) */ {columns_of(spec.columns, "t")}, {columns_of(FLAGS, "d")}
+        FROM frazil_target AS t JOIN frazil_dead AS d ON {same(spec.keys, "t", "d")}""",
+        frazil_target=target,
+        frazil_dead=dead,
     )

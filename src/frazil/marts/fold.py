@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.marts.query import query
-from frazil.marts.shape import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 NEWEST: Final = "_cdc_newest"
 VALUES: Final = "_cdc_values"
 
 
-def newest(changes: DataFrame, shape: Shape, *also: str) -> DataFrame:
+def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
         changes: n change rows in the shape of silver; any order, repeats allowed. Every column a change
             carries counts; one that carries fewer must have been filled by :func:`fill` before.
-        shape: the table's parts.
+        spec: the table's parts.
         also: further aggregates of a key's changes as SQL, each with an alias.
 
     Returns:
@@ -37,67 +37,65 @@ def newest(changes: DataFrame, shape: Shape, *also: str) -> DataFrame:
     # max_by skips rows whose order is NULL, so deletes do not take part in the second.
     order_of_values = f"CASE WHEN {IS_UPSERT} THEN _cdc_order END"
     aggregates = [
-        f"max_by({_stand(shape)}, _cdc_order) AS {NEWEST}",
-        f"max_by(struct({columns_of(shape.columns)}), {order_of_values}) AS {VALUES}",
+        f"max_by({_stand(spec)}, _cdc_order) AS {NEWEST}",
+        f"max_by(struct({columns_of(spec.columns)}), {order_of_values}) AS {VALUES}",
         *also,
     ]
     return query(
         f"""
-        SELECT {columns_of(shape.keys)}, {", ".join(aggregates)}
-        FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
-        GROUP BY {columns_of(shape.keys)}""",
+        SELECT {columns_of(spec.keys)}, {", ".join(aggregates)}
+        FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+        GROUP BY {columns_of(spec.keys)}""",
         frazil_changes=changes,
     )
 
 
-def alone(changes: DataFrame, shape: Shape) -> DataFrame:
+def alone(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """As :func:`newest`, of changes that are the only ones of their key: nothing to compare, no shuffle."""
-    values = f"CASE WHEN {IS_UPSERT} THEN struct({columns_of(shape.columns)}) END"
-    return changes.selectExpr(*map(quote, shape.keys), f"{_stand(shape)} AS {NEWEST}", f"{values} AS {VALUES}")
+    values = f"CASE WHEN {IS_UPSERT} THEN struct({columns_of(spec.columns)}) END"
+    return changes.selectExpr(*map(quote, spec.keys), f"{_stand(spec)} AS {NEWEST}", f"{values} AS {VALUES}")
 
 
-def _stand(shape: Shape) -> str:
-    return f"struct({r.CLASS}, {EVENT_TIME}, {columns_of(shape.order_columns)})"
+def _stand(spec: FoldSpec) -> str:
+    return f"struct({r.CLASS}, {EVENT_TIME}, {columns_of(spec.order_columns)})"
 
 
-def fill(changes: DataFrame, shape: Shape) -> DataFrame:
+def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """Give a change that does not carry a column the value in force just before it (MISSING-IS-NOT-NULL).
 
     A delete ends all values: an upsert after it starts from nothing.
 
     Args:
         changes: *all* changes of their keys.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         The same rows with every column of an upsert filled; ``_cdc_known`` is NULL in all.
 
     Cost: one shuffle on the keys and a sort; only tables with such changes pay it.
     """
-    fixed = {*shape.keys, *shape.sequence_by}
-    filled = [quote(name) if name in fixed else _in_force(name, shape) for name in shape.columns]
-    kept = [quote(name) for name in changes.columns if name not in {*shape.columns, r.KNOWN}]
+    fixed = {*spec.keys, *spec.sequence_by}
+    filled = [quote(name) if name in fixed else _in_force(name, spec) for name in spec.columns]
+    kept = [quote(name) for name in changes.columns if name not in {*spec.columns, r.KNOWN}]
     rows = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     return query(
         f"""
         SELECT {", ".join([*filled, *kept])}, CAST(NULL AS array<string>) AS {r.KNOWN}
         FROM (
             SELECT *, sum(CASE WHEN {IS_UPSERT} THEN 0 ELSE 1 END) OVER past AS _cdc_life
-            FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
-            WINDOW past AS (PARTITION BY {columns_of(shape.keys)} ORDER BY _cdc_order {rows})
+            FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+            WINDOW past AS (PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order {rows})
         )
-        WINDOW in_life AS (PARTITION BY {columns_of(shape.keys)}, _cdc_life ORDER BY _cdc_order {rows})""",
+        WINDOW in_life AS (PARTITION BY {columns_of(spec.keys)}, _cdc_life ORDER BY _cdc_order {rows})""",
         frazil_changes=changes,
     )
 
 
-def _in_force(name: str, shape: Shape) -> str:
+def _in_force(name: str, spec: FoldSpec) -> str:
     column = quote(name)
-    return (
-        f"(last(CASE WHEN {_carries(name, shape)} THEN struct({column}) END, true) OVER in_life).{column} AS {column}"
-    )
+    return f"(last(CASE WHEN {_carries(name, spec)} THEN struct({column}) END, true) OVER in_life).{column} AS {column}"
 
 
-def _carries(name: str, shape: Shape) -> str:
-    everything = f"{r.KNOWN} IS NULL AND {r.BATCH} >= {shape.since.get(name, 0)}"
+def _carries(name: str, spec: FoldSpec) -> str:
+    everything = f"{r.KNOWN} IS NULL AND {r.BATCH} >= {spec.since.get(name, 0)}"
     return f"{IS_UPSERT} AND ({everything} OR coalesce(array_contains({r.KNOWN}, {literal(name)}), false))"

@@ -5,26 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
+from frazil.marts.fold import fill
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.marts.query import query
-from frazil.marts.shape import EVENT_TIME, IS_UPSERT, columns_of, order
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 BASE: Final = "_cdc_base"
 """True for a row that stands for a version the table already holds, with its values as last known."""
 
 
-def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]) -> DataFrame:
+def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark"]) -> DataFrame:
     """Build the versions of some keys from their changes (HISTORY).
 
     Args:
         changes: n change rows with event time; for each key either all its changes, or its open version
             as a change (``_cdc_base`` true, event time its ``valid_from``) and changes that are all newer,
             in order and in event time.
-        shape: the table's parts; ``tracked`` decides what a version is.
+        spec: the table's parts; ``tracked`` decides what a version is.
         deletes: ``close`` ends the last version; ``mark`` also opens a row with the last known values.
 
     Returns:
@@ -42,10 +44,10 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
         row = "CASE WHEN _cdc_upsert THEN _cdc_values ELSE _cdc_start._cdc_last_known END"
         at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
         is_deleted = "NOT _cdc_upsert"
-    keys = columns_of(shape.keys)
+    keys = columns_of(spec.keys)
     by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
     so_far = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-    values = f"struct({columns_of(shape.columns)})"
+    values = f"struct({columns_of(spec.columns)})"
     first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
     return query(
         f"""
@@ -54,10 +56,10 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
                 {keys}, {BASE}, _cdc_order,
                 {IS_UPSERT} AS _cdc_upsert,
                 {values} AS _cdc_values,
-                CASE WHEN {IS_UPSERT} THEN struct({columns_of(shape.tracked)}) END AS _cdc_state,
+                CASE WHEN {IS_UPSERT} THEN struct({columns_of(spec.tracked)}) END AS _cdc_state,
                 max({EVENT_TIME}) OVER so_far AS _cdc_from,
                 last(CASE WHEN {IS_UPSERT} OR {BASE} THEN {values} END, true) OVER so_far AS _cdc_last_known
-            FROM (SELECT *, {order(shape)} AS _cdc_order FROM frazil_changes)
+            FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
             WINDOW so_far AS ({so_far})
         ),
         -- Of several changes at one event time, which may be NULL, the last in order stands.
@@ -84,7 +86,7 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
             WHERE _cdc_next IS NULL OR _cdc_next._cdc_begins
         )
         SELECT
-            {columns_of(shape.columns, "_cdc_shown")},
+            {columns_of(spec.columns, "_cdc_shown")},
             _cdc_start._cdc_from AS valid_from,
             _cdc_next._cdc_from AS valid_to,
             _cdc_next IS NULL AS is_current,
@@ -98,7 +100,44 @@ def versions(changes: DataFrame, shape: Shape, deletes: Literal["close", "mark"]
     )
 
 
-def opened(changes: DataFrame, shape: Shape) -> DataFrame:
+def next_versions(
+    new: DataFrame,
+    open_rows: DataFrame,
+    spec: FoldSpec,
+    deletes: Literal["close", "mark"],
+    *,
+    whole: DataFrame | None = None,
+    in_one_task: bool = False,
+) -> DataFrame:
+    """Build the versions that a batch leaves of its keys: of each the open one, and what follows it.
+
+    Args:
+        new: changes of the batch, all newer than the open versions of their keys.
+        open_rows: the open versions of these keys, with their event time.
+        spec: the table's parts.
+        deletes: as for :func:`versions`.
+        whole: all changes of keys that have late or incomplete ones, and are neither in ``new`` nor in ``open_rows``;
+            all versions of them are built.
+        in_one_task: fold all in one task, which spares a shuffle; not where there are whole keys.
+    """
+    change = [*map(quote, spec.columns), r.CLASS, r.POSITION, r.ROW, EVENT_TIME, f"false AS {BASE}"]
+    held = open_rows.selectExpr(
+        *map(quote, spec.columns),
+        f"CASE WHEN is_deleted THEN '{r.DELETE}' ELSE '{r.UPSERT}' END AS {r.CLASS}",
+        r.POSITION,
+        r.ROW,
+        f"valid_from AS {EVENT_TIME}",
+        f"true AS {BASE}",
+    )
+    rows = new.selectExpr(*change).union(held)
+    if whole is not None:
+        rows = rows.union((fill(whole, spec) if spec.fills else whole).selectExpr(*change))
+    elif in_one_task:
+        rows = rows.coalesce(1)
+    return versions(rows, spec, deletes)
+
+
+def open_versions(changes: DataFrame, spec: FoldSpec) -> DataFrame:
     """As :func:`versions`, of changes that are the only ones of their key: an upsert is an open version, a delete none.
 
     Cost: narrow, no shuffle.
@@ -106,7 +145,7 @@ def opened(changes: DataFrame, shape: Shape) -> DataFrame:
     return query(
         f"""
         SELECT
-            {columns_of(shape.columns)},
+            {columns_of(spec.columns)},
             {EVENT_TIME} AS valid_from,
             CAST(NULL AS timestamp) AS valid_to,
             true AS is_current,

@@ -1,12 +1,12 @@
-"""Which changes of a batch are late, and which keys have to be folded anew from all their changes."""
+"""Which changes of a batch are late, and which keys must be recomputed from all their changes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.marts.fold_spec import EVENT_TIME, columns_of, same
 from frazil.marts.query import query
-from frazil.marts.shape import EVENT_TIME, columns_of, same
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
@@ -23,13 +23,13 @@ LIVED: Final = "_cdc_lived"
 """Whether the mart has a row of a key that is not deleted."""
 
 
-def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str, lives: str = "true") -> DataFrame:
+def target_rows(target: DataFrame, touched: DataFrame, spec: FoldSpec, *also: str, lives: str = "true") -> DataFrame:
     """Find the rows of a mart for the keys of a batch.
 
     Args:
         target: rows of the mart that stand for the newest state of a key, at most one a key.
         touched: rows with the batch's keys, repeats allowed.
-        shape: the table's parts.
+        spec: the table's parts.
         also: further columns of the target to give.
         lives: SQL condition of a row of the target: it is not a deleted one. Never NULL.
 
@@ -41,35 +41,35 @@ def found(target: DataFrame, touched: DataFrame, shape: Shape, *also: str, lives
     columns = [f"true AS {IN_TARGET}", f"{lives} AS {LIVED}", *also]
     return query(
         f"""
-        SELECT /*+ BROADCAST(k) */ {columns_of(shape.keys)}, {", ".join(columns)}
-        FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}""",
+        SELECT /*+ BROADCAST(k) */ {columns_of(spec.keys)}, {", ".join(columns)}
+        FROM frazil_target AS t LEFT SEMI JOIN frazil_touched AS k ON {same(spec.keys, "t", "k")}""",
         frazil_target=target,
         frazil_touched=touched,
     )
 
 
-def held(rows: DataFrame, shape: Shape) -> DataFrame:
-    """Tell how new rows of a mart are.
+def held_order(rows: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Return each row's order and event time.
 
     Args:
         rows: at most one row per key, with the order columns and the event time.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         As many rows: the keys; ``_cdc_held``, its order, a struct of the order columns; and ``_cdc_held_time``, its
         event time.
     """
-    order = f"struct({columns_of(shape.order_columns)}) AS {HELD}"
-    return rows.selectExpr(*map(quote, shape.keys), order, f"{EVENT_TIME} AS {HELD_TIME}")
+    order = f"struct({columns_of(spec.order_columns)}) AS {HELD}"
+    return rows.selectExpr(*map(quote, spec.keys), order, f"{EVENT_TIME} AS {HELD_TIME}")
 
 
-def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape, *, in_one_task: bool = False) -> DataFrame:
+def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one_task: bool = False) -> DataFrame:
     """Find the newest delete of earlier batches for the keys of a batch.
 
     Args:
         deletes: deletes of earlier batches, from silver, with event time.
         touched: rows with the batch's keys, repeats allowed.
-        shape: the table's parts.
+        spec: the table's parts.
         in_one_task: read in one task, which spares a shuffle: that takes longer than a few dozen files do.
 
     Returns:
@@ -79,27 +79,27 @@ def tombstones(deletes: DataFrame, touched: DataFrame, shape: Shape, *, in_one_t
     return query(
         f"""
         SELECT
-            {columns_of(shape.keys)},
-            max(struct({columns_of(shape.order_columns)})) AS {HELD},
+            {columns_of(spec.keys)},
+            max(struct({columns_of(spec.order_columns)})) AS {HELD},
             max({EVENT_TIME}) AS {HELD_TIME}
         FROM (
             SELECT /*+ {hints} */ t.*
-            FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(shape.keys, "t", "k")}
+            FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(spec.keys, "t", "k")}
         )
-        GROUP BY {columns_of(shape.keys)}""",
+        GROUP BY {columns_of(spec.keys)}""",
         frazil_deletes=deletes,
         frazil_touched=touched,
     )
 
 
-def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> DataFrame:
-    """Put beside every change how new what its key already has is.
+def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Join each change with the newest order already held for its key.
 
     Args:
         new: n change rows.
-        held: from :func:`held`; rows older than all of ``new`` may be left out.
+        held: from :func:`held_order`; rows older than all of ``new`` may be left out.
         dead: from :func:`tombstones`; likewise.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         n rows: those of ``new`` with ``_cdc_held`` and ``_cdc_held_time``, the greater of both sides or NULL.
@@ -111,59 +111,57 @@ def judged(new: DataFrame, held: DataFrame, dead: DataFrame, shape: Shape) -> Da
             greatest(h.{HELD}, d.{HELD}) AS {HELD},
             greatest(h.{HELD_TIME}, d.{HELD_TIME}) AS {HELD_TIME}
         FROM frazil_new AS n
-        LEFT JOIN frazil_held AS h ON {same(shape.keys, "n", "h")}
-        LEFT JOIN frazil_dead AS d ON {same(shape.keys, "n", "d")}""",
+        LEFT JOIN frazil_held AS h ON {same(spec.keys, "n", "h")}
+        LEFT JOIN frazil_dead AS d ON {same(spec.keys, "n", "d")}""",
         frazil_new=new,
         frazil_held=held,
         frazil_dead=dead,
     )
 
 
-def placed(folded: DataFrame, found: DataFrame, shape: Shape, *also: str) -> DataFrame:
-    """Put beside every folded key whether the mart has a row of it, and whether that is not deleted.
+def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Join each folded key with whether the mart has a row of it, and whether that is not deleted.
 
     Args:
         folded: n rows, one per key.
-        found: from :func:`found`.
-        shape: the table's parts.
-        also: columns of ``found`` to give too, NULL for keys it does not have.
+        found: from :func:`target_rows`.
+        spec: the table's parts.
 
     Returns:
-        n rows: those of ``folded`` with ``_cdc_in_target``, ``_cdc_lived`` and ``also``.
+        n rows: those of ``folded`` with ``_cdc_in_target`` and ``_cdc_lived``.
     """
-    verdicts = f"f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}", f"coalesce(f.{LIVED}, false) AS {LIVED}"
-    columns = [*verdicts, *(f"f.{name}" for name in also)]
     return query(
         f"""
-        SELECT /*+ BROADCAST(f) */ n.*, {", ".join(columns)}
-        FROM frazil_folded AS n LEFT JOIN frazil_found AS f ON {same(shape.keys, "n", "f")}""",
+        SELECT /*+ BROADCAST(f) */
+            n.*, f.{IN_TARGET} IS NOT NULL AS {IN_TARGET}, coalesce(f.{LIVED}, false) AS {LIVED}
+        FROM frazil_folded AS n LEFT JOIN frazil_found AS f ON {same(spec.keys, "n", "f")}""",
         frazil_folded=folded,
         frazil_found=found,
     )
 
 
-def is_late(shape: Shape) -> str:
-    """Tell of a judged change: it is not newer than what its key already has."""
-    return f"coalesce(struct({columns_of(shape.order_columns)}) <= {HELD}, false)"
+def is_late(spec: FoldSpec) -> str:
+    """Write the condition that a change is late: not newer than what its key already has."""
+    return f"coalesce(struct({columns_of(spec.order_columns)}) <= {HELD}, false)"
 
 
-def is_not_after(shape: Shape) -> str:
-    """Tell of a judged change: its event time does not lie after all held ones.
+def is_not_after(spec: FoldSpec) -> str:
+    """Write the condition that a change's event time is not after all held ones.
 
     History can append a version only at the end of a key's time; where event times are not the first part of
     the order, no held row can tell where that is, so every change of a known key counts.
     """
     known = f"{HELD} IS NOT NULL"
-    return f"coalesce({EVENT_TIME} <= {HELD_TIME}, {known})" if shape.times_follow_order else known
+    return f"coalesce({EVENT_TIME} <= {HELD_TIME}, {known})" if spec.times_follow_order else known
 
 
-def is_incomplete(shape: Shape) -> str:
-    """Tell of a change row: it does not carry every column, so older changes fill it."""
-    oldest = max(shape.since.values(), default=0)
+def is_incomplete(spec: FoldSpec) -> str:
+    """Write the condition that a change does not carry every column, so older changes fill it."""
+    oldest = max(spec.since.values(), default=0)
     return f"({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest})"
 
 
-def of_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, among: bool = True) -> DataFrame:
+def filter_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, among: bool = True) -> DataFrame:
     """Keep the rows whose key is among some keys, or is not."""
     return query(
         f"""

@@ -1,11 +1,11 @@
-"""How the tables of the marts are to be."""
+"""Iceberg layout of mart tables."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from frazil.bronze import record as r
-from frazil.marts.shape import Shape
+from frazil.marts.fold_spec import FoldSpec
 from frazil.spec import Current, History
 from frazil.spec.contract import added_columns
 from frazil.spec.transforms import partition_transform
@@ -46,12 +46,14 @@ def mart_layout(mart: Current | History) -> dict[str, Any]:
     }
 
 
-def shape_of(contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool) -> Shape:
-    """Tell the folds of ``mart`` what they need to know; None for a fold that no mart is made of."""
+def fold_spec(
+    contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool
+) -> FoldSpec:
+    """Return the fold spec of a mart; of None, that of a fold that makes no mart."""
     times = () if contract.event_time is None else (contract.event_time,)
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types[name] in ("timestamp", "timestamp_ntz", "date")]
-    return Shape(
+    return FoldSpec(
         keys=contract.keys,
         sequence_by=contract.sequence_by,
         columns=contract.names,

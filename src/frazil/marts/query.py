@@ -28,5 +28,5 @@ def query(select: str, **rows: DataFrame) -> DataFrame:
         for name, frame in rows.items():
             frame.createOrReplaceTempView(name)
         found = next(iter(rows.values())).sparkSession.sql(select)
-    # Spark analyses what is written anew, from the text; under an alias it is what the names stand for now.
+    # A write analyzes the text again; an alias keeps what the names stand for now.
     return found.alias("frazil_rows")

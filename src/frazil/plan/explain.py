@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, assert_never
 
-from frazil.plan.way import most_marked
+from frazil.plan.apply_strategy import overwrite_from
 from frazil.spec.amount import counted, sized
 from frazil.steps import AlterMart, Refine, RefreshGold, Step, TakeFiles, UpdateMart
 
@@ -56,7 +56,7 @@ def _explain_mart(step: UpdateMart) -> str:
     if step.rebuild:
         return f"{step.table}: rebuild {step.mart} from all changes; {step.reason}"
     text = f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
-    return f"{text}, rewritten if more than {counted(most_marked(step.rows), 'change')}" if step.after else text
+    return f"{text}, overwritten if more than {counted(overwrite_from(step.rows), 'change')}" if step.after else text
 
 
 def _batches(after: int, upto: int) -> str:

@@ -9,8 +9,8 @@ from frazil.errors import Failure, SetupError, StorageError, worst_exit
 from frazil.gold.template import tables_of
 from frazil.plan.build import build
 from frazil.plan.explain import as_values
+from frazil.plan.input_bytes import input_bytes
 from frazil.plan.notes import warnings
-from frazil.plan.size import size_bytes
 
 if TYPE_CHECKING:
     from frazil.errors import FrazilError
@@ -96,7 +96,7 @@ class Plan:
     @property
     def size_bytes(self) -> int | None:
         """Bytes of the files that the steps read; None where they do not tell how much there is to do."""
-        return None if self.unread else size_bytes(self.steps)
+        return None if self.unread else input_bytes(self.steps)
 
     @property
     def passed(self) -> dict[str, tuple[tuple[str, str], ...]]:

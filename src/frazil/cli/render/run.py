@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.engine.report import RunReport, TableReport
     from frazil.spec import Namespaces
 
-_NAMES = ("table", "inserted", "updated", "deleted", "late", "written", "how", "seconds")
+_NAMES = ("table", "inserted", "updated", "deleted", "late", "written", "strategy", "seconds")
 
 
 def show_run(report: RunReport, spaces: Namespaces) -> None:
@@ -33,7 +33,7 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
     failed = [table for table in report.tables if table.outcome == "failed"]
     rows += [[table.table, *[""] * 5, "failed", f"{table.seconds:.1f}"] for table in failed]
     if rows:
-        grid(None, _NAMES, rows, right={*_NAMES} - {"table", "how"})
+        grid(None, _NAMES, rows, right={*_NAMES} - {"table", "strategy"})
     for table in report.tables:
         _show_counts(table)
     show_notes(

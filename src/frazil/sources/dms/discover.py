@@ -13,7 +13,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.formats.field_names import safe_name
-from frazil.sources.dms.declaration import declaration
 from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
 from frazil.sources.dms.sample import sample
 from frazil.spec import Column
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.dms.sample import Sample
-
-__all__ = ["Discovered", "declaration", "discover"]
 
 _LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
 _CHANGES: Final = re.compile(r"\d{8}-\d{6,}.*\.")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.marts.few import newest_of_few
-from frazil.marts.shape import Shape
+from frazil.marts.arrow_fold import newest_arrow
+from frazil.marts.fold_spec import FoldSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SHAPE = Shape(
+SPEC = FoldSpec(
     keys=("h", "id"),
     sequence_by=("ts",),
     columns=("h", "note", "id", "ts"),
@@ -90,8 +90,8 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
                 "_cdc_row": mine[-1]["_cdc_row"],
                 "_cdc_begins": mine[0]["ts"],
                 "_cdc_incomplete": any(change["_cdc_known"] or change["_cdc_batch"] < 2 for change in mine),
-                "_cdc_lives": mine[-1]["_cdc_class"] == "upsert",
-                "_cdc_bare": not upserts,
+                "_cdc_is_live": mine[-1]["_cdc_class"] == "upsert",
+                "_cdc_delete_only": not upserts,
             }
         )
     return rows
@@ -100,7 +100,7 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
 @settings(deadline=None)  # PyArrow loads its engine with the first example
 @given(st.lists(changes, max_size=12))
 def test_changes_in_memory_are_folded_as_in_plain_python(some: list[Change]) -> None:
-    folded = newest_of_few(pa.Table.from_pylist(some, schema=SCHEMA), SHAPE)
+    folded = newest_arrow(pa.Table.from_pylist(some, schema=SCHEMA), SPEC)
 
     have = None if folded is None else sorted(folded.to_pylist(), key=lambda row: (row["h"], row["id"]))
     assert have == plain(some)
@@ -112,7 +112,7 @@ def test_neither_repeats_nor_their_order_count(some: list[Change], chance: Any) 
     """CONVERGE: the same changes, some of them twice, in another order."""
     again = [*some, *some[::2]]
     chance.shuffle(again)
-    one, other = (newest_of_few(pa.Table.from_pylist(rows, schema=SCHEMA), SHAPE) for rows in (some, again))
+    one, other = (newest_arrow(pa.Table.from_pylist(rows, schema=SCHEMA), SPEC) for rows in (some, again))
 
     as_set = [rows and {tuple(row.items()) for row in rows.to_pylist()} for rows in (one, other)]
     assert as_set[0] == as_set[1]
@@ -143,7 +143,7 @@ def test_any_type_orders_changes_from_the_least_value_to_the_greatest(kind: pa.D
         "_cdc_batch": [1] * number,
         "_cdc_known": pa.nulls(number, pa.list_(pa.string())),
     }
-    folded = newest_of_few(pa.table(some), Shape(keys=("id",), sequence_by=("at",), columns=("id", "at")))
+    folded = newest_arrow(pa.table(some), FoldSpec(keys=("id",), sequence_by=("at",), columns=("id", "at")))
 
     assert folded is not None
     [row] = folded.to_pylist()
@@ -163,9 +163,9 @@ def test_the_first_time_that_is_known_is_the_event_time() -> None:
         "_cdc_batch": [1] * 3,
         "_cdc_known": pa.nulls(3, pa.list_(pa.string())),
     }
-    shape = Shape(keys=("id",), sequence_by=(), columns=("id",), event_times=("day", "at", "ts"))
-    folded = newest_of_few(pa.table(some), shape)
-    timeless = newest_of_few(pa.table(some), Shape(keys=("id",), sequence_by=(), columns=("id",)))
+    spec = FoldSpec(keys=("id",), sequence_by=(), columns=("id",), event_times=("day", "at", "ts"))
+    folded = newest_arrow(pa.table(some), spec)
+    timeless = newest_arrow(pa.table(some), FoldSpec(keys=("id",), sequence_by=(), columns=("id",)))
 
     assert folded is not None
     assert timeless is not None
@@ -186,7 +186,7 @@ def test_zero_is_one_key_whatever_its_sign() -> None:
         "_cdc_batch": [1] * 2,
         "_cdc_known": pa.nulls(2, pa.list_(pa.string())),
     }
-    folded = newest_of_few(pa.table(some), Shape(keys=("id",), sequence_by=(), columns=("id",)))
+    folded = newest_arrow(pa.table(some), FoldSpec(keys=("id",), sequence_by=(), columns=("id",)))
 
     assert folded is not None
     assert folded["id"].to_pylist() == [0.0]

@@ -1,4 +1,4 @@
-"""Rows in the driver's memory, and what Spark is told of them."""
+"""Rows in the driver's memory, and their way to Spark."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-DRIVER_BYTES: Final = 8_000_000
-"""Batches up to this size are held in the driver's memory until the marts have them; larger ones pass through."""
-
-_ONE_PART: Final = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": str(DRIVER_BYTES),
+_SINGLE_PARTITION: Final = {
+    # More records than any batch has that stays in the driver's memory.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "8000000",
     # Handed over as they are; a local relation would be taken apart and typed row by row in the planner.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class DriverBatch:
     """Rows in the driver's memory.
 
     Attributes:
@@ -35,23 +33,23 @@ class Here:
     rows: pa.Table
     types: StructType
 
-    def chosen(self, mask: pa.ChunkedArray, names: Sequence[str]) -> Self:
+    def filter(self, mask: pa.ChunkedArray, names: Sequence[str]) -> Self:
         """Keep the rows where a mask is true, and some columns."""
         kept = self.rows.select([*names]).filter(mask)
         return replace(self, rows=kept, types=StructType([self.types[name] for name in names]))
 
     def frame(self, spark: SparkSession, names: Sequence[str] = ()) -> DataFrame:
-        """Hand some columns to Spark, or all; see :func:`frame`.
+        """Create a DataFrame of some columns, or of all; see :func:`spark_frame`.
 
         Cost: as large as what is handed over, each time that it is read.
         """
         names = [*names] or self.types.names
-        return frame(spark, self.rows.select(names), StructType([self.types[name] for name in names]))
+        return spark_frame(spark, self.rows.select(names), StructType([self.types[name] for name in names]))
 
 
-def frame(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
-    """Hand rows to Spark, as one part; ``types`` where Arrow's do not tell Spark's."""
-    for name, value in _ONE_PART.items():
+def spark_frame(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
+    """Create a single-partition DataFrame from Arrow; ``types`` where Arrow's do not imply Spark's."""
+    for name, value in _SINGLE_PARTITION.items():
         spark.conf.set(name, value)
     # PySpark takes no columns that are not at least one empty piece.
     return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table(), types)

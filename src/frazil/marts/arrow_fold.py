@@ -8,103 +8,99 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.marts.shape import EVENT_TIME
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.verdict import DELETE_ONLY, IS_LIVE
 
 if TYPE_CHECKING:
-    from frazil.marts.shape import Shape
+    from frazil.marts.fold_spec import FoldSpec
 
 BEGINS: Final = "_cdc_begins"
 """Of the changes of a key, the least value of the order's first column."""
 INCOMPLETE: Final = "_cdc_incomplete"
 """Of the changes of a key, whether one does not carry every column, so that older changes fill it."""
-LIVES: Final = "_cdc_lives"
-"""Whether a key's newest change is an upsert."""
-BARE: Final = "_cdc_bare"
-"""Whether a key has no upsert among its changes."""
-
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
-def newest_of_few(changes: pa.Table, shape: Shape) -> pa.Table | None:
+def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
         changes: n change rows in the shape of silver, in any order, repeats allowed. A column that a change does not
             carry is NULL; see ``_cdc_incomplete``.
-        shape: the table's parts.
+        spec: the table's parts.
 
     Returns:
         One row per key, in any order: the contract's columns, those of the newest upsert or NULL beside the keys;
         ``_cdc_event_time``, ``_cdc_position`` and ``_cdc_row`` of the newest change; ``_cdc_begins``;
-        ``_cdc_incomplete``, ``_cdc_lives`` and ``_cdc_bare``. None where two changes of a key that are not equal differ
-        in nothing but their content: only Spark has the hash by which they are ordered.
+        ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. None where two changes of a key that are not
+        equal differ in nothing but their content: only Spark has the hash by which they are ordered.
 
     Cost: a sort of the order columns and a hash of the keys; memory as the changes take.
     """
-    if _has_ties(changes, shape):
+    if _has_ties(changes, spec):
         return None
     is_upsert = pc.equal(changes[r.CLASS], r.UPSERT)
-    ranked = _ranked(changes, shape)
+    ranked = _ranked(changes, spec)
     rank = pa.array(range(changes.num_rows), pa.int64())
     values = pc.if_else(is_upsert.take(ranked), rank, pa.scalar(None, pa.int64()))
-    incomplete = _incomplete(changes, shape).take(ranked)
-    keys = _keys(changes, shape).take(ranked)
+    incomplete = _incomplete(changes, spec).take(ranked)
+    keys = _keys(changes, spec).take(ranked)
     for name, column in ((_AT, rank), (_VALUES, values), (INCOMPLETE, incomplete)):
         keys = keys.append_column(name, column)
-    folded = keys.group_by([*shape.keys]).aggregate([(_AT, "max"), (_AT, "min"), (_VALUES, "max"), (INCOMPLETE, "max")])
+    folded = keys.group_by([*spec.keys]).aggregate([(_AT, "max"), (_AT, "min"), (_VALUES, "max"), (INCOMPLETE, "max")])
     last, first, last_upsert = (ranked.take(folded[name]) for name in (f"{_AT}_max", f"{_AT}_min", f"{_VALUES}_max"))
-    columns = {name: folded[name] if name in shape.keys else changes[name].take(last_upsert) for name in shape.columns}
-    newest = changes.select([*dict.fromkeys((*shape.event_times, r.POSITION, r.ROW))]).take(last)
+    columns = {name: folded[name] if name in spec.keys else changes[name].take(last_upsert) for name in spec.columns}
+    newest = changes.select([*dict.fromkeys((*spec.event_times, r.POSITION, r.ROW))]).take(last)
     return pa.table(
         columns
         | {
-            EVENT_TIME: _event_time(newest, shape),
+            EVENT_TIME: _event_time(newest, spec),
             r.POSITION: newest[r.POSITION],
             r.ROW: newest[r.ROW],
-            BEGINS: changes[shape.order_columns[0]].take(first),
+            BEGINS: changes[spec.order_columns[0]].take(first),
             INCOMPLETE: folded[f"{INCOMPLETE}_max"],
-            LIVES: is_upsert.take(last),
-            BARE: pc.is_null(last_upsert),
+            IS_LIVE: is_upsert.take(last),
+            DELETE_ONLY: pc.is_null(last_upsert),
         }
     )
 
 
-def _ranked(changes: pa.Table, shape: Shape) -> pa.Array:
+def _ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
     """Number the changes from the oldest to the newest; equal ones anyhow. NaN is the greatest number, as in Spark."""
     # At one place a delete goes before an upsert, as it does in the alphabet.
-    order = dict.fromkeys((*shape.order_columns, r.CLASS))
+    order = dict.fromkeys((*spec.order_columns, r.CLASS))
     return pc.sort_indices(changes.select([*order]), sort_keys=[(name, "ascending") for name in order])
 
 
-def _has_ties(changes: pa.Table, shape: Shape) -> bool:
+def _has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
     """Tell whether two changes of a key differ in their content and not in their order."""
     at = [r.POSITION, r.ROW]
     if _groups(changes, at) == changes.num_rows:
         return False
-    order = [*dict.fromkeys((*shape.keys, *shape.order_columns, r.CLASS))]
-    return _groups(changes, order) < _groups(changes, [*dict.fromkeys((*order, *shape.columns))])
+    order = [*dict.fromkeys((*spec.keys, *spec.order_columns, r.CLASS))]
+    return _groups(changes, order) < _groups(changes, [*dict.fromkeys((*order, *spec.columns))])
 
 
 def _groups(rows: pa.Table, names: list[str]) -> int:
     return len(rows.select(names).group_by(names).aggregate([]))
 
 
-def _keys(changes: pa.Table, shape: Shape) -> pa.Table:
+def _keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
     """Give the keys as Spark groups by them: zero has no sign."""
-    keys = changes.select(shape.keys)
+    keys = changes.select(spec.keys)
     return pa.table([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys.columns], keys.schema)
 
 
-def _incomplete(changes: pa.Table, shape: Shape) -> pa.ChunkedArray:
+def _incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
     """Tell of each change what :func:`frazil.marts.late.is_incomplete` does."""
-    oldest = max(shape.since.values(), default=0)
+    oldest = max(spec.since.values(), default=0)
     return pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
 
 
-def _event_time(changes: pa.Table, shape: Shape) -> pa.Array | pa.ChunkedArray:
-    """Give the event times that :func:`frazil.marts.shape.with_event_time` does."""
-    times = [_timestamp(changes[name]) for name in shape.event_times]
+def _event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
+    """Give the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
+    times = [_timestamp(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from frazil.steps import Step
 
 
-def size_bytes(steps: Sequence[Step]) -> int | None:
+def input_bytes(steps: Sequence[Step]) -> int | None:
     """Sum up the files that steps take.
 
     Returns:

@@ -1,19 +1,19 @@
-"""The rule that chooses how a batch gets into a mart."""
+"""The rule that chooses the strategy of a batch."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.conftest import Shop
 
 import frazil
-from frazil.engine import increment, marts
-from frazil.engine.increment import Increment
 from frazil.lake.session import spark_session
-from frazil.plan import way as way_rule
-from frazil.plan.way import BROADCAST_CHANGES, HELD_BYTES, way
+from frazil.marts import late
+from frazil.plan.apply_strategy import MartStats, choose_strategy
+from frazil.plan.policy import DEFAULT_POLICY, Policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,24 +24,44 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("changes", "size_bytes", "rows", "takes_row_deltas", "chosen"),
     [
-        (5_000, 400_000, 1_000_000, True, "small"),
-        (5_000, 400_000, 1_000_000, False, "split"),
-        (5_000, HELD_BYTES + 1, 1_000_000, True, "split"),
-        (100_000, 8_000_000, 1_000_000, True, "small"),
-        (100_001, 8_000_000, 1_000_000, True, "rewrite"),
-        (100_001, 8_000_000, 1_000_000, False, "rewrite"),
-        (1, 80, 0, True, "rewrite"),
-        (BROADCAST_CHANGES + 1, 160_000_000, 1_000_000_000, True, "rebuild"),
+        (5_000, 400_000, 1_000_000, True, "row_delta"),
+        (5_000, 400_000, 1_000_000, False, "delete_append"),
+        (5_000, DEFAULT_POLICY.row_delta_bytes + 1, 1_000_000, True, "delete_append"),
+        (100_000, 8_000_000, 1_000_000, True, "row_delta"),
+        (100_001, 8_000_000, 1_000_000, True, "overwrite"),
+        (100_001, 8_000_000, 1_000_000, False, "overwrite"),
+        (1, 80, 0, True, "overwrite"),
+        (DEFAULT_POLICY.broadcast_changes + 1, 160_000_000, 1_000_000_000, True, "recompute"),
     ],
 )
-def test_a_way_is_chosen_by_the_size_of_batch_and_mart(
+def test_a_strategy_is_chosen_by_the_size_of_batch_and_mart(
     changes: int,
     size_bytes: int,
     rows: int,
     takes_row_deltas: bool,  # noqa: FBT001 - pytest gives it by name
     chosen: str,
 ) -> None:
-    assert way(changes, size_bytes, rows, takes_row_deltas=takes_row_deltas) == chosen
+    mart = MartStats(rows=rows, size_bytes=0, takes_row_deltas=takes_row_deltas)
+
+    assert choose_strategy(changes, size_bytes, mart) == chosen
+
+
+def test_a_mart_is_loaded_first_and_made_from_all_changes_where_the_plan_says_so() -> None:
+    """Whatever a policy says of the batches of a mart that has rows."""
+    policy = Policy(strategy="row_delta")
+    mart = MartStats(rows=100, size_bytes=1_000)
+
+    assert choose_strategy(None, 0, replace(mart, is_new=True), policy) == "load"
+    assert choose_strategy(None, 0, mart, policy) == "recompute"
+    assert choose_strategy(1_000_000, 0, mart, policy) == "row_delta"
+
+
+def test_rows_of_the_mart_that_a_batch_brings_along_count_as_held_by_the_driver() -> None:
+    mart = MartStats(rows=100, size_bytes=100_000, takes_row_deltas=True)
+    policy = Policy(row_delta_bytes=40_000, unpacked_factor=4)
+
+    assert choose_strategy(9, 4_000, mart, policy) == "row_delta"
+    assert choose_strategy(10, 4_000, mart, policy) == "delete_append"
 
 
 def test_a_change_as_new_as_the_newest_before_may_still_be_late(shop: Shop) -> None:
@@ -79,34 +99,33 @@ def test_columns_may_have_the_names_that_places_have(spark: SparkSession, tmp_pa
     )
     marts = shop.run().marts
 
-    assert [(mart.strategy, mart.updated, mart.deleted) for mart in marts] == [("small", 1, 1)] * 3
+    assert [(mart.strategy, mart.updated, mart.deleted) for mart in marts] == [("row_delta", 1, 1)] * 3
     assert session.table("lake.marts.orders").where("file_path = 'g' AND pos = 'p'").count() == 1
     assert session.table("lake.marts.orders").count() == 49
     assert session.table("lake.marts.soft").where("is_deleted").count() == 1
     assert session.table("lake.marts.orders_history").where("is_current").count() == 49
 
 
-def test_a_small_batch_on_large_rows_is_not_brought_to_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_batch_on_large_rows_is_not_brought_to_the_driver(shop: Shop) -> None:
     """History closes versions with the values they have, whatever little a delete carries."""
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{token_hex(2000)}" for number in range(100)))
     shop.run()
-    monkeypatch.setattr(way_rule, "HELD_BYTES", 10_000)
+    small, large = shop.by(row_delta_bytes=10_000), shop.by(row_delta_bytes=1_000_000)
 
     shop.land("20260102-000000.csv", *(f"D,{number},2026-01-02 00:00:00," for number in range(5)))
-    large = [mart.strategy for mart in shop.run().marts]
-    monkeypatch.setattr(way_rule, "HELD_BYTES", 1_000_000)
+    by_key = [mart.strategy for mart in small.run().marts]
     shop.land("20260103-000000.csv", *(f"D,{number},2026-01-03 00:00:00," for number in range(5, 10)))
 
-    assert large == ["split", "split"]
-    assert [mart.strategy for mart in shop.run().marts] == ["small", "small"]
+    assert by_key == ["delete_append", "delete_append"]
+    assert [mart.strategy for mart in large.run().marts] == ["row_delta", "row_delta"]
 
 
-@pytest.mark.parametrize("chosen", ["small", "split", "rewrite", "rebuild"])
-def test_every_way_tells_the_same_of_a_batch(chosen: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chosen", ["row_delta", "delete_append", "overwrite", "recompute"])
+def test_every_strategy_reports_the_same_of_a_batch(chosen: str, shop: Shop) -> None:
     """In time, then with late changes; keys that come, change, go, go twice, and go without ever having been there."""
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(20)))
     shop.run()
-    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
+    shop = shop.by(strategy=chosen)
     in_time = [
         *(f"U,{number},2026-01-02 00:00:00,b" for number in (1, 2, 3, 3, 30)),
         *(f"D,{number},2026-01-02 00:00:00,b" for number in (4, 5, 5, 40)),
@@ -125,12 +144,10 @@ def test_every_way_tells_the_same_of_a_batch(chosen: str, shop: Shop, monkeypatc
     ]
 
 
-@pytest.mark.parametrize("chosen", ["small", "split", "rewrite"])
-def test_what_is_older_than_a_batch_is_not_looked_at_and_makes_nothing_late(
-    chosen: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("chosen", ["row_delta", "delete_append", "overwrite"])
+def test_what_is_older_than_a_batch_is_not_looked_at_and_makes_nothing_late(chosen: str, shop: Shop) -> None:
     """LATE, NO-RESURRECTION: rows and deletes of days before, of the batch's first day and moment, and after."""
-    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
+    shop = shop.by(strategy=chosen)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(1, 7)))
     shop.run()
     shop.land(
@@ -172,13 +189,14 @@ def test_what_is_older_than_a_batch_is_not_looked_at_and_makes_nothing_late(
     ],
 )
 def test_keys_of_every_type_are_found_again(
-    kind: str, values: tuple[str, str], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, values: tuple[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:
     del spark  # only there so that Java runs
     one, other = values
-    monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
     columns = f'{{name: id, type: "{kind}"}}, {{name: part, type: bigint}}, {{name: ts, type: timestamp}}'
-    shop = declared(tmp_path, keys="id, part", columns=columns, marts="{kind: current}, {kind: history}")
+    shop = declared(tmp_path, keys="id, part", columns=columns, marts="{kind: current}, {kind: history}").by(
+        strategy="row_delta"
+    )
     names = ("id", "part", "ts")
     shop.land("LOAD001.csv", *(f"I,{id_},{part},2026-01-01 00:00:00" for id_ in values for part in (1, 2)), names=names)
     shop.run()
@@ -192,7 +210,7 @@ def test_keys_of_every_type_are_found_again(
     )
     told = [(mart.strategy, mart.inserted, mart.updated, mart.deleted) for mart in shop.run().marts]
 
-    assert told == [("small", 1, 1, 1)] * 2
+    assert told == [("row_delta", 1, 1, 1)] * 2
     rows = shop.session.table("lake.marts.orders")
     assert sorted(row["part"] for row in rows.collect()) == [1, 1, 2, 3]
 
@@ -217,13 +235,11 @@ def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what
     values: tuple[str, str, str],
     rows_along: int,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """LATE: of keys with a row, with a delete and with neither; older, as new and newer."""
-    monkeypatch.setattr(increment, "_ROWS_ALONG", rows_along)
-    monkeypatch.setattr(marts, "way", lambda *_, **__: "small")
     columns = f'{{name: id, type: int}}, {{name: at, type: "{kind}"}}, {{name: note, type: string}}'
     shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}")
+    shop = shop.by(strategy="row_delta", order_column_rows=rows_along)
     names, (low, middle, high) = ("id", "at", "note"), values
     shop.land("LOAD001.csv", *(f"I,{number},{low},old" for number in range(10)), names=names)
     shop.run()
@@ -240,20 +256,17 @@ def test_changes_ordered_by_any_type_are_late_where_they_do_not_begin_after_what
     [report] = shop.run().marts
 
     # The file stands before the other, so what is as new as that is late too.
-    assert (report.strategy, report.late, report.inserted, report.updated) == ("small", 4, 2, 2)
+    assert (report.strategy, report.late, report.inserted, report.updated) == ("row_delta", 4, 2, 2)
     rows = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
     assert rows == {0: "old", 1: "seen", 2: "seen", 3: "new", 6: "new", 7: "new", 8: "old", 9: "old", 11: "new"}
 
 
-@pytest.mark.parametrize("chosen", ["small", "split"])
+@pytest.mark.parametrize("chosen", ["row_delta", "delete_append"])
 @pytest.mark.usefixtures("spark")  # so that Java runs
-def test_nothing_is_newer_than_what_is_not_a_number(
-    chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_newer_than_what_is_not_a_number(chosen: str, tmp_path: Path) -> None:
     """LATE, NO-RESURRECTION: NaN is the greatest number, and files of it alone are not left out."""
-    monkeypatch.setattr(marts, "way", lambda *_, **__: chosen)
     columns = "{name: id, type: int}, {name: at, type: double}, {name: note, type: string}"
-    shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}")
+    shop = declared(tmp_path, keys="id", sequence_by="at", columns=columns, marts="{kind: current}").by(strategy=chosen)
     names = ("id", "at", "note")
     shop.land("LOAD001.csv", *(f"I,{number},1.0,old" for number in range(10)), names=names)
     shop.run()
@@ -273,15 +286,15 @@ def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
     files_a_task: int, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Batches whose times overlap are common, and late changes in them are not."""
-    monkeypatch.setattr(increment, "_FILES_A_TASK", files_a_task)
-    fold, compared = Increment.fold, 0
+    shop = shop.by(single_task_files=files_a_task)
+    right, compared = late.with_prior_order, 0
 
-    def counted(mine: Increment) -> DataFrame:
+    def counted(*given: Any) -> DataFrame:
         nonlocal compared
-        compared += mine.compares
-        return fold(mine)
+        compared += 1
+        return right(*given)
 
-    monkeypatch.setattr(Increment, "fold", counted)
+    monkeypatch.setattr(late, "with_prior_order", counted)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))
     shop.run()
     shop.land("20260102-000000.csv", "U,1,2026-01-02 12:00:00,b", "D,2,2026-01-02 12:00:00,")
@@ -322,11 +335,11 @@ def test_changes_that_differ_in_nothing_but_their_content_are_folded_by_spark(tm
 
     for number, note in enumerate("bcdc"):
         shop.land(f"20260102-00000{number}.csv", f"U,1,2026-01-02 00:00:00,{note},0002", names=names)
-    ways = [mart.strategy for mart in shop.run().marts]
+    strategies = [mart.strategy for mart in shop.run().marts]
     [chosen] = rows("lake.marts.orders").where("id = 1").collect()
     frazil.run(shop.pipeline, spark=shop.session, rebuild=True)
 
-    assert ways == ["split", "split"]
+    assert strategies == ["delete_append", "delete_append"]
     assert rows("lake.marts.orders").where("id = 1").collect() == [chosen]
     assert rows("lake.marts.orders_history").where("id = 1 AND is_current").collect()[0]["note"] == chosen["note"]
 
@@ -339,7 +352,7 @@ def test_a_batch_of_bad_records_alone_changes_no_mart(shop: Shop) -> None:
     table = shop.run()
 
     assert (table.rows, table.changes, table.quarantined) == (2, 0, 2)
-    assert [(mart.strategy, mart.rows, mart.late) for mart in table.marts] == [("small", 0, 0)] * 2
+    assert [(mart.strategy, mart.rows, mart.late) for mart in table.marts] == [("row_delta", 0, 0)] * 2
     assert shop.session.table("lake.silver.orders_quarantine").count() == 2
     assert shop.session.table("lake.marts.orders").where("note = 'a'").count() == 100
     assert shop.run_again() == 0

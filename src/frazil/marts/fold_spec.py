@@ -1,4 +1,4 @@
-"""What a fold needs to know of a table: names, order, and since when a column exists."""
+"""What a fold is given of a table: names, order, and since when a column exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IS_UPSERT: Final = f"{r.CLASS} = '{r.UPSERT}'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class FoldSpec:
     """The table's columns and their parts.
 
     Attributes:
@@ -72,13 +72,13 @@ def same(names: Iterable[str], one: str, other: str) -> str:
     return " AND ".join(f"{quote(one, name)} = {quote(other, name)}" for name in names)
 
 
-def order(shape: Shape) -> str:
+def order(spec: FoldSpec) -> str:
     """Write the order of a change: sequence, position, upsert after delete, content. Greater is newer; total."""
-    content = f"xxhash64({columns_of(shape.columns)}) AS _cdc_content"
-    return f"struct({columns_of(shape.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
+    content = f"xxhash64({columns_of(spec.columns)}) AS _cdc_content"
+    return f"struct({columns_of(spec.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
 
 
-def with_event_time(rows: DataFrame, shape: Shape, *also: str) -> DataFrame:
+def with_event_time(rows: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
     """Add the event time to rows: a timestamp, NULL where the table has no times. Then ``also``, as SQL."""
-    times = ", ".join(f"CAST({quote(name)} AS timestamp)" for name in shape.event_times)
+    times = ", ".join(f"CAST({quote(name)} AS timestamp)" for name in spec.event_times)
     return rows.selectExpr("*", f"coalesce({times or 'CAST(NULL AS timestamp)'}) AS {EVENT_TIME}", *also)

@@ -1,0 +1,173 @@
+"""The delta of one mart, computed on the driver by Arrow: for small batches."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from frazil.engine.apply.delta import DeltaCounts, PositionDelta
+from frazil.engine.apply.mart_batch import AT_FILE, AT_POS
+from frazil.engine.driver_batch import spark_frame
+from frazil.lake.row_delta import FILE_PATH, LIVING, POS
+from frazil.marts import late
+from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, newest_arrow
+from frazil.marts.current import FLAGS, STANDS, last_known
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.history import next_versions
+from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.spec import Current, History
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.apply.mart_batch import MartBatch
+
+_JOB_GROUP = "spark.jobGroup.id"
+_KEYS, _AT = "_cdc_keys", "_cdc_at"
+
+
+def arrow_delta(batch: MartBatch) -> PositionDelta | None:
+    """Return what a batch changes in a mart.
+
+    None where a key must be recomputed, which may have any number of rows, or where changes of a key differ in nothing
+    but their content.
+
+    Cost: one look at the mart; where changes may be late one at the tombstones, and a fold of those keys that may have
+    such changes; for history a fold of all changes, for deletes without values a look for those. What it brings is as
+    large as the batch.
+    """
+    keys = _keys(batch)
+    if keys is None:
+        return None
+    kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
+    counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
+    if counts.recompute:
+        return None
+    gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
+    # Of a key that is not recomputed only the newest version goes.
+    positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
+    return PositionDelta(counts=counts, rows=_rows(batch, keys, counts), positions=pa.table(positions))
+
+
+def _keys(batch: MartBatch) -> pa.Table | None:
+    """Fold the batch: one row per key, with its verdicts and the position of the mart's row; None where Spark must."""
+    target, sides = _prior_rows(batch)
+    spark = batch.changes.spark.sparkContext
+    group = spark.getLocalProperty(_JOB_GROUP)
+
+    def collect(rows: DataFrame) -> pa.Table:
+        spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
+        return rows.toArrow()
+
+    with ThreadPoolExecutor(1 + len(sides)) as pool:
+        collecting = [pool.submit(collect, rows) for rows in (target, *sides)]
+        keys = _folded(batch)
+    if keys is None:
+        return None
+    found, *prior = (collected.result() for collected in collecting)
+    at = _match(keys, found, batch.spec.keys)
+    keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
+    keys = keys.append_column(late.LIVED, pc.fill_null(found[late.LIVED].take(at), fill_value=False))
+    for name in (AT_FILE, AT_POS):
+        keys = keys.append_column(name, found[name].take(at))
+    if prior:
+        dead, *newer = prior
+        return _with_late(batch, keys, newer[0] if newer else found, dead)
+    return _with_verdicts(batch, keys, batch.with_prior_order()) if batch.compares else keys
+
+
+def _prior_rows(batch: MartBatch) -> tuple[DataFrame, list[DataFrame]]:
+    """Return what to collect: the mart's rows; if the order decides, the tombstones, and in large marts newer rows."""
+    names, overlaps = batch.spec.keys, batch.compares and batch.by_order
+    # By the first order column most keys begin after what the mart has of them; the rest of it is read then.
+    first = [name for name in batch.spec.order_columns[:1] if name not in names]
+    wanted = [*names, late.LIVED, AT_FILE, AT_POS, *(first if overlaps and batch.has_order else ())]
+    sides = [batch.tombstones()] if overlaps else []
+    if overlaps and not batch.has_order:
+        sides.append(batch.newer_rows(batch.keys).select(*map(quote, [*names, *first])))
+    return batch.target_rows.select(*map(quote, wanted)), sides
+
+
+def _folded(batch: MartBatch) -> pa.Table | None:
+    """Fold the batch, compared with nothing."""
+    keys = newest_arrow(batch.changes.in_memory(batch.spec), batch.spec)
+    if keys is None:
+        return None
+    stands, dies = keys[IS_LIVE], pc.invert(keys[IS_LIVE])
+    if isinstance(batch.mart, Current) and batch.mart.deletes == "soft":
+        stands = pc.invert(keys[DELETE_ONLY])
+        never = pa.scalar(None, keys.schema.field(EVENT_TIME).type)
+        keys = keys.append_column("is_deleted", dies)
+        keys = keys.append_column("deleted_at", pc.if_else(dies, keys[EVENT_TIME], never))
+    number = keys.num_rows
+    return (
+        keys.append_column(STANDS, stands)
+        .append_column(LATE, pa.repeat(pa.scalar(0, pa.int64()), number))
+        .append_column(RECOMPUTE, keys[INCOMPLETE])
+        .append_column(SUPERSEDED, pa.repeat(False, number))
+    )
+
+
+def _with_late(batch: MartBatch, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
+    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change."""
+    names, first, is_sure = batch.spec.keys, batch.spec.order_columns[0], pa.repeat(True, keys.num_rows)
+    for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
+        at = _match(keys, rows, names)
+        # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
+        is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
+        is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
+    doubtful = keys.filter(pc.invert(is_sure)).select([*names])
+    if not doubtful.num_rows:
+        return keys
+    some, deletes = (
+        spark_frame(batch.changes.spark, table.filter(pc.is_valid(_match(table, doubtful, names))))
+        for table in (doubtful, dead)
+    )
+    new, rows = late.filter_keys(batch.new, some, names), late.held_order(batch.newer_rows(some), batch.spec)
+    return _with_verdicts(batch, keys, late.with_prior_order(new, rows, deletes, batch.spec))
+
+
+def _with_verdicts(batch: MartBatch, keys: pa.Table, changes: DataFrame) -> pa.Table:
+    """Replace the verdicts of keys whose changes were joined with prior order."""
+    names = batch.spec.keys
+    aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True))
+    verdicts = changes.groupBy(*map(quote, names)).agg(*aggregates).toArrow()
+    at = _match(keys, verdicts, names)
+    for name in (LATE, RECOMPUTE, SUPERSEDED):
+        column = pc.coalesce(verdicts[name].take(at), keys[name])
+        keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    return keys
+
+
+def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts) -> pa.Table:
+    """Collect the new rows of a batch without keys that are recomputed."""
+    mart, spec = batch.mart, batch.spec
+    if isinstance(mart, History):
+        rows = next_versions(batch.new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
+        return rows.toArrow()
+    rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))
+    if mart.deletes == "soft" and counts.deletes_without_values:
+        is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
+        dead = spark_frame(batch.changes.spark, keys.filter(is_dead).select([*spec.keys, *FLAGS]))
+        known = last_known(batch.target.table, dead, spec).toArrow()
+        rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
+    return rows
+
+
+def _match(keys: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
+    """Return the number of the row of ``others`` with the key of each row of ``keys``, NULL where there is none."""
+    mine, theirs = (
+        rows.select([*names]).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
+        for rows, number in ((keys, _KEYS), (others, _AT))
+    )
+    # A key of the mart may have a wider type than the batch's.
+    theirs = theirs.cast(pa.schema([*(mine.schema.field(name) for name in names), theirs.schema.field(_AT)]))
+    both = theirs.join(mine, keys=[*names], join_type="inner")
+    return both[_AT].take(pc.index_in(mine[_KEYS], value_set=both[_KEYS]))

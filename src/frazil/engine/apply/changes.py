@@ -1,0 +1,75 @@
+"""The changes of a batch, among all changes of its table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.bronze import record as r
+from frazil.marts.fold_spec import with_event_time
+from frazil.silver.batches import batches, other_batches
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from frazil.engine.driver_batch import DriverBatch
+    from frazil.engine.frame_cache import FrameCache
+    from frazil.marts.fold_spec import FoldSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchChanges:
+    """Batches ``after < batch <= upto`` of a silver table. All rows come with their event time.
+
+    Attributes:
+        spark: the session that reads them.
+        silver: quoted name of the table.
+        files: number of its data files.
+        after, upto: which batches.
+        driver_batch: the batch's rows, where they are in the driver's memory.
+        cache: what the marts of the table share.
+        is_shared: several marts take the batch.
+    """
+
+    spark: SparkSession
+    silver: str
+    files: int
+    after: int
+    upto: int
+    driver_batch: DriverBatch | None
+    cache: FrameCache
+    is_shared: bool
+
+    def all(self, spec: FoldSpec) -> DataFrame:
+        """Return all changes of the table."""
+        return with_event_time(self.spark.table(self.silver), spec)
+
+    def new(self, spec: FoldSpec) -> DataFrame:
+        """Return the changes of the batch."""
+        span, driver_batch = (self.after, self.upto), self.driver_batch
+        if driver_batch is None:
+            return self.cache.checkpoint(("new", *span), lambda: batches(self.all(spec), *span))
+        return with_event_time(self.cache.share(("new", *span), lambda: driver_batch.frame(self.spark)), spec)
+
+    def new_keys(self, spec: FoldSpec) -> DataFrame:
+        """Return the keys of the batch's changes, with repeats."""
+        if self.driver_batch is None:
+            return self.new(spec).select(*map(quote, spec.keys))
+        return self.driver_batch.frame(self.spark, spec.keys)
+
+    def in_memory(self, spec: FoldSpec) -> pa.Table:
+        """Bring the changes of the batch to the driver, without event time.
+
+        Cost: a Spark job, unless they are there.
+        """
+        if self.driver_batch is not None:
+            return self.driver_batch.rows
+        names = (*spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN)
+        return self.new(spec).select(*map(quote, names)).toArrow()
+
+    def earlier_deletes(self, spec: FoldSpec, condition: str) -> DataFrame:
+        """Return the deletes of other batches that fulfil a SQL condition."""
+        earlier = other_batches(self.all(spec), self.after, self.upto)
+        return earlier.where(f"{r.CLASS} = '{r.DELETE}' AND {condition}")

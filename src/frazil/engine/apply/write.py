@@ -1,0 +1,87 @@
+"""Write the delta of one mart in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.engine.apply.arrow import arrow_delta
+from frazil.engine.apply.delta import PositionDelta
+from frazil.engine.apply.spark import spark_delta
+from frazil.failpoints import failpoint
+from frazil.marts.fold_spec import columns_of, same
+from frazil.marts.query import query
+from frazil.marts.verdict import replaced_sql
+from frazil.spec import History
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.apply.delta import DeltaCounts, KeyDelta
+    from frazil.engine.apply.mart_batch import MartBatch
+    from frazil.lake.commit import TableTransaction
+    from frazil.plan.policy import Strategy
+
+
+def apply_batch(batch: MartBatch, transaction: TableTransaction, strategy: Strategy) -> tuple[Strategy, DeltaCounts]:
+    """Write what a batch changes in a mart; return the strategy that was taken, and the counts.
+
+    A row delta that Arrow cannot compute, and an overwrite that replaces no row, become ``delete_append``.
+
+    Args:
+        batch: the batch and the mart.
+        transaction: an open transaction on the mart's table.
+        strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
+    """
+    delta = (arrow_delta(batch) if strategy == "row_delta" else None) or spark_delta(batch)
+    counts = delta.counts
+    if isinstance(delta, PositionDelta):
+        failpoint("mart.before_rows")
+        _note(transaction, "row_delta", counts)
+        transaction.row_delta(delta.rows, delta.positions)
+        return "row_delta", counts
+    if strategy == "overwrite" and counts.replaced:
+        failpoint("mart.before_rows")
+        _note(transaction, "overwrite", counts)
+        transaction.replace(kept_rows(batch, delta).unionByName(delta.rows))
+        return "overwrite", counts
+    if counts.replaced:
+        # Another mart of the same session may be at the same place.
+        view = f"frazil_keys_{batch.target.name}"
+        delta.keys.createOrReplaceTempView(quote(view))
+        transaction.delete(_condition(batch, counts, view))
+    failpoint("mart.before_rows")
+    _note(transaction, "delete_append", counts)
+    transaction.append(delta.rows)
+    return "delete_append", counts
+
+
+def _note(transaction: TableTransaction, strategy: Strategy, counts: DeltaCounts) -> None:
+    transaction.note(
+        strategy=strategy,
+        inserted=counts.inserted,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        late=counts.late,
+    )
+
+
+def kept_rows(batch: MartBatch, delta: KeyDelta) -> DataFrame:
+    """Return the rows of the mart that the batch does not replace."""
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(k) */ {columns_of(delta.rows.columns, "t")} FROM frazil_target AS t
+        LEFT ANTI JOIN frazil_keys AS k ON {same(batch.spec.keys, "t", "k")} AND {replaced_sql(batch.mart)}""",
+        frazil_target=batch.target.table,
+        frazil_keys=delta.keys,
+    )
+
+
+def _condition(batch: MartBatch, counts: DeltaCounts, view: str) -> str:
+    """Write the SQL condition of the rows ``t`` of the mart that the batch replaces, its keys in a view."""
+    among = (
+        f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(view)} AS k "
+        f"WHERE {same(batch.spec.keys, 't', 'k')} AND {replaced_sql(batch.mart)})"
+    )
+    # The open versions are a partition of their own, and only that is read.
+    return f"t.is_current AND {among}" if isinstance(batch.mart, History) and not counts.recompute else among

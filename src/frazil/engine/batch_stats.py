@@ -1,0 +1,186 @@
+"""Batch statistics: row count, bytes, sequence and key bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from frazil.errors import FrazilError
+from frazil.spec.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.silver.contract import Contract
+
+_RANGED: Final = frozenset({"int", "bigint", "date", "string"})
+_STEP, _FAR = 1 << 20, 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What the aggregates of :func:`measure_sql` say of a batch's changes.
+
+    Attributes:
+        changes: their number.
+        text_bytes: bytes of their texts.
+        oldest: least value of the first sequence column, rounded down, as text.
+        least_sequence, greatest_sequence: its least and greatest value as a number; None where it is no number.
+        first_key, last_key: least and greatest value of the first key column, rounded down and up, as text.
+    """
+
+    changes: int
+    text_bytes: int
+    oldest: str | None
+    least_sequence: int | None
+    greatest_sequence: int | None
+    first_key: str | None
+    last_key: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Read the aggregates from a row that has them among others."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStats:
+    """Statistics of one batch.
+
+    Attributes:
+        changes: number of its changes.
+        size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
+        oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
+        all_newer: every change is newer than all of earlier batches, by the first sequence column alone.
+        newest_sequence: greatest value of that column so far, as a number; None where that is not known.
+        key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
+    """
+
+    changes: int
+    size_bytes: int
+    oldest: str
+    all_newer: bool
+    newest_sequence: int | None
+    key_predicate: str
+
+
+def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
+    """Write the aggregates of :class:`Measures` over the changes that fulfil a SQL condition."""
+    types = {column.name: column.type for column in contract.columns}
+    key, sequence = contract.keys[0], _sequence(contract)
+
+    def of(name: str) -> str:
+        return f"CASE WHEN {condition} THEN {quote(name)} END"
+
+    long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in ("string", "binary")]
+    return [
+        f"count_if({condition}) AS changes",
+        f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
+        f"{_least(of(sequence), types[sequence])} AS oldest",
+        f"min({_number(contract, condition)}) AS least_sequence",
+        newest_sequence_sql(contract, condition),
+        f"{_least(of(key), types[key])} AS first_key",
+        f"{_greatest(of(key), types[key])} AS last_key",
+    ]
+
+
+def newest_sequence_sql(contract: Contract, condition: str = "true") -> str:
+    """Write the one aggregate of :func:`measure_sql` that a first load and a rebuild need: ``greatest_sequence``."""
+    return f"max({_number(contract, condition)}) AS greatest_sequence"
+
+
+def measure(changes: DataFrame, contract: Contract) -> Measures:
+    """Measure changes that were not measured while they were written to silver.
+
+    Cost: one Spark job over them.
+    """
+    row = changes.selectExpr(*measure_sql(contract)).first()
+    if row is None:
+        raise FrazilError("no statistics of a batch")
+    return Measures.of(row.asDict())
+
+
+def measure_newest_sequence(changes: DataFrame, contract: Contract) -> int | None:
+    """Return the greatest value of the first sequence column as a number; None where it is no number, date or time.
+
+    Cost: one Spark job over that column.
+    """
+    row = changes.selectExpr(newest_sequence_sql(contract)).first()
+    newest: int | None = None if row is None else row[0]
+    return newest
+
+
+def batch_stats(measures: Measures, contract: Contract, *, before: int | None) -> BatchStats:
+    """Return the statistics of a batch.
+
+    Args:
+        measures: what was measured of it.
+        contract: the table's contract.
+        before: ``newest_sequence`` of the batches before; None where that is not known.
+    """
+    types = {column.name: column.type for column in contract.columns}
+    key, sequence = contract.keys[0], _sequence(contract)
+    low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
+    least, greatest = measures.least_sequence, measures.greatest_sequence
+    return BatchStats(
+        changes=measures.changes,
+        size_bytes=8 * measures.changes * len(contract.columns) + measures.text_bytes,
+        oldest=_literal(measures.oldest, types[sequence]),
+        all_newer=before is not None and least is not None and least > before,
+        newest_sequence=None if before is None else max(before, before if greatest is None else greatest),
+        key_predicate=f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if types[key] in _RANGED else "true",
+    )
+
+
+def _sequence(contract: Contract) -> str:
+    return contract.sequence_by[0] if contract.sequence_by else contract.keys[0]
+
+
+def _number(contract: Contract, condition: str) -> str:
+    """SQL of a change's first sequence column as a number of the same order; NULL where it has none."""
+    number = "NULL"
+    if contract.sequence_by:
+        name = quote(contract.sequence_by[0])
+        match next(column.type for column in contract.columns if column.name == contract.sequence_by[0]):
+            case "int" | "bigint":
+                number = name
+            case "date":
+                number = f"unix_date({name})"
+            case "timestamp" | "timestamp_ntz":
+                number = f"unix_micros(CAST({name} AS timestamp))"
+            case _:
+                pass
+    return f"CASE WHEN {condition} THEN CAST({number} AS bigint) END"
+
+
+def _least(value: str, kind: str) -> str:
+    """SQL of a column's least value, rounded down, as text.
+
+    Rounded, so that it is the same for many batches: a literal that changes makes Spark compile its code again.
+    """
+    least = f"min({value})"
+    match kind:
+        case "timestamp" | "timestamp_ntz":
+            least = f"date_trunc('DAY', {least})"
+        case "int" | "bigint":
+            least = (
+                f"CASE WHEN {least} > -{_FAR} THEN {least} - pmod(CAST({least} AS bigint), {_STEP}) ELSE {least} END"
+            )
+        case _:
+            pass
+    return f"CAST({least} AS string)"
+
+
+def _greatest(value: str, kind: str) -> str:
+    """SQL of a column's greatest value, rounded up, as text; only of columns that files are pruned by."""
+    most = f"max({value})"
+    if kind in {"int", "bigint"}:
+        up = f"{most} + ({_STEP} - 1 - pmod(CAST({most} AS bigint), {_STEP}))"
+        most = f"CASE WHEN {most} < {_FAR} THEN {up} ELSE {most} END"
+    return f"CAST({most} AS string)"
+
+
+def _literal(text: str | None, kind: str) -> str:
+    return "NULL" if text is None else f"CAST({literal(text)} AS {'bigint' if kind == 'int' else kind})"

@@ -1,0 +1,43 @@
+"""What a step hands to the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.batch_stats import Measures
+    from frazil.engine.driver_batch import DriverBatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingested:
+    """A batch that was appended to bronze.
+
+    Attributes:
+        batch: its number.
+        rows: its rows of bronze, where the batch is small enough to stay in the driver's memory; else None.
+    """
+
+    batch: int
+    rows: DataFrame | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalized:
+    """Batches ``after < batch <= upto`` that were written to silver.
+
+    Attributes:
+        after, upto: which batches.
+        newest_sequence: greatest value of the first sequence column among them, as a number; None if it is no number.
+        measures: what was measured of their changes; None of a first load and of a rebuild.
+        driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
+    """
+
+    after: int
+    upto: int
+    newest_sequence: int | None
+    measures: Measures | None = None
+    driver_batch: DriverBatch | None = None

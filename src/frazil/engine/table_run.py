@@ -1,0 +1,103 @@
+"""What every step of a table's run works with."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from frazil.engine.frame_cache import FrameCache
+from frazil.lake.commit import TableTransaction
+from frazil.lake.heads import head
+from frazil.plan.policy import DEFAULT_POLICY
+from frazil.spec.names import quote
+from frazil.spec.tables import source_tables
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.report import TableReport
+    from frazil.lake.snapshot import TableSnapshot
+    from frazil.plan.policy import Policy
+    from frazil.spec import Current, History, Pipeline, Table
+    from frazil.spec.tables import Role, SourceTables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRun:
+    """One table's part of a run.
+
+    Attributes:
+        spark: a session of the table's own, so that its settings touch no other table.
+        pipeline, table: the declaration.
+        now: time of the run; becomes ``_cdc_arrived_at``.
+        report: what the table's steps did so far; steps add to it.
+        run_id: id of the run, for the summaries of its commits.
+        tell: called with a short text when a step begins, for people who wait.
+        progress: called with a short text on how far a long step is, now and then.
+        policy: thresholds.
+        heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` keep it.
+        cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
+    """
+
+    spark: SparkSession
+    pipeline: Pipeline
+    table: Table
+    now: dt.datetime
+    report: TableReport
+    run_id: str = ""
+    tell: Callable[[str], None] = field(default=lambda _: None)
+    progress: Callable[[str], None] = field(default=lambda _: None)
+    policy: Policy = DEFAULT_POLICY
+    heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
+    cache: FrameCache = field(default_factory=FrameCache)
+
+    def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
+        """Return a table's newest snapshot for this run: the one that was planned on, or that the run has left.
+
+        Never read again: a batch that begins where the plan did is refused if another run published since.
+        """
+        if path not in self.heads:
+            self.heads[path] = head(self.spark, quote(*path), rebuilt=rebuilt)
+        return self.heads[path]
+
+    @contextmanager
+    def transaction(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[TableTransaction]:
+        """Open a transaction on a table at its snapshot, and keep the snapshot that it publishes."""
+        with TableTransaction(self.spark, path, self.head(path), bookmark, run_id=self.run_id) as transaction:
+            yield transaction
+            if transaction.published is not None:
+                self.heads[path] = transaction.published
+                if transaction.published.snapshot_id is not None:
+                    self.report.commits[".".join(path[1:])] = transaction.published.snapshot_id
+
+    @property
+    def tables(self) -> SourceTables:
+        """The tables that are made of the source table."""
+        return source_tables(self.pipeline, self.table)
+
+    @property
+    def bronze(self) -> tuple[str, ...]:
+        """Path of the bronze table."""
+        return self.tables.bronze.path
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Path of the silver table."""
+        return self.tables.changes.path
+
+    @property
+    def quarantine(self) -> tuple[str, ...]:
+        """Path of the quarantine table."""
+        return self.tables.quarantine.path
+
+    def mart_path(self, mart: Current | History) -> tuple[str, ...]:
+        """Path of a mart."""
+        return next(made.path for made in self.tables.marts if made.mart == mart)
+
+    def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
+        """Return the bookmark of a commit to one of this table's tables: whose it is, and which batch it is at."""
+        return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "role": role, "batch": batch, **more}

@@ -1,0 +1,65 @@
+"""Thresholds by which a run decides how to read, apply and compact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Strategy: TypeAlias = Literal["load", "recompute", "overwrite", "delete_append", "row_delta"]
+"""How a batch is applied to a mart: see :mod:`frazil.plan.apply_strategy`."""
+
+Reader: TypeAlias = Literal["driver", "stream", "executors"]
+"""Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which streams
+them to bronze; or Spark's executors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """All thresholds of a run. Users get the defaults; tests set others.
+
+    Attributes:
+        driver_bytes: files of a batch up to this size are read into the driver's memory and stay there until the marts
+            have them; larger batches are streamed.
+        reader: the reader of every batch; None chooses by size.
+        small_run_bytes: batches up to this size are planned once and in few tasks, and go into all marts of a table at
+            once: adapting a plan costs more than it can gain.
+        overwrite_share: from this share of a mart's rows on, overwriting the mart costs less than finding and deleting
+            what is replaced.
+        broadcast_changes: batches of more changes are not compared with a mart at all.
+        row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
+        unpacked_factor: how many times larger rows are in memory than in their files, about.
+        strategy: the strategy of every batch of a mart that has rows; None chooses by size.
+        single_task_changes: batches of up to this many changes are folded in one task: what one task holds is not
+            shuffled.
+        single_task_files: silver's files up to which one task reads the deletes among them: about half are deletes, and
+            Iceberg gives so many small files to one task by itself.
+        order_column_rows: rows of a current table up to which the first order column is read along with the positions.
+            In larger tables one more scan, of what is not older than the batch, costs less: it reads few of many files.
+        compact_every: batches after which a run looks whether files are to be compacted: what cannot be compacted
+            further, such as the one file of each of many partitions, is not tried again with every batch.
+        compact_files: data files, or files of deletes, from which on a mart is compacted.
+        compact_partition_files: files of a partition of which fewer are not rewritten.
+        small_file_share: a file is small below this share of ``target_file_mb``, and of its table.
+        open_cost_bytes: bytes that are read in the time it takes to open a file; Iceberg plans scans with the same
+            number.
+    """
+
+    driver_bytes: int = 8_000_000
+    reader: Reader | None = None
+    small_run_bytes: int = 64_000_000
+    overwrite_share: float = 0.1
+    broadcast_changes: int = 2_000_000
+    row_delta_bytes: int = 64_000_000
+    unpacked_factor: int = 4
+    strategy: Strategy | None = None
+    single_task_changes: int = 500_000
+    single_task_files: int = 64
+    order_column_rows: int = 10_000_000
+    compact_every: int = 12
+    compact_files: int = 8
+    compact_partition_files: int = 5
+    small_file_share: float = 1 / 4
+    open_cost_bytes: int = 4 * 1024 * 1024
+
+
+DEFAULT_POLICY: Final = Policy()

@@ -1,0 +1,286 @@
+"""The conformance suite of :class:`frazil.engine.apply.delta.ApplyBackend`: the same cases, each through every backend.
+
+A case is drawn as what its keys have, ``||``, and the batch: ``I1a@1`` inserts key 1 with value a at second 1, ``U1@2``
+sets NULL, ``D1@3`` deletes, ``~U1@4`` does not carry the value. All cases of a set are one batch on one mart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from tests.counting import Counts, Picture, counted
+
+from frazil.engine.apply.arrow import arrow_delta
+from frazil.engine.apply.changes import BatchChanges
+from frazil.engine.apply.delta import PositionDelta
+from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
+from frazil.engine.apply.spark import spark_delta
+from frazil.engine.apply.write import kept_rows
+from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
+from frazil.engine.driver_batch import DriverBatch, spark_frame
+from frazil.engine.frame_cache import FrameCache
+from frazil.engine.run import SETTINGS, SMALL_RUN
+from frazil.marts.fold_spec import with_event_time
+from frazil.marts.layout import fold_spec, mart_columns
+from frazil.plan.policy import DEFAULT_POLICY, Policy
+from frazil.silver.batches import batches
+from frazil.silver.contract import Contract
+from frazil.spec import Column, Current, History
+from frazil.testing import oracle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.apply.delta import ApplyBackend, MartDelta
+    from frazil.engine.apply.mart_batch import MartBatch
+
+    Row = dict[str, Any]
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEYS, SEQUENCE = ("case", "id"), ("ts",)
+TYPES = {"case": "int", "id": "int", "ts": "timestamp", "value": "string"}
+CONTRACT = Contract(
+    columns=tuple(Column(name=name, type=kind) for name, kind in TYPES.items()),
+    keys=KEYS,
+    sequence_by=SEQUENCE,
+    event_time="ts",
+    fields=(),
+)
+MARTS: dict[str, Current | History] = {
+    "hard": Current(deletes="hard"),
+    "soft": Current(deletes="soft"),
+    "close": History(deletes="close"),
+    "mark": History(deletes="mark"),
+}
+BACKENDS: dict[str, ApplyBackend] = {"spark": spark_delta, "arrow": arrow_delta}
+ARROW = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+SILVER = TYPES | {"_cdc_class": "string", "_cdc_position": "string", "_cdc_row": "bigint", "_cdc_batch": "bigint"}
+
+IN_TIME = (
+    "|| I1a@11",
+    "I1a@1 || U1b@11",
+    "I1a@1 || U1a@11",
+    "I1a@1 || U1@11",
+    "I1a@1 || D1@11",
+    "I1a@1 || D1@11 D1@12",
+    "I1a@1 || U1b@11 U1c@12",
+    "I1a@1 || D1@11 I1b@12",
+    "I1a@1 || U1b@11 D1@12",
+    "I1a@1 D1@2 || D1@11",
+    "I1a@1 D1@2 || I1a@11",
+    "I1a@1 D1@2 || I1b@11 I1b@11",
+    "|| I1a@11 D1@12",
+    "|| D1@11",
+    "|| D1@11 I1a@12",
+    "D1@1 || I1a@11",
+    "I1a@1 I2b@2 I3c@3 || U1b@11 D2@12",
+)
+"""The batch begins after all that was there."""
+OVERLAPPING = ("I9z@20 ||", *(case.replace("@1 ||", "@10.5 ||") for case in IN_TIME))
+"""It does not, but no change of it is late."""
+LATE = (
+    *OVERLAPPING,
+    "I1a@1 || U1b@1",
+    "I1a@1 U1c@13 || U1b@12",
+    "I1a@1 U1c@13 || U1b@12 U1d@14",
+    "I1a@1 U1c@13 || U1b@12 D1@14",
+    "I1a@1 D1@13 || U1x@12",
+    "I1a@1 D1@13 || U1x@12 I1b@14",
+    "I1a@1 U1b@13 || D1@12",
+    "D1@13 || I1a@12",
+    "I1a@5 U1b@13 || U1c@4 U1d@6",
+)
+INCOMPLETE = (*IN_TIME, "I1a@1 || ~U1@11", "I1a@1 D1@2 || ~U1@11", "I1a@1 || ~U1@11 U1b@12", "|| ~U1@11 D1@12")
+
+
+def random_cases(seed: int, *, first: float, last: float) -> Iterator[str]:
+    """Draw cases of three keys, the changes of whose batch lie between two seconds."""
+    chance = Random(seed)
+    for _ in range(25):
+        before = [_change(chance, 1, 10) for _ in range(chance.randint(0, 6))]
+        batch = [_change(chance, first, last) for _ in range(chance.randint(0, 6))]
+        yield f"{' '.join(before)} || {' '.join(batch)}"
+
+
+def _change(chance: Random, first: float, last: float) -> str:
+    op = chance.choice("IUUUD")
+    value = "" if op == "D" else chance.choice(["a", "b", "c", ""])
+    return f"{op}{chance.randint(1, 3)}{value}@{chance.randint(int(2 * first), int(2 * last)) / 2:g}"
+
+
+@dataclass(frozen=True)
+class CaseSet:
+    """Cases that are one batch.
+
+    Attributes:
+        cases: as they are drawn.
+        policy: thresholds of the backends.
+        in_driver: the batch is in the driver's memory already.
+        recomputes: some keys must be recomputed, but where late changes simply drop out.
+        partial: some changes do not carry every column.
+    """
+
+    cases: tuple[str, ...]
+    policy: Policy = DEFAULT_POLICY
+    in_driver: bool = False
+    recomputes: bool = False
+    partial: bool = False
+
+
+LARGE = Policy(order_column_rows=0, single_task_changes=0, single_task_files=0)
+SETS = {
+    "in time": CaseSet((*IN_TIME, *random_cases(1, first=11, last=20)), in_driver=True),
+    "overlapping": CaseSet(OVERLAPPING, in_driver=True),
+    "overlapping, large": CaseSet(OVERLAPPING, LARGE),
+    "late": CaseSet((*LATE, *random_cases(2, first=5, last=15)), LARGE, recomputes=True),
+    "incomplete": CaseSet(INCOMPLETE, recomputes=True, partial=True),
+}
+
+
+def changes_of(cases: Sequence[str]) -> Iterator[Row]:
+    """Read drawn cases: rows of silver, of batch 1 what is there and of batch 2 what comes."""
+    for number, case in enumerate(cases):
+        for batch, drawn in enumerate(case.split("||"), start=1):
+            for row, text in enumerate(drawn.split(), start=1):
+                narrow, op, key, value, second = re.fullmatch(r"(~?)([IUD])(\d)([a-z]?)@([\d.]+)", text).groups()  # type: ignore[union-attr]
+                yield {
+                    "case": number,
+                    "id": int(key),
+                    "ts": START + timedelta(seconds=float(second)),
+                    "value": value or None,
+                    "_cdc_class": "delete" if op == "D" else "upsert",
+                    # Of every other case the batch stands before what is there, so equal times are late.
+                    "_cdc_position": f"1/{'-ba'[batch] if number % 2 else '-ab'[batch]}/",
+                    "_cdc_row": row,
+                    "_cdc_batch": batch,
+                    "_cdc_known": ["case", "id", "ts"] if narrow else None,
+                }
+
+
+def expected(mart: str, rows: Sequence[Row]) -> list[Row]:
+    """Ask the oracle what a mart holds after some changes."""
+    columns = list(TYPES)
+    changes = [
+        oracle.Change(
+            key=(row["case"], row["id"]),
+            sequence=(row["ts"],),
+            position=row["_cdc_position"],
+            row=row["_cdc_row"],
+            deleted=row["_cdc_class"] == "delete",
+            values={name: row[name] for name in row["_cdc_known"] or columns},
+            event_time=row["ts"],
+        )
+        for row in rows
+    ]
+    match mart:
+        case "hard":
+            return oracle.current(changes, columns)
+        case "soft":
+            return oracle.soft(changes, columns)
+        case "close" | "mark":
+            return oracle.history(changes, columns, ("value",), "close" if mart == "close" else "mark")
+        case _:
+            raise AssertionError(mart)
+
+
+def table_of(rows: Sequence[Row], types: dict[str, str]) -> pa.Table:
+    """Rows as an Arrow table of some columns."""
+    return pa.Table.from_pylist(list(rows), pa.schema({name: ARROW[kind] for name, kind in types.items()}))
+
+
+def batch_of(spark: SparkSession, mart: str, cases: CaseSet, rows: Sequence[Row], before: Sequence[Row]) -> MartBatch:
+    """Set up silver and the mart as they are before the batch is applied."""
+    known = pa.array([row["_cdc_known"] for row in rows], pa.list_(pa.string()))
+    silver = table_of(rows, SILVER).append_column("_cdc_known", known)
+    frame = spark_frame(spark, silver)
+    frame.createOrReplaceTempView("backend_silver")
+    new = silver.filter(pa.compute.equal(silver["_cdc_batch"], 2))
+    changes = BatchChanges(
+        spark=spark,
+        silver="backend_silver",
+        files=2,
+        after=1,
+        upto=2,
+        driver_batch=DriverBatch(new, frame.schema) if cases.in_driver else None,
+        cache=FrameCache(),
+        is_shared=True,
+    )
+    declared = MARTS[mart]
+    spec = fold_spec(CONTRACT, declared, since={}, partial=cases.partial)
+    columns = mart_columns(declared, CONTRACT)
+    held = table_of(before, columns).append_column(AT_POS, pa.array(range(len(before)), pa.int64()))
+    target = with_event_time(spark_frame(spark, held), spec, f"'here' AS {AT_FILE}")
+    newest = measure_newest_sequence(batches(frame, 0, 1), CONTRACT)
+    return mart_batch(
+        MartTarget(name=mart, mart=declared, spec=spec, table=target, rows=len(before)),
+        changes,
+        batch_stats(measure(changes.new(spec), CONTRACT), CONTRACT, before=newest),
+        cases.policy,
+    )
+
+
+def applied(batch: MartBatch, delta: MartDelta, before: Sequence[Row]) -> list[Row]:
+    """Rows of the mart once a delta is written."""
+    columns = [*mart_columns(batch.mart, CONTRACT)]
+    if isinstance(delta, PositionDelta):
+        gone = [*zip(*(delta.positions[name].to_pylist() for name in ("file_path", "pos")), strict=True)]
+        assert len(gone) == len({*gone}) == delta.counts.replaced
+        new: list[Row] = delta.rows.select(columns).to_pylist()
+        return new + [row for number, row in enumerate(before) if ("here", number) not in gone]
+    rows: list[Row] = kept_rows(batch, delta).unionByName(delta.rows).select(*columns).toArrow().to_pylist()
+    return rows
+
+
+def frozen(rows: Sequence[Row]) -> Counter[tuple[tuple[str, Any], ...]]:
+    return Counter(tuple(sorted(row.items())) for row in rows)
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """A session with the settings that small batches are applied with."""
+    session = spark.newSession()
+    for name, value in (SETTINGS | SMALL_RUN).items():
+        session.conf.set(name, value)
+    return session
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mart", MARTS)
+@pytest.mark.parametrize("name", SETS)
+def test_a_delta_makes_of_a_mart_what_the_oracle_says(
+    name: str, mart: str, backend: str, session: SparkSession
+) -> None:
+    """ORDER, LATE, NO-RESURRECTION, UNSEEN, DELETES, HISTORY, MISSING-IS-NOT-NULL; rows and counts."""
+    cases = SETS[name]
+    rows = [*changes_of(cases.cases)]
+    old = [row for row in rows if row["_cdc_batch"] == 1]
+    before, after = expected(mart, old), expected(mart, rows)
+    batch = batch_of(session, mart, cases, rows, before)
+
+    delta = BACKENDS[backend](batch)
+
+    if delta is None:
+        # Arrow leaves to Spark what must be recomputed, and nothing else.
+        assert backend == "arrow"
+        assert cases.recomputes
+        assert mart != "hard" or cases.partial
+        return
+    assert frozen(applied(batch, delta, before)) == frozen(after)
+    counts = delta.counts
+    shown = counted(Picture([*old], {mart: [*before]}), Picture([*rows], {mart: [*after]}), KEYS, SEQUENCE)
+    assert Counts(counts.inserted, counts.updated, counts.deleted, counts.late) == shown[mart]
