@@ -27,7 +27,7 @@ MOST_REASONS: Final = 20
 
 
 def made_of(spark: SparkSession, contract: Contract) -> dict[str, SparkColumn]:
-    """Give the columns that have an expression, as :func:`frazil.silver.changes.change_rows` takes them."""
+    """Return the columns that have an expression, as :func:`frazil.silver.changes.change_rows` takes them."""
     is_record = F.col(r.KIND) == r.RECORD
     return {
         column.name: attempt(spark, column.expr, is_record) for column in contract.columns if column.expr is not None

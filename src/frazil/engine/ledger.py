@@ -28,7 +28,7 @@ with the same name, tells nothing, and the ledger is read again.
 
 
 def read_ledger(context: TableRun) -> Ledger:
-    """Give the files that bronze knows.
+    """Return the files that bronze knows.
 
     Cost: one Spark job over the ledger's rows, and none while only runs of this process have written to the table.
     """

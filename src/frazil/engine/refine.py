@@ -203,7 +203,7 @@ def _bronze_records(context: TableRun, step: Refine, bookmark: Mapping[str, Any]
 def _bookmark(
     context: TableRun, step: Refine, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Say where silver stands, and since which batch it knows columns that came later than the table."""
+    """Return where silver stands, and since which batch it knows columns that came later than the table."""
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     since = {
         column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)

@@ -144,7 +144,7 @@ class RunReport:
         return worst_exit(failure.exit_code for failure in self.errors)
 
     def as_values(self) -> dict[str, Any]:
-        """Give the report as plain values, for JSON."""
+        """Return the report as plain values, for JSON."""
         errors = [asdict(failure) for failure in self.errors]
         return {**asdict(self), "errors": errors, "exit_code": self.exit_code}
 

@@ -175,7 +175,7 @@ def _reader(bins: Sequence[Sequence[NewFile]], new: Batch):  # type: ignore[no-u
 
 
 def _bins(files: Sequence[NewFile]) -> list[list[NewFile]]:
-    """Give every task files of some size, neighbours together, so that written files keep the source's order."""
+    """Assign every task files of some size, neighbours together, so that written files keep the source's order."""
     bins: list[list[NewFile]] = [[]]
     size = 0
     for file in files:

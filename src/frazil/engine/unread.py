@@ -1,4 +1,4 @@
-"""Say why files have no fields, where a declared column is a field of none of them."""
+"""Return why files have no fields, where a declared column is a field of none of them."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ class _Troubles:
 
 
 def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, str, int, int]]:
-    """Say what is at the sources: (table, address, size, time) of each file, or of a source its trouble."""
+    """Return what is at the sources: (table, address, size, time) of each file, or of a source its trouble."""
     names = selected(pipeline, select).tables
     found: set[tuple[str, str, int, int]] = set()
     for table in pipeline.tables:

@@ -320,7 +320,7 @@ def _too_large(head: bytes, found: Scan, pieces: Iterator[bytes], dialect: Diale
 
 
 def too_large(size: int, kept: bytes) -> str:
-    """Say that a record has more bytes than are taken, and how many of them its row keeps."""
+    """Return the message that a record has more bytes than are taken, and how many of them its row keeps."""
     return f"field_too_large: {size} bytes in one record{_of_which(size, kept)}"
 
 

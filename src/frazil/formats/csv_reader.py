@@ -143,7 +143,7 @@ class BlockReader:
         return parsed, [cut.data] if not parsed.foreign else _runs(cut, ~foreign)
 
     def _unsound(self, cut: Cut, found: Scan) -> dict[int, str]:
-        """Give the reasons of records that PyArrow must not see."""
+        """Return the reasons of records that PyArrow must not see."""
         reasons: dict[int, str] = {}
         if found.stray.size:
             numbers = np.searchsorted(cut.starts, found.stray, side="right") - 1

@@ -36,7 +36,7 @@ def check_names(path: str, names: Sequence[str]) -> None:
 
 
 def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
-    """Give a source field the name of its column.
+    """Return the name of the column of a source field.
 
     Names stay as they are but for three cases, all decided by the name alone: what Iceberg cannot read
     back and what begins with ``_cdc_`` gets the prefix ``source``; control characters become ``_``; a name
@@ -58,7 +58,7 @@ def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
 
 
 def file_columns(names_and_types: Iterable[tuple[str, str]], op: str) -> tuple[tuple[str, str], ...]:
-    """Give the fields of a file their column names; the op column gets its declared name.
+    """Return the column names of the fields of a file; the op column gets its declared name.
 
     Args:
         names_and_types: fields in file order; names distinct without regard to case.

@@ -157,7 +157,7 @@ class _Int96:
         self._rest: Any = None
 
     def read(self, count: int) -> dict[int, Any]:
-        """Give the next values of each such column, by the column's place."""
+        """Return the next values of each such column, by the column's place."""
         while self._file and (self._rest is None or self._rest.num_rows < count):
             batch = pa.Table.from_batches([next(self._batches)])
             self._rest = batch if self._rest is None else pa.concat_tables([self._rest, batch])
@@ -174,7 +174,7 @@ class _Int96:
 
 
 def _stored(batch: Any) -> bytes:
-    """Give a record as an Arrow stream, which has a form for values of any type."""
+    """Return a record as an Arrow stream, which has a form for values of any type."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)

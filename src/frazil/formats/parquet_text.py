@@ -131,7 +131,7 @@ def _timestamps(column: Any) -> Any:
 
 
 def _widened(text: Any, numbers: Any, unit: str) -> Any:
-    """Give texts to the dates and timestamps that Arrow finds too far away."""
+    """Return texts for the dates and timestamps that Arrow finds too far away."""
     far = pc.fill_null(pc.starts_with(text, _OUT_OF_RANGE), fill_value=False)
     if not pc.any(far).as_py():
         return text

@@ -25,7 +25,7 @@ class WholeFile:
         return {"content": BYTES}
 
     def __iter__(self) -> Iterator[Parsed]:
-        """Give the bad record, then its parts.
+        """Yield the bad record, then its parts.
 
         Raises:
             OSError: the file cannot be read.
@@ -36,7 +36,7 @@ class WholeFile:
 
 
 def parts_of(uri: str, row: int, start: int = 0) -> Iterator[Parsed]:
-    """Give the bytes of a file from some place on as parts of a row."""
+    """Yield the bytes of a file from some place on as parts of a row."""
     offset = 0
     with Path(uri).open("rb") as stored:
         stored.seek(start)

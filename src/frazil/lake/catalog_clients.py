@@ -14,7 +14,7 @@ CLIENTS_HINT: Final = "plan, status, query, check and key need it: pip install '
 
 
 def missing_client(catalog: Catalog) -> str | None:
-    """Say which library the catalog needs and this Python lacks; None if nothing is missing."""
+    """Return which library the catalog needs and this Python lacks; None if nothing is missing."""
     if isinstance(catalog, EmbeddedCatalog):
         return None
     if not isinstance(catalog, JdbcCatalog):

@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -214,7 +215,7 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
 
 
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
-    for pattern in (*table.source.path, *(table.source.cdc_path or ())):
+    for pattern in chain.from_iterable(table.source.locations.values()):
         what = f"source of {table.name}"
         try:
             given = locate(pattern, setting="path", folder=pipeline.folder).path

@@ -43,7 +43,7 @@ class SqlError(DeclarationError):
 
 @contextmanager
 def user_sql(what: str, sql: str) -> Iterator[None]:
-    """Tell what Spark objects to in a user's SQL as a mistake of the declaration; PySpark logs nothing of it.
+    """Raise what Spark objects to in a user's SQL as a mistake of the declaration; PySpark logs nothing of it.
 
     Args:
         what: whose SQL it is, such as ``expr of column 'city' of table 'hosts'``.
@@ -98,7 +98,7 @@ def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
 
 
 def reason(spark: SparkSession, sql: str, fields: Mapping[str, str | None]) -> str | None:
-    """Give Spark's message for an expression that fails on some fields; None if it does not fail.
+    """Return Spark's message for an expression that fails on some fields; None if it does not fail.
 
     Args:
         spark: as for :func:`attempt`.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
-    """Give a Java class by its full name; a dotted name under ``_jvm`` would cost a round trip a dot."""
+    """Return a Java class by its full name; a dotted name under ``_jvm`` would cost a round trip a dot."""
     from py4j.java_gateway import JavaClass  # noqa: PLC0415 - only where Java runs
 
     return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr] # noqa: SLF001

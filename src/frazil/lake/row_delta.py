@@ -237,7 +237,7 @@ def _field(column: Mapping[str, Any]) -> pa.Field:
 
 
 def _kind(of: str | Mapping[str, Any]) -> pa.DataType:
-    """Give Arrow's type for one of Iceberg's, in the words of its JSON."""
+    """Return Arrow's type for one of Iceberg's, in the words of its JSON."""
     if isinstance(of, str):
         digits = _DECIMAL.fullmatch(of)
         return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS[of]

@@ -86,7 +86,7 @@ def ensure(spark: SparkSession, layout: TableLayout) -> bool:
 
 
 def fits(spark: SparkSession, layout: TableLayout) -> bool:
-    """Tell whether a table is missing, or :func:`ensure` can give it just the columns of a layout.
+    """Return whether a table is missing, or :func:`ensure` can give it just the columns of a layout.
 
     Other tables have columns that the layout lacks, or of types that no widening reaches: to hold what the layout says
     they are replaced, see :func:`frazil.lake.commit.replace_table`.

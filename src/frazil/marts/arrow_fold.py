@@ -74,7 +74,7 @@ def _ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
 
 
 def _has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
-    """Tell whether two changes of a key differ in their content and not in their order."""
+    """Return whether two changes of a key differ in their content and not in their order."""
     at = [r.POSITION, r.ROW]
     if _groups(changes, at) == changes.num_rows:
         return False
@@ -87,19 +87,19 @@ def _groups(rows: pa.Table, names: list[str]) -> int:
 
 
 def _keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
-    """Give the keys as Spark groups by them: zero has no sign."""
+    """Return the keys as Spark groups by them: zero has no sign."""
     keys = changes.select(spec.keys)
     return pa.table([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys.columns], keys.schema)
 
 
 def _incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
-    """Tell of each change what :func:`frazil.marts.late.is_incomplete` does."""
+    """Return of each change what :func:`frazil.marts.late.is_incomplete` does."""
     oldest = max(spec.since.values(), default=0)
     return pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
 
 
 def _event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
-    """Give the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
+    """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
     times = [_timestamp(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)
 

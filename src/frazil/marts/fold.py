@@ -61,7 +61,7 @@ def _stand(spec: FoldSpec) -> str:
 
 
 def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Give a change that does not carry a column the value in force just before it (MISSING-IS-NOT-NULL).
+    """Fill a column that a change does not carry with the value in force just before it (MISSING-IS-NOT-NULL).
 
     A delete ends all values: an upsert after it starts from nothing.
 

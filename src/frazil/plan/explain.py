@@ -16,7 +16,7 @@ _SHOWN_FILES = 5
 
 
 def explain(step: Step) -> str:
-    """Say in a few lines what a step will do."""
+    """Return in a few lines what a step will do."""
     match step:
         case TakeFiles():
             return _explain_files(step)
@@ -35,7 +35,7 @@ def explain(step: Step) -> str:
 
 
 def as_values(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """Give steps as plain values with their kind, for JSON."""
+    """Return steps as plain values with their kind, for JSON."""
     return [{"step": type(step).__name__, **asdict(step)} for step in steps]
 
 

@@ -204,7 +204,7 @@ def _proven(proof: Proof, step: Step, damaged: set[str], connection: _Connection
 
 
 def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: str) -> Finding:
-    """Say what stopped a proof, and the way out."""
+    """Return what stopped a proof, and the way out."""
     why = error.message if isinstance(error, FrazilError) else f"{error}".strip().partition("\n")[0]
     detail = f"{layer.name} cannot be read: {why}"
     if isinstance(error, duckdb.OutOfMemoryException):

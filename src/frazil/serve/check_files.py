@@ -214,7 +214,7 @@ def _suspects(proof: Proof) -> str:
 
 
 def _astray(proof: Proof) -> list[str]:
-    """Say which records of the suspected words are lost, added or doubled."""
+    """Return which records of the suspected words are lost, added or doubled."""
     here = proof.here
     suspected = (
         f"SEMI JOIN {_SUSPECTS} ON {r.FILE} IS NOT DISTINCT FROM _cdc_suspect_file "

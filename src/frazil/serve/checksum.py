@@ -125,7 +125,7 @@ def digests(here: Layers, table: str, columns: Sequence[str], where: str) -> Cha
 
 
 def with_positions(here: Layers, folded: str) -> str:
-    """Give the rows that a fold of digests made the text of their position back; what stands after FROM."""
+    """Return the rows that a fold of digests made the text of their position back; what stands after FROM."""
     if not _ranked(here):
         return f"({folded})"
     return (
@@ -164,7 +164,7 @@ def same_types(one: Layer, other: Layer, columns: Sequence[str]) -> bool:
 def difference(
     proof: Proof, have: Callable[[str], str], want: Callable[[str], str], buckets: Sequence[int] | None
 ) -> str:
-    """Say which rows differ, value by value and repeats counted, with the keys of some; empty if none do.
+    """Return which rows differ, value by value and repeats counted, with the keys of some; empty if none do.
 
     Args:
         proof: whom to ask.

@@ -96,7 +96,7 @@ class KeyStory:
 
 
 def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | Sequence[str]) -> KeyStory:
-    """Tell all that the lake holds of one key.
+    """Return all that the lake holds of one key.
 
     Args:
         pipeline: the declaration.

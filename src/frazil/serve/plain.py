@@ -12,7 +12,7 @@ from typing import Any
 
 
 def plain(value: object) -> Any:  # noqa: PLR0911 - one return a kind of value
-    """Give a value in JSON's own types.
+    """Return a value in JSON's own types.
 
     Returns:
         Numbers and booleans as they are, whole numbers of any size exactly; decimals as text without

@@ -211,7 +211,7 @@ def _told(error: duckdb.Error, known: Iterable[str]) -> QueryError:
 
 
 def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """Tell names apart: one that comes again has ``_1``, ``_2`` … after it."""
+    """Make names distinct: one that comes again has ``_1``, ``_2`` … after it."""
     taken: dict[str, None] = {}
     for name in names:
         number, free = 0, name

@@ -108,7 +108,7 @@ class TableStatus:
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
-    """Tell where each source table and its marts stand.
+    """Return where each source table and its marts stand.
 
     Args:
         pipeline: the declaration.
@@ -138,12 +138,12 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
 
 
 def open_run(pipeline: Pipeline) -> OpenRun | None:
-    """Tell of the newest run if it has not ended: it is running, or was killed. None where no record says so."""
+    """Return the newest run if it has not ended: it is running, or was killed. None where no record says so."""
     return standing(pipeline, ()).open_run
 
 
 def gold_status(pipeline: Pipeline) -> list[MadeStatus]:
-    """Tell where each aggregate stands, and how far its marts are ahead of it.
+    """Return where each aggregate stands, and how far its marts are ahead of it.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -208,7 +208,7 @@ class _Lake:
     failures: Mapping[str, tuple[PastFailure, ...]]
 
     def table(self, table: Table, source: _Listed) -> TableStatus:
-        """Tell where a source table's tables stand; one that cannot be read is told as trouble and stops no other."""
+        """Return where a source table's tables stand; one that cannot be read is told as trouble and stops no other."""
         try:
             return self.readable(table, source)
         except (StorageError, duckdb.Error) as error:

@@ -140,13 +140,13 @@ def _known(contract: Contract) -> str:
 
 
 def _has(fields: Collection[str], carried: str) -> str:
-    """Tell of a record that it carries some fields: all of none is always true."""
+    """Return the condition that a record carries some fields: all of none is always true."""
     has = " AND ".join(f"array_contains({carried}, {literal(field)})" for field in sorted(fields))
     return has if fields else "true"
 
 
 def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
-    """Say why a record cannot be a change; the first rule that fails speaks."""
+    """Return why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     rules = [
         (f"{r.KIND} = {literal(r.BAD)}", _broken("record", r.REASON)),
@@ -184,7 +184,7 @@ def _is_known(contract: Contract, column: Column) -> str:
 
 
 def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:
-    """Say on which fields an expression fails."""
+    """Return on which fields an expression fails."""
     parts, quotation = [literal("expr fails")], literal("'")
     for number, name in enumerate(sorted(contract.needs(column) & fields.keys())[:_REASON_FIELDS]):
         text = f"substring({quote(_SAID + fields[name])}, 1, {_REASON_SIGNS})"

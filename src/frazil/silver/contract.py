@@ -100,7 +100,7 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
 
 
 def open_name(field: str, added: Collection[str]) -> str:
-    """Give the column name of a field that nobody declared.
+    """Return the column name of a field that nobody declared.
 
     A field with the name of a column that one of the table's marts adds gets the prefix ``source_``, and so does one
     that has such a name behind the prefix already: decided by the name alone, so that no two fields ever meet in one
@@ -143,7 +143,7 @@ def settings(table: Table, mart: Current | History | None = None) -> dict[str, s
 
 
 def changed_settings(before: Mapping[str, str] | None, table: Table, mart: Current | History | None = None) -> str:
-    """Say which settings differ from ``before``, what :func:`settings` gave in an earlier run, if it was kept."""
+    """Return which settings differ from ``before``, what :func:`settings` gave in an earlier run, if it was kept."""
     now = settings(table, mart)
     changed = [name for name in now if before and before.get(name) != now[name]]
     return f"{', '.join(changed)} changed" if changed else "the declaration changed"

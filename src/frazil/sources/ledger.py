@@ -58,5 +58,5 @@ class Ledger:
         return len(self.files) - len({file.sha256 for file in self.files.values()})
 
     def moves(self, first: str | None, position: str) -> bool:
-        """Tell whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
+        """Return whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
         return first in self.places and position < self.places[first]

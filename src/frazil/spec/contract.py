@@ -42,12 +42,12 @@ def added_columns(mart: Mart) -> dict[str, str]:
 
 
 def declared(table: Table) -> dict[str, Column]:
-    """Give the declared columns by name, in order."""
+    """Return the declared columns by name, in order."""
     return {column.name: column for column in table.columns or () if column.name != REST}
 
 
 def is_closed(table: Table) -> bool:
-    """Say whether the contract has exactly the declared columns, so that other names are mistakes."""
+    """Return whether the contract has exactly the declared columns, so that other names are mistakes."""
     return table.columns is not None and all(column.name != REST for column in table.columns)
 
 

@@ -65,7 +65,7 @@ class Function:
     open: bool
 
     def takes(self, count: int) -> bool:
-        """Say whether the function takes that many arguments."""
+        """Return whether the function takes that many arguments."""
         return not self.counts or count in self.counts or (self.open and count > self.counts[-1])
 
 
@@ -94,7 +94,7 @@ def functions() -> dict[str, Function]:
 
 
 def unknown_function(name: str) -> str | None:
-    """Say that Spark has no function of a name, and which one may be meant; None if it has."""
+    """Return the message that Spark has no function of a name, and which one may be meant; None if it has."""
     known = functions()
     if name in known or name in _BY_SYNTAX:
         return None
@@ -103,12 +103,12 @@ def unknown_function(name: str) -> str | None:
 
 
 def calls_java(name: str) -> bool:
-    """Say whether a function runs Java code."""
+    """Return whether a function runs Java code."""
     return name in _CALLS_JAVA
 
 
 def call_problem(call: Call) -> str | None:
-    """Say what keeps a function from being called for one record, None if nothing does."""
+    """Return what keeps a function from being called for one record, None if nothing does."""
     name = call.name.removeprefix("system.").removeprefix("builtin.")
     known, problem = functions().get(name), unknown_function(name)
     if calls_java(name):
@@ -123,7 +123,7 @@ def call_problem(call: Call) -> str | None:
 
 
 def is_not_of_the_data(name: str) -> bool:
-    """Say whether a word or a function gives the moment or the place of the run."""
+    """Return whether a word or a function gives the moment or the place of the run."""
     return name in _NOT_OF_THE_DATA or (name in functions() and functions()[name].kind == "changing")
 
 

@@ -97,7 +97,7 @@ def _parsed(text: str, name: str, folder: Path) -> Pipeline:
 
 
 def _all_problems(document: Document, error: ValidationError, folder: Path) -> list[tuple[Place, str]]:
-    """Tell what pydantic found, mend what has one likely meaning, and go on with the rules over the rest."""
+    """Collect what pydantic found, correct what has one likely meaning, and go on with the rules over the rest."""
     mending = _Mending(document)
     for _ in range(_ROUNDS):
         for finding in findings(error.errors(include_url=False), deepcopy(mending.data)):

@@ -23,7 +23,7 @@ def _as_column(value: object) -> object:
 
 
 def _normal_type(text: str) -> str:
-    """Give the one name of a type; check.py tells of an unknown one, together with all other problems."""
+    """Return the one name of a type; check.py tells of an unknown one, together with all other problems."""
     try:
         return column_type(text)
     except DeclarationError:

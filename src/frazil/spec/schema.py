@@ -9,7 +9,7 @@ from frazil.spec.pipeline import Pipeline
 
 
 def json_schema() -> dict[str, Any]:
-    """Give the schema of ``frazil.yml``, with titles and descriptions, in draft 2020-12.
+    """Return the schema of ``frazil.yml``, with titles and descriptions, in draft 2020-12.
 
     Its ``$id`` is relative: it means the file next to whoever asks for it.
     """
@@ -24,5 +24,5 @@ def json_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Give the schema as the text of docs/frazil.schema.json."""
+    """Return the schema as the text of docs/frazil.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -31,18 +31,18 @@ _SIGNATURES: Final = frozenset({"sig", "signature", "x-amz-signature", "x-amz-cr
 
 
 def is_secret_name(name: str) -> bool:
-    """Say whether a setting of this name holds a secret."""
+    """Return whether a setting of this name holds a secret."""
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET_NAME.search(name)
 
 
 def is_reference(text: str) -> bool:
-    """Say whether a text holds nothing but references (and the blank of ``Bearer ${env:X}``)."""
+    """Return whether a text holds nothing but references (and the blank of ``Bearer ${env:X}``)."""
     rest = REFERENCE.sub("", text)
     return rest != text and rest.strip() in {"", "Bearer", "Basic", ":"}
 
 
 def has_secret(text: str) -> bool:
-    """Say whether a URI carries a password or token in plain text."""
+    """Return whether a URI carries a password or token in plain text."""
     rest = REFERENCE.sub("", text)
     return any(rule.search(rest) for rule in _IN_URI)
 

@@ -43,7 +43,7 @@ def mart_references(sql: str) -> tuple[str, ...]:
 
 @lru_cache(_KEPT)
 def select_problems(sql: str) -> tuple[str, ...]:
-    """Say what keeps a text from being the SELECT of a gold table; its marts are not looked up here."""
+    """Return what keeps a text from being the SELECT of a gold table; its marts are not looked up here."""
     bare = MART.sub(lambda found: _MARKER + re.sub(r"\W", "_", found[1]), sql)
     if "{{" in bare or "{%" in bare:
         return ("a mart is written {{ name }}; other templates are not known",)
@@ -72,7 +72,7 @@ def select_problems(sql: str) -> tuple[str, ...]:
 
 @lru_cache(_KEPT)
 def expression_problems(expr: str) -> tuple[str, ...]:
-    """Say what keeps a text from being a column's ``expr``: one expression over the fields of one record."""
+    """Return what keeps a text from being a column's ``expr``: one expression over the fields of one record."""
     if problem := _not_one_statement(expr, None):
         return (problem,)
     tree = _parsed(f"SELECT {expr}")
@@ -87,7 +87,7 @@ def expression_problems(expr: str) -> tuple[str, ...]:
 
 
 def _row_problems(tree: exp.Expr, text: str) -> Iterator[str]:
-    """Say what an expression does that sees more than its record, or that no record has."""
+    """Return what an expression does that sees more than its record, or that no record has."""
     from sqlglot import exp, tokenize  # noqa: PLC0415
 
     called = tuple(calls(tokenize(text, read="spark")))
@@ -114,7 +114,7 @@ def _moments(tree: exp.Expr, called: Collection[Call]) -> Iterator[str]:
 
 
 def _parts(tree: exp.Expr) -> Iterator[str]:
-    """Say what is read of a field that is text and has no parts, and what is no field at all."""
+    """Return what is read of a field that is text and has no parts, and what is no field at all."""
     from sqlglot import exp  # noqa: PLC0415
 
     for column in tree.find_all(exp.Column):
@@ -172,7 +172,7 @@ def _parsed(sql: str) -> exp.Expr | str:
 
 
 def _is_foreign(call: exp.Func) -> bool:
-    """Say whether a call is of a function that the parser does not know, so that Spark's list has to."""
+    """Return whether a call is of a function that the parser does not know, so that Spark's list has to."""
     from sqlglot import exp  # noqa: PLC0415
 
     return isinstance(call, exp.Anonymous) and not isinstance(call.parent, exp.Table | exp.Dot)

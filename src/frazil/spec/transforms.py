@@ -35,7 +35,7 @@ class Transform:
         return f"{self.kind}({column})" if self.n is None else f"{self.kind}({self.n}, {column})"
 
     def accepts(self, column_type: str) -> bool:
-        """Say whether Iceberg can partition a column of this (normal) type so."""
+        """Return whether Iceberg can partition a column of this (normal) type so."""
         whole = column_type.split("(", maxsplit=1)[0]
         match self.kind:
             case "identity":

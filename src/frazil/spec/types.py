@@ -52,7 +52,7 @@ _DECIMAL: Final = re.compile(r"(?:decimal|numeric|dec)(?: ?\( ?(\d+) ?(?:, ?(\d+
 
 
 def column_type(text: str) -> str:
-    """Give the one name of a column type, as Spark SQL writes it.
+    """Return the one name of a column type, as Spark SQL writes it.
 
     Args:
         text: a type name in any case; ``integer``, ``long``, ``text``, ``varchar(n)``, ``numeric(p,s)`` and

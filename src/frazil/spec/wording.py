@@ -167,7 +167,7 @@ def _setting(path: Path) -> str:
 
 
 def _whose(path: Path, data: object) -> str:
-    """Say in words whose settings stand at a path."""
+    """Return in words whose settings stand at a path."""
     match path:
         case ():
             return "the pipeline"
@@ -224,7 +224,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _is_kind(model: type[BaseModel], data: object) -> bool:
-    """Say whether data names this shape by its kind."""
+    """Return whether data names this shape by its kind."""
     for name in _KINDS:
         if name in model.model_fields and isinstance(data, dict) and name in data:
             return data[name] in get_args(model.model_fields[name].annotation)

@@ -60,7 +60,7 @@ class _State:
 
 
 def current(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
-    """Say what the current table with hard deletes holds.
+    """Return what the current table with hard deletes holds.
 
     Args:
         changes: in any order, repeats allowed.
@@ -75,7 +75,7 @@ def current(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
 
 
 def soft(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
-    """Say what the current table with soft deletes holds.
+    """Return what the current table with soft deletes holds.
 
     Returns:
         As ``current``, with ``is_deleted`` and ``deleted_at``, and a row with the last known values for every
@@ -100,7 +100,7 @@ def history(
     tracked: Sequence[str],
     deletes: Literal["close", "mark"] = "close",
 ) -> list[Row]:
-    """Say what the history table holds.
+    """Return what the history table holds.
 
     Args:
         changes: in any order, repeats allowed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from frazil.cli.console import out
@@ -31,4 +32,4 @@ def watched(pipeline: Pipeline, names: Collection[str]) -> Iterator[str]:
     yield f"watching {counted(len(names), 'table')}"
     for table in pipeline.tables:
         if table.name in names:
-            yield f"  {table.name}: {', '.join((*table.source.path, *(table.source.cdc_path or ())))}"
+            yield f"  {table.name}: {', '.join(chain.from_iterable(table.source.locations.values()))}"

@@ -205,7 +205,7 @@ def _spread(files: Sequence[Found]) -> list[Found]:
 
 
 def _has_header(samples: Sequence[Sample]) -> bool:
-    """Say whether the first records are names: one is op, all files agree, or the values have types."""
+    """Return whether the first records are names: one is op, all files agree, or the values have types."""
     firsts = [one.records[0] for one in samples if one.records]
     if not all(looks_like_names(first) for first in firsts):
         return False
@@ -223,7 +223,7 @@ def _has_header(samples: Sequence[Sample]) -> bool:
 
 
 def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[list[str], int]:
-    """Give the column names of a file in order, and how many records to leave out before the first."""
+    """Return the column names of a file in order, and how many records to leave out before the first."""
     if one.columns or header:
         taken: set[str] = set()
         names = []

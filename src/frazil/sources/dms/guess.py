@@ -96,7 +96,7 @@ def _decimal(values: Collection[str]) -> str | None:
 
 
 def mostly(values: Sequence[str]) -> str | None:
-    """Say which narrower type most values have, where a few outliers decide the type of all.
+    """Return which narrower type most values have, where a few outliers decide the type of all.
 
     Args:
         values: the texts that are not NULL.
@@ -115,18 +115,18 @@ def mostly(values: Sequence[str]) -> str | None:
 
 
 def _family(value: str) -> str:
-    """Give one name to the types that widen into one another for any sample."""
+    """Return one name for the types that widen into one another for any sample."""
     kind = type_of([value])
     return "number" if kind in {"int", "bigint"} or kind.startswith("decimal(18,") else kind
 
 
 def is_operation(value: str | None) -> bool:
-    """Say whether a field is an op letter."""
+    """Return whether a field is an op letter."""
     return value in _OPERATIONS
 
 
 def looks_like_names(record: Sequence[str | None]) -> bool:
-    """Say whether a record could be a header: distinct short texts that are no values of another type."""
+    """Return whether a record could be a header: distinct short texts that are no values of another type."""
     names = [value for value in record if value and len(value) <= _LONGEST_NAME and value.isprintable()]
     return (
         len(names) == len(record)

@@ -62,7 +62,7 @@ def list_files(source: DmsFiles, folder: Path) -> Listing:
 
 
 def _why_passed(path: str, endings: tuple[str, ...], *, shared: bool) -> str:
-    """Say why a file is not read, by the end of its name."""
+    """Return why a file is not read, by the end of its name."""
     name, wanted = path.lower(), " or ".join(endings)
     if name.endswith((*_CSV, *_PARQUET)):
         says = "files of cdc_path are CSV" if shared else f"the source says format: {endings[0][1:]}"
