@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -17,7 +18,7 @@ Paths = Annotated[
 ]
 
 
-class SourceSpec(Spec):
+class SourceSpec(Spec, ABC):
     """What is declared of a source, whatever its kind; each kind is a subclass.
 
     What a kind reads, and how, is :class:`frazil.sources.base.Source`'s; here stands what follows from a declaration
@@ -27,41 +28,41 @@ class SourceSpec(Spec):
     kind: str
 
     @property
+    @abstractmethod
     def locations(self) -> dict[str, tuple[str, ...]]:
         """Return the folders and patterns that files are looked for in, by setting."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def operation_field(self) -> str | None:
         """Return the field that says what a record does; None where no single one does."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def orders_records(self) -> bool:
         """Return whether records say their own place, so that the places of their files do not matter."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def types_fields(self) -> bool:
         """Return whether fields come with types; else they are text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the fields of files that name none, in file order; None where all files name theirs.
 
         Args:
             declared: names of the declared columns without ``expr``, for a source that does not list the fields itself.
         """
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def meaning(self) -> dict[str, Any]:
         """Return the settings that the changes made of records depend on; if one changes, silver is rebuilt."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the source's own, not the table's: it stays in bronze unless it is declared."""
-        raise NotImplementedError
 
 
 class DmsFiles(SourceSpec):
