@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position, stored_path
-from frazil.sources.kinds import add_source
 from frazil.sources.new_files import Content, find_new
 from frazil.spec.names import quote
 from frazil.spec.source import SourceSpec
@@ -111,9 +110,6 @@ class TinySource:
 
     def reading(self) -> dict[str, Any]:
         return {"path": [*self.table.source.locations["path"]], "by_place": False}
-
-
-add_source(TinySpec, TinySource)
 
 
 class TinyForm:
