@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakeFiles:
+class Ingest:
     """Append the records of new files, and the files themselves, to bronze in one commit."""
 
     table: str
@@ -28,7 +28,7 @@ class TakeFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refine:
+class Normalize:
     """Turn bronze batches ``after < batch <= upto`` into typed changes and quarantined records.
 
     With ``rebuild`` the changes are computed from all of bronze and replace what is there; ``reason`` says why.
@@ -83,4 +83,4 @@ class RefreshGold:
     inputs: tuple[tuple[str, int], ...]
 
 
-Step: TypeAlias = TakeFiles | Refine | UpdateMart | AlterMart | RefreshGold
+Step: TypeAlias = Ingest | Normalize | UpdateMart | AlterMart | RefreshGold

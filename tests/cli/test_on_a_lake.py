@@ -110,7 +110,7 @@ def test_an_aggregate_is_planned_and_refreshed_alone(project: Project) -> None:
     assert (both["tables"], [made["outcome"] for made in both["gold"]]) == ([], ["done", "done"])
     assert "2 aggregates done" in project("run", "--select", "figures", "--full-refresh").text
     assert project.values("plan", "--select", "gold")["steps"] == []
-    assert [step["step"] for step in later] == ["TakeFiles", "Refine", "UpdateMart", "RefreshGold", "RefreshGold"]
+    assert [step["step"] for step in later] == ["Ingest", "Normalize", "UpdateMart", "RefreshGold", "RefreshGold"]
     assert project.values("run")["tables"][0]["rows"] == 1
 
 

@@ -124,7 +124,7 @@ def test_of_eighteen_tables_seven_fail_each_in_its_own_way(project: Project) -> 
     assert listed.items() <= codes(plan).items()
     assert codes(plan).keys() - listed.keys() == {"t16"}
     assert plan["gold_left"] == {"of_failed": "t11 failed", "of_unreadable": "t16 failed"}
-    planned = {step["table"] for step in plan["steps"] if step["step"] == "TakeFiles"}
+    planned = {step["table"] for step in plan["steps"] if step["step"] == "Ingest"}
     assert planned == {*TABLES} - {*listed, "t16"}
 
     report = project.command("run")

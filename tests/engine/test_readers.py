@@ -9,8 +9,8 @@ import pytest
 from tests.failing import run_fails_with
 
 from frazil.bronze.read import ChangedWhileReadError, records
-from frazil.engine import take
-from frazil.engine.take import reader
+from frazil.engine import ingest
+from frazil.engine.ingest import reader
 from frazil.lake import row_delta
 from frazil.lake.heads import head
 from frazil.plan.policy import Policy, Reader
@@ -36,7 +36,7 @@ def test_bronze_has_every_record_once_whoever_reads(
 ) -> None:
     """RAW: good records, bad ones, files and a file that comes twice, each by itself or many together."""
     shop = shop.by(reader=who)
-    monkeypatch.setattr(take, "_TASK_BYTES", piece_bytes)
+    monkeypatch.setattr(ingest, "_TASK_BYTES", piece_bytes)
     monkeypatch.setattr(row_delta, "_FILE_BYTES", piece_bytes)
     for number, some in enumerate((GOOD[:100], [*GOOD[100:200], *BAD], [], GOOD[200:])):
         shop.land(f"20260102-00000{number}.csv", *some)
@@ -66,7 +66,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
     local.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", f"{local}")
     shop = shop.by(reader="stream")
-    monkeypatch.setattr(take, "_TASK_BYTES", 1)
+    monkeypatch.setattr(ingest, "_TASK_BYTES", 1)
     shop.land("20260102-000000.csv", *GOOD[:100])
     shop.land("20260102-000001.csv", *GOOD[100:200])
     growing = shop.pipeline.folder / "landing" / "20260102-000001.csv"
@@ -80,7 +80,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
         yield from pieces
 
     with monkeypatch.context() as patch:
-        patch.setattr(take, "records", grow)
+        patch.setattr(ingest, "records", grow)
         with run_fails_with(ChangedWhileReadError, match=r"000001\.csv"):
             shop.run()
 

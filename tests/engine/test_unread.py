@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ZIPPED = gzip.compress(b"op,id,ts,note\n" + b"I,1,2026-01-01 00:00:00,x\n" * 1000)[:-20]
+ZIPPED = gzip.compress(b"op,id,ts,note\n" + b"I,1,2026-01-01 00:00:00,x\n" * 1000, mtime=0)[:-20]
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_a_folder_is_taken_as_far_as_it_can_be_and_the_rest_is_told(entry: Entry, plan: dict[str, Any]) -> None:
     name = f"e{ENTRIES.index(entry)}"
-    [step] = [step for step in plan["steps"] if step["step"] == "TakeFiles" and step["table"] == name] or [{}]
+    [step] = [step for step in plan["steps"] if step["step"] == "Ingest" and step["table"] == name] or [{}]
     errors = [error for error in plan["errors"] if error["name"] == name]
 
     assert len(step.get("files", [])) == entry.taken

@@ -19,7 +19,7 @@ from frazil.silver.contract import declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
 from frazil.spec.select import selected
-from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
 
 if TYPE_CHECKING:
     from frazil.steps import Step
@@ -73,14 +73,14 @@ ONE = SourceDelta(files=(new_file("a.csv"),))
 
 
 def drawn(state: State, *rebuild: str) -> list[str]:
-    """Draw a plan in a word a step: ``take 3``, ``refine 2-3``, ``hosts 1-3``, ``!`` for a rebuild."""
+    """Draw a plan in a word a step: ``ingest 3``, ``normalize 2-3``, ``hosts 1-3``, ``!`` for a rebuild."""
     words = []
     for step in build(PIPELINE, state, rebuild=rebuild):
         match step:
-            case TakeFiles():
-                words.append(f"take {step.batch}")
-            case Refine():
-                words.append(f"refine {step.after}-{step.upto}" + "!" * step.rebuild)
+            case Ingest():
+                words.append(f"ingest {step.batch}")
+            case Normalize():
+                words.append(f"normalize {step.after}-{step.upto}" + "!" * step.rebuild)
             case UpdateMart():
                 words.append(f"{step.mart} {step.after}-{step.upto}" + "!" * step.rebuild)
             case RefreshGold():
@@ -93,14 +93,20 @@ def drawn(state: State, *rebuild: str) -> list[str]:
     [
         (standing(0, 0, 0, 0), []),
         (standing(3, 3, 3, 3, gold=3), []),
-        (standing(0, 0, 0, 0, ONE), ["take 1", "refine 0-1", "hosts 0-1", "hosts_history 0-1", "living 1"]),
-        (standing(3, 3, 3, 3, ONE, gold=3), ["take 4", "refine 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"]),
+        (standing(0, 0, 0, 0, ONE), ["ingest 1", "normalize 0-1", "hosts 0-1", "hosts_history 0-1", "living 1"]),
+        (
+            standing(3, 3, 3, 3, ONE, gold=3),
+            ["ingest 4", "normalize 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"],
+        ),
         # What a killed run left behind.
-        (standing(4, 3, 3, 3, gold=3), ["refine 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"]),
+        (standing(4, 3, 3, 3, gold=3), ["normalize 3-4", "hosts 3-4", "hosts_history 3-4", "living 4"]),
         (standing(4, 4, 3, 3, gold=3), ["hosts 3-4", "hosts_history 3-4", "living 4"]),
         (standing(4, 4, 4, 3, gold=3), ["hosts_history 3-4", "living 4"]),
         (standing(4, 4, 4, 4, gold=3), ["living 4"]),
-        (standing(4, 3, 3, 2, ONE, gold=3), ["take 5", "refine 3-5", "hosts 3-5", "hosts_history 2-5", "living 5"]),
+        (
+            standing(4, 3, 3, 2, ONE, gold=3),
+            ["ingest 5", "normalize 3-5", "hosts 3-5", "hosts_history 2-5", "living 5"],
+        ),
     ],
 )
 def test_every_table_goes_on_from_where_it_stands_itself(state: State, steps: list[str]) -> None:
@@ -111,8 +117,8 @@ def test_every_table_goes_on_from_where_it_stands_itself(state: State, steps: li
 def test_a_rebuild_makes_silver_and_marts_anew_and_takes_new_files_before() -> None:
     """CONVERGE."""
     assert drawn(standing(3, 3, 3, 3, ONE, gold=3), "hosts") == [
-        "take 4",
-        "refine 0-4!",
+        "ingest 4",
+        "normalize 0-4!",
         "hosts 0-4!",
         "hosts_history 0-4!",
         "living 4",
@@ -125,8 +131,8 @@ def test_an_earlier_name_of_a_known_content_rebuilds_the_table() -> None:
     met = SourceDelta(duplicates=(new_file("0.csv", same_as="landing/a.csv"),), reorders=True)
     known = SourceDelta(reordered_in=4)
 
-    assert drawn(standing(3, 3, 3, 3, met, gold=3))[:2] == ["take 4", "refine 0-4!"]
-    assert drawn(standing(4, 3, 3, 3, known, gold=3))[:2] == ["refine 0-4!", "hosts 0-4!"]
+    assert drawn(standing(3, 3, 3, 3, met, gold=3))[:2] == ["ingest 4", "normalize 0-4!"]
+    assert drawn(standing(4, 3, 3, 3, known, gold=3))[:2] == ["normalize 0-4!", "hosts 0-4!"]
     assert drawn(standing(4, 4, 4, 3, known, gold=4)) == ["hosts_history 0-4!"]
     assert drawn(standing(4, 4, 4, 4, known, gold=4)) == []
 
@@ -134,7 +140,7 @@ def test_an_earlier_name_of_a_known_content_rebuilds_the_table() -> None:
 def test_what_was_declared_anew_is_made_anew_and_nothing_else() -> None:
     assert drawn(standing(3, 3, 3, 3, None, "hosts_history", gold=3)) == ["hosts_history 0-3!"]
     assert drawn(standing(3, 3, 3, 3, None, "hosts", gold=3)) == ["hosts 0-3!", "living 3"]
-    assert drawn(standing(3, 3, 3, 3, None, SILVER, gold=3))[0] == "refine 0-3!"
+    assert drawn(standing(3, 3, 3, 3, None, SILVER, gold=3))[0] == "normalize 0-3!"
 
 
 def test_a_table_that_is_not_selected_has_no_steps() -> None:
@@ -176,11 +182,11 @@ def test_a_plan_reads_as_text() -> None:
     duplicate = new_file("again.csv", same_as="landing/a.csv")
     files = tuple(new_file(f"{number}.csv") for number in range(6))
     steps: list[Step] = [
-        TakeFiles(
+        Ingest(
             table="hosts", batch=2, files=files, duplicates=(duplicate,), deferred=(("landing/cut.csv", "no line end"),)
         ),
-        Refine(table="hosts", after=1, upto=2),
-        Refine(table="hosts", after=0, upto=2, rebuild=True, reason="keys changed"),
+        Normalize(table="hosts", after=1, upto=2),
+        Normalize(table="hosts", after=0, upto=2, rebuild=True, reason="keys changed"),
         UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
         UpdateMart(table="hosts", mart="hosts", after=1, upto=2, rows=50_000),
         UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True, reason="keys changed"),
@@ -208,7 +214,7 @@ def test_a_plan_is_json() -> None:
     values = json.loads(json.dumps(as_values(build(PIPELINE, standing(0, 0, 0, 0, ONE)))))
 
     kinds = [value["step"] for value in values]
-    assert kinds == ["TakeFiles", "Refine", "UpdateMart", "UpdateMart", "RefreshGold"]
+    assert kinds == ["Ingest", "Normalize", "UpdateMart", "UpdateMart", "RefreshGold"]
     assert values[0]["files"][0]["path"] == "landing/a.csv"
 
 

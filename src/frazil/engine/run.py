@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, assert_never
 from frazil.engine.alter import alter_mart
 from frazil.engine.compact import compact_appended
 from frazil.engine.gold import refresh
+from frazil.engine.ingest import ingest
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.marts import update_mart
+from frazil.engine.normalize import contract_of, normalize
 from frazil.engine.options import RunOptions
 from frazil.engine.planner import OutdatedPlanError, Planner
 from frazil.engine.record import Record, run_id
-from frazil.engine.refine import contract_of, refine
 from frazil.engine.report import RunFailedError, TableReport
 from frazil.engine.settle import leave_gold, report_of, settle, warn_of_late
 from frazil.engine.side_by_side import side_by_side
 from frazil.engine.table_run import TableRun
-from frazil.engine.take import take_files
 from frazil.errors import DeclarationError, Failure, FrazilError
 from frazil.lake.lock import lock
 from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
@@ -34,7 +34,7 @@ from frazil.plan.plan import read_only
 from frazil.spec.amount import counted
 from frazil.spec.check import check
 from frazil.spec.select import selected
-from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -260,13 +260,13 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
     marts: list[UpdateMart] = []
     for step in steps:
         match step:
-            case TakeFiles():
-                ingested = take_files(context, step)
+            case Ingest():
+                ingested = ingest(context, step)
                 context.report.deferred = len(step.deferred)
                 context.report.batch = step.batch
-            case Refine():
+            case Normalize():
                 contract = contract_of(context)
-                normalized = refine(context, step, contract, ingested)
+                normalized = normalize(context, step, contract, ingested)
                 context.report.batch = step.upto
             case UpdateMart():
                 marts.append(step)
@@ -281,7 +281,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         contract = contract or contract_of(context)
         update = partial(update_mart, context, contract=contract, normalized=normalized)
         errors = _update_marts(context, marts, update, group, at_once=at_once)
-    spans = [(step.after, step.upto) for step in steps if isinstance(step, Refine | UpdateMart)]
+    spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
     if spans and not errors:
         compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
     return errors

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.plan.state import SILVER
 from frazil.spec.sql import mart_references
-from frazil.steps import AlterMart, Refine, RefreshGold, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -74,7 +74,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     bronze = stand.bronze
     if taken.files or taken.duplicates:
         bronze += 1
-        yield TakeFiles(
+        yield Ingest(
             table=table.name,
             batch=bronze,
             files=taken.files,
@@ -83,7 +83,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         )
     why = _why_all(stand, rebuild=rebuild) if bronze else ""
     if why or stand.silver < bronze:
-        yield Refine(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
+        yield Normalize(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
     for mart in table.marts:
         name = table.mart_name(mart)
         after = stand.marts.get(name, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from frazil.plan.apply_strategy import overwrite_from
 from frazil.spec.amount import counted, sized
-from frazil.steps import AlterMart, Refine, RefreshGold, Step, TakeFiles, UpdateMart
+from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, Step, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,11 +18,11 @@ _SHOWN_FILES = 5
 def explain(step: Step) -> str:
     """Return in a few lines what a step will do."""
     match step:
-        case TakeFiles():
+        case Ingest():
             return _explain_files(step)
-        case Refine(rebuild=True):
+        case Normalize(rebuild=True):
             return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
-        case Refine():
+        case Normalize():
             return f"{step.table}: type and check {_batches(step.after, step.upto)}"
         case UpdateMart():
             return _explain_mart(step)
@@ -39,7 +39,7 @@ def as_values(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return [{"step": type(step).__name__, **asdict(step)} for step in steps]
 
 
-def _explain_files(step: TakeFiles) -> str:
+def _explain_files(step: Ingest) -> str:
     files = f"{counted(len(step.files), 'file')} ({sized(step.size_bytes)})"
     lines = [f"{step.table}: take {files} as batch {step.batch}"]
     lines += [f"    {file.path}" for file in step.files[:_SHOWN_FILES]]

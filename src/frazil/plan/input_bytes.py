@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.steps import Refine, TakeFiles, UpdateMart
+from frazil.steps import Ingest, Normalize, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,9 @@ def input_bytes(steps: Sequence[Step]) -> int | None:
         Bytes, or None where they do not tell how much there is to do: a step reads more than what its table takes
         now, as in a rebuild or where an earlier run was killed.
     """
-    takes = {step.table: step for step in steps if isinstance(step, TakeFiles)}
+    takes = {step.table: step for step in steps if isinstance(step, Ingest)}
     for step in steps:
-        if isinstance(step, Refine | UpdateMart) and (
+        if isinstance(step, Normalize | UpdateMart) and (
             step.rebuild or step.table not in takes or step.upto > step.after + 1
         ):
             return None

@@ -13,8 +13,8 @@ from frazil.bronze import record as r
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
 from frazil.engine.driver_batch import DriverBatch
 from frazil.engine.expressions import made_of, reasons
+from frazil.engine.ingest import APPENDED
 from frazil.engine.step_results import Normalized
-from frazil.engine.take import APPENDED
 from frazil.engine.unread import explained
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from frazil.engine.step_results import Ingested
     from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
-    from frazil.steps import Refine
+    from frazil.steps import Normalize
 
 
 _OP_AND_ONE = 2
@@ -72,7 +72,7 @@ def contract_of(context: TableRun) -> Contract:
         raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
 
 
-def refine(context: TableRun, step: Refine, contract: Contract, ingested: Ingested | None = None) -> Normalized:
+def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: Ingested | None = None) -> Normalized:
     """Type and check what came after silver's bookmark.
 
     Args:
@@ -99,13 +99,9 @@ def refine(context: TableRun, step: Refine, contract: Contract, ingested: Ingest
     at_hand = _at_hand(step, ingested)
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
     rows = change_rows(records, contract, source_of(context.table), made_of(spark, contract))
-    counts = Observation()
-    is_new = step.after > 0 and not step.rebuild
-    observed = rows.observe(
-        counts,
-        *map(F.expr, measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]),
-        *map(F.expr, _SUMS),
-    )
+    counts, is_new = Observation(), step.after > 0 and not step.rebuild
+    measured = measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]
+    observed = rows.observe(counts, *map(F.expr, [*measured, *_SUMS]))
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze)
     with context.transaction(context.changes, bookmark) as batch:
@@ -120,11 +116,7 @@ def refine(context: TableRun, step: Refine, contract: Contract, ingested: Ingest
             fresh = good(observed) if driver_batch is None else driver_batch.frame(spark)
             (batch.replace if step.rebuild else batch.append)(fresh)
         seen = counts.get
-        if not step.rebuild:
-            _check_limits(context, step.upto, seen)
-        elif context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:
-            for number, counted in _bad_by_batch(rows).items():
-                _check_limits(context, number, counted)
+        _check_limits(context, {step.upto: seen} if not step.rebuild else _bad_by_batch(context, rows))
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
             batch.set_bookmark(bookmark | {"partial": True})
@@ -147,14 +139,14 @@ def refine(context: TableRun, step: Refine, contract: Contract, ingested: Ingest
     )
 
 
-def _at_hand(step: Refine, ingested: Ingested | None) -> DataFrame | None:
-    """Return the rows of bronze that are to be refined, where they are in the driver's memory."""
+def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
+    """Return the rows of bronze that are to be normalized, where they are in the driver's memory."""
     if ingested is None or step.rebuild or not ingested.batch == step.upto == step.after + 1:
         return None
     return ingested.rows
 
 
-def _replace_all(context: TableRun, step: Refine, contract: Contract, layout: TableLayout) -> Normalized:
+def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout: TableLayout) -> Normalized:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
@@ -162,9 +154,7 @@ def _replace_all(context: TableRun, step: Refine, contract: Contract, layout: Ta
     rows = change_rows(_bronze_records(context, whole, bronze), contract, source_of(context.table), made)
     sums = [F.expr(newest_sequence_sql(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
-    if context.table.max_bad_rows is not None or context.table.max_bad_fraction is not None:
-        for number, counted in _bad_by_batch(rows).items():
-            _check_limits(context, number, counted)
+    _check_limits(context, _bad_by_batch(context, rows))
     failpoint("silver.before_write")
     _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
@@ -177,7 +167,7 @@ def _replace_all(context: TableRun, step: Refine, contract: Contract, layout: Ta
     return Normalized(after=0, upto=step.upto, newest_sequence=seen["greatest_sequence"])
 
 
-def _bronze_records(context: TableRun, step: Refine, bookmark: Mapping[str, Any]) -> DataFrame:
+def _bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, Any]) -> DataFrame:
     bronze = context.spark.table(quote(*context.bronze))
     if not bookmark.get("lists", True):
         # Without a column that is a list, files are read by the column and not by the row.
@@ -201,7 +191,7 @@ def _bronze_records(context: TableRun, step: Refine, bookmark: Mapping[str, Any]
 
 
 def _bookmark(
-    context: TableRun, step: Refine, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
+    context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return where silver stands, and since which batch it knows columns that came later than the table."""
     arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
@@ -219,29 +209,34 @@ def _bookmark(
     )
 
 
-def _bad_by_batch(rows: DataFrame) -> dict[int, dict[str, int]]:
-    """Count good and bad records of every batch: limits are a batch's, and a rebuild takes many at once."""
+def _bad_by_batch(context: TableRun, rows: DataFrame) -> dict[int, dict[str, int]]:
+    """Count good and bad records of every batch, if the table has limits: they are a batch's, a rebuild takes many."""
+    if context.table.max_bad_rows is None and context.table.max_bad_fraction is None:
+        return {}
     is_good = F.col(PROBLEM).isNull()
     counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
 
 
-def _check_limits(context: TableRun, number: int, seen: Mapping[str, Any]) -> None:
-    table, bad = context.table, int(seen["bad"])
-    total = bad + int(seen["good"])
-    over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
-    over_fraction = table.max_bad_fraction is not None and bad > table.max_bad_fraction * total
-    if over_rows or over_fraction:
-        limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
-        raise TooManyBadRowsError(
-            f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
-            f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
-            "they are in bronze, nothing of the batch is visible past it",
-            hint="look at them in bronze, fix the declaration or raise the limit, and run again",
-        )
+def _check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]]) -> None:
+    """Refuse more bad records than the table allows; ``by_batch``: good and bad records by batch number."""
+    table = context.table
+    for number, seen in by_batch.items():
+        bad = int(seen["bad"])
+        total = bad + int(seen["good"])
+        over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
+        over_fraction = table.max_bad_fraction is not None and bad > table.max_bad_fraction * total
+        if over_rows or over_fraction:
+            limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
+            raise TooManyBadRowsError(
+                f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
+                f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
+                "they are in bronze, nothing of the batch is visible past it",
+                hint="look at them in bronze, fix the declaration or raise the limit, and run again",
+            )
 
 
-def _to_quarantine(context: TableRun, step: Refine, rows: DataFrame, said: Mapping[str, str]) -> None:
+def _to_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,14 +23,15 @@ from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
+    from frazil.engine.report import TableReport
     from frazil.engine.table_run import TableRun
     from frazil.plan.policy import Reader
     from frazil.sources.base import NewFile
-    from frazil.steps import TakeFiles
+    from frazil.steps import Ingest
 
 APPENDED = {
     "write.distribution-mode": "none",
@@ -48,24 +49,13 @@ _TASK_BYTES = 64_000_000
 _TASK_FILES = 256
 
 
-def take_files(context: TableRun, step: TakeFiles) -> Ingested:
+def ingest(context: TableRun, step: Ingest) -> Ingested:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base = context.spark, context.head(context.bronze)
-    fields = dict(base.bookmark.get("fields", {}))
     source = source_of(context.table)
-    new = Batch(
-        source=source, columns=source.columns(step.files, tuple(fields)), number=step.batch, arrived_at=context.now
-    )
-    types = {column: kind for file in step.files for column, kind in file.columns}
-    arrived = [column for column in new.columns if column not in fields]
-    since = dict(base.bookmark.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
-    # Whether some record lists the columns it carries; what older lakes hold is not told.
-    lists = base.bookmark.get("lists", bool(fields)) or any(
-        opened.known is not None or opened.lists
-        for opened in (source.read(file, new.columns) for file in step.files if not file.broken)
-    )
-    fields |= {column: types.get(column, "string") for column in arrived}
+    columns = source.columns(step.files, tuple(base.bookmark.get("fields", ())))
+    new = Batch(source=source, columns=columns, number=step.batch, arrived_at=context.now)
     ensure(
         spark,
         TableLayout(
@@ -79,7 +69,8 @@ def take_files(context: TableRun, step: TakeFiles) -> Ingested:
     reading = Reading(step.files, context.progress)
     here = _read_here(step, new, reading) if who == "driver" else None
     failpoint("bronze.before_write")
-    bookmark = context.bookmark("bronze", step.batch, fields=fields, since=since, lists=lists, reading=source.reading())
+    known = _known_fields(step, new, base.bookmark)
+    bookmark = context.bookmark("bronze", step.batch, reading=source.reading(), **known)
     with context.transaction(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
@@ -102,15 +93,32 @@ def take_files(context: TableRun, step: TakeFiles) -> Ingested:
     failpoint("bronze.after_publish")
     if told:
         keep_ledger(context, base, told)
-    report = context.report
-    report.files, report.duplicates, report.size_bytes = (
-        len(step.files),
-        len(step.duplicates),
-        step.size_bytes,
+    _report(context.report, step, seen)
+    return Ingested(batch=step.batch, rows=None if here is None else spark_frame(context.spark, here))
+
+
+def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
+
+    ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``lists``: some
+    record lists the columns it carries; true of tables that do not say.
+    """
+    fields = dict(before.get("fields", {}))
+    types = {column: kind for file in step.files for column, kind in file.columns}
+    arrived = [column for column in new.columns if column not in fields]
+    since = dict(before.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
+    lists = before.get("lists", bool(fields)) or any(
+        opened.known is not None or opened.lists
+        for opened in (new.source.read(file, new.columns) for file in step.files if not file.broken)
     )
+    fields |= {column: types.get(column, "string") for column in arrived}
+    return {"fields": fields, "since": since, "lists": lists}
+
+
+def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:
+    report.files, report.duplicates, report.size_bytes = len(step.files), len(step.duplicates), step.size_bytes
     report.rows, report.bad = int(seen["rows"]), int(seen["bad"])
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
-    return Ingested(batch=step.batch, rows=None if here is None else spark_frame(context.spark, here))
 
 
 def reader(context: TableRun, size_bytes: int) -> Reader:
@@ -126,12 +134,12 @@ def reader(context: TableRun, size_bytes: int) -> Reader:
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 
 
-def _read_here(step: TakeFiles, new: Batch, reading: Reading) -> pa.Table:
+def _read_here(step: Ingest, new: Batch, reading: Reading) -> pa.Table:
     batches = [batch for some in _streams(step, new, reading) for batch in some]
     return pa.Table.from_batches(batches, new.schema).combine_chunks()
 
 
-def _streams(step: TakeFiles, new: Batch, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
+def _streams(step: Ingest, new: Batch, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
     """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
     again = [duplicate(file, new) for file in step.duplicates]
     read = partial(reading.of, partial(records, batch=new))
@@ -152,7 +160,7 @@ def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
     return {part: pc.sum(pc.struct_field(ledger, part)).as_py() or 0 for part in _COUNTED}
 
 
-def _read_there(context: TableRun, step: TakeFiles, new: Batch) -> DataFrame:
+def _read_there(context: TableRun, step: Ingest, new: Batch) -> DataFrame:
     bins = _bins(step.files)
     columns = spark_ddl(new.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, new), columns)
