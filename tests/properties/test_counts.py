@@ -52,6 +52,7 @@ def live_and_count(world: World, spark: SparkSession) -> list[Told]:
     return told
 
 
+@pytest.mark.laws
 def test_a_report_counts_what_the_tables_show(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

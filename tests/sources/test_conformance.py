@@ -167,11 +167,7 @@ USUAL = {"dms csv", "tiny"}
 
 @pytest.mark.parametrize(
     ("form", "case"),
-    [
-        pytest.param(form, case, marks=[] if form in USUAL or case == "takes_late_arrivals" else pytest.mark.laws)
-        for form in FORMS
-        for case in CASES
-    ],
+    [pytest.param(form, case, marks=[] if form in USUAL else pytest.mark.laws) for form in FORMS for case in CASES],
 )
 def test_a_source_conforms(form: str, case: str, engine: Engine, tmp_path: Path) -> None:
     CASES[case](World(FORMS[form], engine, tmp_path / "world", seed=len(form) + len(case)))

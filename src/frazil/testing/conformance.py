@@ -32,7 +32,7 @@ tables:
     columns: [{columns}]
     marts: [{{kind: current}}, {{kind: history}}]
 """
-_ARRIVALS: Final = 6
+_ARRIVALS: Final = 4
 _SIZE: Final = 60
 _FAILPOINTS: Final = ("bronze.before_publish", "bronze.after_publish", "silver.after_publish", "mart.before_publish")
 
