@@ -66,7 +66,7 @@ def test_sigterm_to_the_process_alone_ends_its_java_too(spark: SparkSession, tmp
     world = world_at(tmp_path)
     command = Command.start(tmp_path, ["run", f"{world.folder}"], terminal=False)
 
-    command.hear("type and check")
+    command.hear("normalize")
     command.process.terminate()
 
     assert_clean(command, 143, "terminated; what was published stays, run again to go on")
@@ -95,13 +95,13 @@ def test_a_watch_ends_its_run_at_the_first_signal_and_is_interrupted_by_the_seco
 ) -> None:
     world = world_at(tmp_path, runs=2)
     command = Command.start(tmp_path, ["watch", f"{world.folder}"], terminal=True)
-    command.hear("type and check")
+    command.hear("normalize")
     command.press(CTRL_C)
     assert_clean(command, 0, "stopped; everything that was begun is done")
 
     world.deliver(1)
     command = Command.start(tmp_path, ["watch", f"{world.folder}"], terminal=True)
-    command.hear("type and check")
+    command.hear("normalize")
     command.press(CTRL_C)
     command.hear("once more to interrupt it")
     time.sleep(0.4)  # closer together they are one press
@@ -162,7 +162,7 @@ def test_in_python_an_interrupt_is_raised_and_the_session_can_be_used_on(spark: 
 
         def began(self, table: str, what: str) -> None:
             del table
-            if what == "type and check":
+            if what == "normalize":
                 os.kill(os.getpid(), signal.SIGINT)
 
         def progressed(self, table: str, how_far: str) -> None: ...

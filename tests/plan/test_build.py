@@ -195,12 +195,12 @@ def test_a_plan_reads_as_text() -> None:
     ]
 
     assert "\n".join(explain(step) for step in steps).splitlines() == [
-        "hosts: take 6 files (9.0 MB) as batch 2",
+        "hosts: ingest 6 files (9.0 MB) as batch 2",
         *(f"    landing/{number}.csv" for number in range(5)),
         "    and 1 more",
         "    landing/again.csv is the same as landing/a.csv: noted, not read",
         "    landing/cut.csv waits: no line end",
-        "hosts: type and check batch 2",
+        "hosts: normalize batch 2",
         "hosts: rebuild the typed changes from bronze, batches 1 to 2; keys changed",
         "hosts: apply batches 1 to 2 to hosts",
         "hosts: apply batch 2 to hosts, overwritten if more than 5,000 changes",

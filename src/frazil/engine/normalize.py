@@ -85,7 +85,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
             of the batch is visible past bronze.
     """
-    context.tell("type and check")
+    context.tell("normalize")
     spark = context.spark
     layout = TableLayout(
         path=context.changes, columns=change_columns(contract), partition_by=(r.CLASS,), properties=APPENDED

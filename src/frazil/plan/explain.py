@@ -23,7 +23,7 @@ def explain(step: Step) -> str:
         case Normalize(rebuild=True):
             return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
         case Normalize():
-            return f"{step.table}: type and check {_batches(step.after, step.upto)}"
+            return f"{step.table}: normalize {_batches(step.after, step.upto)}"
         case UpdateMart():
             return _explain_mart(step)
         case AlterMart():
@@ -41,7 +41,7 @@ def as_values(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 def _explain_files(step: Ingest) -> str:
     files = f"{counted(len(step.files), 'file')} ({sized(step.size_bytes)})"
-    lines = [f"{step.table}: take {files} as batch {step.batch}"]
+    lines = [f"{step.table}: ingest {files} as batch {step.batch}"]
     lines += [f"    {file.path}" for file in step.files[:_SHOWN_FILES]]
     if len(step.files) > _SHOWN_FILES:
         lines.append(f"    and {len(step.files) - _SHOWN_FILES} more")
