@@ -286,3 +286,14 @@ def test_a_lake_from_yesterday_catches_up(shop: Shop) -> None:
     shop.run(pipeline)
 
     assert rows(pipeline, "marts.a", "id, v") == [(1, "a1x"), (2, "a2")]
+
+
+def test_marts_may_be_called_like_layers(shop: Shop) -> None:
+    pipeline = shop.declare(table("a", marts="{kind: current, name: bronze}, {kind: history, name: silver}"))
+    shop.run(pipeline)
+    shop.land("a", "20240102-000000000.csv", "U,1,2024-01-02 00:00:00,a1x")
+
+    shop.run(pipeline)
+
+    assert rows(pipeline, "marts.bronze", "id, v") == [(1, "a1x"), (2, "a2")]
+    assert len(rows(pipeline, "marts.silver", "id")) == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.spec import Current, Gold, History, Pipeline, Table
 
-BRONZE = "bronze"
-SILVER = "silver"
-QUARANTINE = "quarantine"
+BRONZE: Final = "layer:bronze"
+SILVER: Final = "layer:silver"
+QUARANTINE: Final = "layer:quarantine"
+"""Keys of a source table's own tables beside its marts, which are keyed by name: no mart can be called so."""
 
 
 class SourceChangedError(SchemaError):
