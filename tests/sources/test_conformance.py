@@ -110,8 +110,10 @@ class DmsParquet:
 
     def spoil(self, file: Path) -> int:
         rows = pq.read_table(file)
-        bad = pa.table({name: pa.array([b"\xff" if name == "name" else b"1"]) for name in rows.column_names})
-        pq.write_table(pa.concat_tables([rows, bad.cast(pa.binary()).cast(rows.schema)]), file)
+        # A text that is not UTF-8, as some writers let pass.
+        values = [b"\xff" if name == "name" else b"1" for name in rows.column_names]
+        bad = [pa.array([value], pa.binary()).view(pa.string()) for value in values]
+        pq.write_table(pa.concat_tables([rows, pa.table(bad, rows.schema)]), file)
         return 1
 
 
@@ -125,6 +127,7 @@ FORMS: dict[str, Form] = {
     "dms csv, compressed": DmsCsv(ending=".csv.gz"),
     "dms change sequence": DmsSequenced(),
     "dms transactions": DmsTransactions(),
+    "dms parquet": DmsParquet(),
     "tiny": TinyForm(),
 }
 
