@@ -28,16 +28,11 @@ if TYPE_CHECKING:
 _LINES_APART_SECONDS = 10
 
 
-class Progress:
-    """A listener that people can watch. Use as a context manager around the run."""
+class _OnTerminal:
+    """Shows something on a terminal while a block runs, and gives the terminal back however it ends."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self._live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not quiet else None
-        self._lock = threading.Lock()
-        self._closing = ExitStack()
-        self._now: dict[str, tuple[str, str, float]] = {"": ("plan and start Spark", "", time.monotonic())}
-        self._said: dict[str, float] = {}
+    def __init__(self, live: Live | None) -> None:
+        self._live, self._closing = live, ExitStack()
 
     def __enter__(self) -> Self:
         if self._live:
@@ -52,6 +47,21 @@ class Progress:
         if self._live:
             self._live.stop()
         self._closing.close()
+
+    def _draw(self) -> None:
+        """Draw what there is at the beginning."""
+
+
+class Progress(_OnTerminal):
+    """A listener that people can watch. Use as a context manager around the run."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not quiet else None
+        super().__init__(live)
+        self._lock = threading.Lock()
+        self._now: dict[str, tuple[str, str, float]] = {"": ("plan and start Spark", "", time.monotonic())}
+        self._said: dict[str, float] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:
         """Forget the start; tell how much there is to do."""
@@ -104,7 +114,7 @@ class Progress:
 _SECONDS_BETWEEN_LINES = 10
 
 
-class CheckProgress:
+class CheckProgress(_OnTerminal):
     """A listener for people who wait for a check: a moving line on a terminal, a plain one now and then elsewhere."""
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -113,23 +123,10 @@ class CheckProgress:
         self._table, self._what, self._how_far = "", "look for the tables", ""
         self._began = self._said = self._clock()
         self._proven = self._failed = 0
-        self._closing = ExitStack()
-        self._live: Live | None = None
+        live = None
         if err.is_terminal and not quiet:
-            self._live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._line)
-
-    def __enter__(self) -> Self:
-        if self._live:
-            self._live.start()
-            self._closing.enter_context(closing(self._live.stop))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.stop()
-        self._closing.close()
+            live = Live(console=err, transient=True, refresh_per_second=8, get_renderable=self._line)
+        super().__init__(live)
 
     def began(self, table: str, what: str) -> None:
         """Show which proof is done."""
