@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
 
-.PHONY: help setup demo test laws check fix bench bench-quick
+.PHONY: help setup demo demo-shop test e2e laws check fix bench bench-quick
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,8 +16,14 @@ setup: .venv/.jars ## Install everything into .venv (other verbs do it by themse
 demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 	@scripts/demo.sh
 
-test: .venv/.jars ## Run the tests: the pure ones and those on Spark
-	$(BIN)/python -m pytest -m "not laws" -n 2 --dist worksteal
+demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its audit log into build/demo/shop
+	$(BIN)/python examples/shop/shop.py
+
+test: .venv/.jars ## Run the tests: the pure ones and those on Spark; no server
+	$(BIN)/python -m pytest -m "not laws and not server" -n 2 --dist worksteal
+
+e2e: .venv/.jars ## Run the tests against real servers, which they install and start
+	$(BIN)/python -m pytest -m "server and not laws"
 
 laws: .venv/.jars ## Run the long property tests
 	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal

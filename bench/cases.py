@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from frazil.testing.generate import Keys
+    from frazil.testing.sample_files import Keys
 
 MILLION: Final = 1_000_000
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from frazil.testing.generate import COLUMNS, generate
+from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,8 +78,7 @@ def _shape(case: Case, batches: int) -> str:
 def _make(case: Case, batches: int, seed: int, loads: Path, changes: Path) -> None:
     work = changes.with_name(f"{changes.name}.part")
     shutil.rmtree(work, ignore_errors=True)
-    made = generate(
-        work,
+    files = SampleFiles(
         rows=case.rows,
         batches=batches,
         changes=case.changes,
@@ -87,6 +87,7 @@ def _make(case: Case, batches: int, seed: int, loads: Path, changes: Path) -> No
         late=case.late,
         parts=max(1, case.rows // _ROWS_A_FILE),
     )
+    made = generate(work, files)
     endings = _endings(case.columns, seed)
     for folder, paths in ((loads, made.load), (changes, made.batches)):
         folder.mkdir(parents=True, exist_ok=True)

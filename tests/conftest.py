@@ -1,32 +1,89 @@
-"""What all tests share: one Spark session, over a lake of its own."""
+"""What all tests share: one Spark session over a lake of its own, and one PostgreSQL server."""
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from frazil.lake.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
+from frazil.testing.postgres import find_programs, postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from frazil.testing.postgres import PostgresServer
+
+
+_NUMBERS = count(1)
+
+SERVERS = {"postgres", "newest_postgres", "kafka", "broker"}
+"""Fixtures that start a real server: their tests are run by ``make e2e``."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a JVM: all that asks for the session, so that ``-m "not spark"`` starts none."""
+    """Mark what needs a JVM and what needs a server by the fixtures it asks for: ``-m "not spark"`` starts no JVM."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        asked = {*getattr(item, "fixturenames", ())}
+        if "spark" in asked:
             item.add_marker("spark")
+        if asked & SERVERS:
+            item.add_marker("server")
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One session for all tests, small and quick to start; tests part by namespace."""
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One session for all tests, small, and quick to start unless the long ones run; tests part by namespace."""
+    is_short = all(item.get_closest_marker("laws") is None for item in request.session.items)
     table = Table(name="none", source=DmsFiles(path=("none",)), keys=("id",))
     pipeline = Pipeline(pipeline="tests", lake=Lake(warehouse="lake"), tables=(table,))
-    session = spark_session(pipeline.at(tmp_path_factory.mktemp("tests")), memory="1g", short=True)
+    session = spark_session(
+        pipeline.at(tmp_path_factory.mktemp("tests")), memory="1g" if is_short else "2g", short=is_short
+    )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """The PostgreSQL of this machine, else the wheel's: one server for all tests, wal_level=logical."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def newest_postgres() -> Iterator[PostgresServer]:
+    """The newest PostgreSQL there is: that of the wheel."""
+    with postgres_server(max(find_programs(), key=lambda found: found.major)) as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> Iterator[str]:
+    """Address of an empty database; slots on it are dropped afterwards."""
+    yield from new_database(postgres)
+
+
+@pytest.fixture
+def newest_database(newest_postgres: PostgresServer) -> Iterator[str]:
+    """The same, on the newest PostgreSQL there is."""
+    yield from new_database(newest_postgres)
+
+
+def new_database(server: PostgresServer) -> Iterator[str]:
+    """Make a database, yield its address and drop it with its slots."""
+    name = f"test_{next(_NUMBERS)}"
+    with psycopg.connect(server.url, autocommit=True) as session:
+        session.execute(f"CREATE DATABASE {name}")
+    yield server.url_of(name)
+    with psycopg.connect(server.url, autocommit=True) as session:
+        session.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,))
+        slots = session.execute("SELECT slot_name FROM pg_replication_slots WHERE database = %s", (name,)).fetchall()
+        for (slot,) in slots:
+            session.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
+        session.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -46,6 +46,7 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 
 TRUSTED = {
     "engine/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
+    "engine/truncates.py": {"columns", "kind", "older", "problem", "truncates", "values"},
     "lake/commit.py": {"condition", "kind", "partition_clause", "property_list"},
     "lake/heads.py": {"name"},
     "lake/procedure.py": {"procedure", "given"},
@@ -56,7 +57,9 @@ TRUSTED = {
     "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
     "marts/history.py": FOLD_SPEC,
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
-    "silver/changes.py": {"condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
+    "sources/postgres/turn.py": {"full", "full_name", "_publication", "_slot", "names", "folder"},
+    "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
+    "silver/changes.py": {"added", "condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
 }
 """What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
 and what other modules write. Each says so where it is declared."""
@@ -70,6 +73,7 @@ SQL_MODULES = {
     "engine/maintain.py",
     "engine/marts.py",
     "engine/register.py",
+    "engine/truncates.py",
     "engine/apply/write.py",
     "lake/catalogs.py",
     "lake/commit.py",
@@ -83,6 +87,8 @@ SQL_MODULES = {
     "marts/history.py",
     "marts/late.py",
     "silver/changes.py",
+    "sources/postgres/turn.py",  # what people are told to type
+    "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database; those of ``serve`` write it for
 DuckDB, with quoting of their own."""
@@ -335,6 +341,32 @@ def test_a_module_is_short_and_says_what_it_is(path: Path) -> None:
 
     assert ast.get_docstring(tree)
     assert len(path.read_text(encoding="utf-8").splitlines()) < 500
+
+
+MOST_LINES, MOST_PARAMETERS = 45, 6
+"""Bounds of a function's body, and of its parameters: constructors and the command line's options may have more."""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_a_function_fits_on_a_screen_and_takes_few_parameters(path: Path) -> None:
+    functions = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
+    may_take_more = {node.name for node in functions if node.name == "__init__" or shown(path) == f"cli/{node.name}.py"}
+
+    assert [node.name for node in functions if body_lines(node) > MOST_LINES] == []
+    assert {node.name for node in functions if parameters(node) > MOST_PARAMETERS} <= may_take_more
+
+
+def body_lines(function: ast.FunctionDef) -> int:
+    """Lines of a function below its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def parameters(function: ast.FunctionDef) -> int:
+    """How many parameters a function has, ``self`` left out."""
+    given = function.args
+    named = [arg.arg for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return len([name for name in named if name not in {"self", "cls"}])
 
 
 @pytest.mark.parametrize("path", MODULES, ids=shown)

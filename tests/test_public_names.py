@@ -15,6 +15,7 @@ import frazil.testing
 
 def test_the_public_names_are_exactly_all() -> None:
     assert frazil.__all__ == [
+        "AuditLog",
         "Column",
         "Current",
         "DmsFiles",
@@ -25,6 +26,7 @@ def test_the_public_names_are_exactly_all() -> None:
         "Pipeline",
         "RunFailedError",
         "RunReport",
+        "Snapshots",
         "Table",
         "Upkeep",
         "api",

@@ -29,11 +29,24 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from frazil import api
     from frazil.api import load, run
-    from frazil.spec import Column, Current, DmsFiles, Gold, History, Lake, Pipeline, Table, Upkeep
+    from frazil.spec import (
+        AuditLog,
+        Column,
+        Current,
+        DmsFiles,
+        Gold,
+        History,
+        Lake,
+        Pipeline,
+        Snapshots,
+        Table,
+        Upkeep,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditLog",
     "Column",
     "Current",
     "DmsFiles",
@@ -44,6 +57,7 @@ __all__ = [
     "Pipeline",
     "RunFailedError",
     "RunReport",
+    "Snapshots",
     "Table",
     "Upkeep",
     "api",

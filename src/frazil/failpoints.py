@@ -31,6 +31,16 @@ FAILPOINTS: Final = (
     "maintain.after_rewrite",
     "maintain.after_stamp",
     "maintain.after_expire",
+    "capture.after_publication",
+    "capture.after_slot",
+    "capture.rows_written",
+    "capture.rows_shown",
+    "capture.range_written",
+    "capture.range_named",
+    "capture.range_half_shown",
+    "capture.range_shown",
+    "capture.before_advance",
+    "capture.after_advance",
 )
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from frazil.sources.base import NewFile
 
 
@@ -58,21 +56,71 @@ class UpdateMart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterMart:
-    """Change settings of a mart's table that leave its rows as they are: properties, sort order, live view.
+class AddColumn:
+    """Add a column; existing rows have NULL in it."""
 
-    ``before`` and ``after`` have the settings of :func:`frazil.marts.layout.mart_layout`.
+    column: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WidenColumn:
+    """Give a column a wider type; no file is rewritten."""
+
+    column: str
+    before: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSortOrder:
+    """Sort the files that are written from now on; by no columns for no order."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetProperty:
+    """Set a table property; ``format-version`` is one."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveProperty:
+    """Remove a table property."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLiveView:
+    """Create, rename or drop the live view of a mart; None for no view."""
+
+    before: str | None
+    after: str | None
+
+
+Alteration: TypeAlias = AddColumn | WidenColumn | SetSortOrder | SetProperty | RemoveProperty | SetLiveView
+"""A change of a table that leaves its rows as they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterTable:
+    """Alter a table before its next batch is written; no row changes.
+
+    Attributes:
+        table: its source table.
+        name: namespace and name of the table.
+        mart: name of the mart that it is; empty for bronze, silver and quarantine.
+        changes: what to alter, in order.
     """
 
     table: str
-    mart: str
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """Names of the settings that change."""
-        return tuple(name for name in self.after if self.after[name] != self.before.get(name))
+    name: str
+    mart: str = ""
+    changes: tuple[Alteration, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,4 +131,4 @@ class RefreshGold:
     inputs: tuple[tuple[str, int], ...]
 
 
-Step: TypeAlias = Ingest | Normalize | UpdateMart | AlterMart | RefreshGold
+Step: TypeAlias = Ingest | Normalize | UpdateMart | AlterTable | RefreshGold

@@ -14,7 +14,9 @@ from frazil.cli.main import app
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMANDS: Final = [one.callback.__name__ for one in app.registered_commands if one.callback]
+ALL: Final = [one.callback.__name__ for one in app.registered_commands if one.callback]
+COMMANDS: Final = [name for name in ALL if name != "sql"]
+"""All but the one that takes no declaration."""
 ASKED: Final = {
     "init": ["HERE"],
     "generate": ["HERE/landing"],
@@ -42,7 +44,15 @@ def test_every_command_is_a_function_that_returns_values() -> None:
     assert set(ASKED) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def test_sql_for_an_audit_log_is_printed_with_its_names_quoted() -> None:
+    said = command("sql", "audit-trigger", 'public.or"ders', "--log", "audit.log")
+
+    assert said.code == 0
+    assert 'AFTER TRUNCATE ON "public"."or""ders"' in said.text
+    assert 'CREATE TABLE IF NOT EXISTS "audit"."log"' in said.text
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_help_says_what_the_command_does(name: str) -> None:
     said = command(name, "--help")
 

@@ -17,6 +17,7 @@ from frazil.lake.catalog_conf import PREFIX
 from frazil.spec.document import read_document
 from frazil.spec.parse import parse
 from frazil.testing.generate import generate
+from frazil.testing.sample_files import SampleFiles
 
 ROOT: Final = Path(__file__).parents[2]
 PAGES: Final = {
@@ -44,7 +45,7 @@ def reader(
     monkeypatch.setattr(SparkSession, "_instantiatedSession", session)
     reader = Reader(tmp_path)
     monkeypatch.chdir(tmp_path / BEGINS.get(request.getfixturevalue("name"), ""))
-    generate(Path("landing/shop/orders"), rows=20, batches=1, changes=5, seed=1)
+    generate(Path("landing/shop/orders"), SampleFiles(rows=20, batches=1, changes=5, seed=1))
     return reader
 
 

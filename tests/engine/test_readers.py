@@ -11,7 +11,6 @@ from tests.failing import run_fails_with
 from frazil.bronze.read import ChangedWhileReadError, records
 from frazil.engine import ingest
 from frazil.engine.ingest import reader
-from frazil.lake import row_delta
 from frazil.lake.heads import head
 from frazil.plan.policy import Policy, Reader
 
@@ -31,13 +30,9 @@ BAD = ["U,1,2026-01-02 00:00:00", 'U,2,2026-01-02 00:00:00,"open']
 
 @pytest.mark.parametrize("piece_bytes", [1, 64_000_000])
 @pytest.mark.parametrize("who", get_args(Reader))
-def test_bronze_has_every_record_once_whoever_reads(
-    who: Reader, piece_bytes: int, shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bronze_has_every_record_once_with_every_reader(who: Reader, piece_bytes: int, shop: Shop) -> None:
     """RAW: good records, bad ones, files and a file that comes twice, each by itself or many together."""
-    shop = shop.by(reader=who)
-    monkeypatch.setattr(ingest, "_TASK_BYTES", piece_bytes)
-    monkeypatch.setattr(row_delta, "_FILE_BYTES", piece_bytes)
+    shop = shop.by(reader=who, task_bytes=piece_bytes, file_bytes=piece_bytes)
     for number, some in enumerate((GOOD[:100], [*GOOD[100:200], *BAD], [], GOOD[200:])):
         shop.land(f"20260102-00000{number}.csv", *some)
     shop.land("20260102-000009.csv", *GOOD[200:])  # the same once more
@@ -65,8 +60,7 @@ def test_a_file_that_changes_while_it_is_read_leaves_no_trace(
     local = tmp_path / "local"
     local.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", f"{local}")
-    shop = shop.by(reader="stream")
-    monkeypatch.setattr(ingest, "_TASK_BYTES", 1)
+    shop = shop.by(reader="stream", task_bytes=1)
     shop.land("20260102-000000.csv", *GOOD[:100])
     shop.land("20260102-000001.csv", *GOOD[100:200])
     growing = shop.pipeline.folder / "landing" / "20260102-000001.csv"

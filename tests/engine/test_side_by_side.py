@@ -9,7 +9,7 @@ from tests.failing import run_fails_with
 
 import frazil
 from frazil.api import RunOptions
-from frazil.engine import run as engine
+from frazil.engine import table_steps
 from frazil.engine.marts import update_mart
 from frazil.engine.report import TableReport
 from frazil.failpoints import FailpointReached
@@ -58,7 +58,7 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
             raise FailpointReached(step.mart)
         return update_mart(context, step, contract, normalized)
 
-    monkeypatch.setattr(engine, "update_mart", fail_in_current)
+    monkeypatch.setattr(table_steps, "update_mart", fail_in_current)
     listener = Told()
     with run_fails_with(FailpointReached, match="orders"):
         frazil.run(shop.pipeline, spark=shop.session, options=RunOptions(listener=listener))

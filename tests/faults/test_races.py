@@ -19,8 +19,9 @@ from frazil.errors import BusyError
 from frazil.lake import commit, heads, tables
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
-from frazil.lake.tables import TableLayout, ensure
+from frazil.lake.tables import ensure
 from frazil.lake.trouble import told
+from frazil.plan.table_layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

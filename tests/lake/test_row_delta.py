@@ -13,7 +13,8 @@ from tests.properties.world import World
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.row_delta import takes_row_deltas
-from frazil.lake.tables import TableLayout, ensure
+from frazil.lake.tables import ensure
+from frazil.plan.table_layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ from frazil.lake.heads import head
 from frazil.lake.snapshot import TableSnapshot, metadata_snapshot, table_snapshot
 from frazil.serve.tables import read_snapshot
 from frazil.spec.names import quote
+from frazil.spec.types import SIMPLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,9 +65,9 @@ def test_java_sql_the_file_and_the_commit_say_the_same(spark: SparkSession) -> N
 
     assert (by_java.batch, by_java.records, by_java.branches) == (3, 5, ("beside",))
     assert by_sql == by_java
-    assert (by_file.columns, by_file.snapshots) == ({"id": "long"}, 2)  # the branch began with one of no rows
-    assert replace(by_file, columns={}, snapshots=0) == by_java
-    assert replace(committed, branches=("beside",)) == by_java
+    assert (by_file.columns, by_file.snapshots) == ({"id": "bigint"}, 2)  # the branch began with one of no rows
+    assert replace(by_file, snapshots=0) == by_java
+    assert replace(committed, branches=("beside",), columns=by_java.columns) == by_java
 
 
 @pytest.mark.spark
@@ -76,3 +77,26 @@ def test_a_table_that_does_not_exist_stands_nowhere(spark: SparkSession, name: s
 
     assert head(spark, name) == TableSnapshot()
     assert head(cast("SparkSession", SimpleNamespace(sql=spark.sql)), name) == TableSnapshot()
+
+
+@pytest.mark.spark
+def test_metadata_names_types_as_spark_does(spark: SparkSession) -> None:
+    """So what a plan compares without a JVM is what the engine compares with one."""
+    types = [
+        *SIMPLE,
+        "decimal(12,2)",
+        "array<string>",
+        "map<string,bigint>",
+        "struct<a:timestamp,b:array<decimal(5,0)>>",
+    ]
+    columns = {f"c{number}": kind for number, kind in enumerate(types)}
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*PATH[:-1])}")
+    name = quote(*PATH[:-1], "typed")
+    spark.sql(
+        f"CREATE TABLE {name} ({', '.join(f'{column} {kind}' for column, kind in columns.items())}) USING iceberg"
+    )
+
+    by_java = head(spark, name)
+
+    assert by_java.columns == columns
+    assert read_snapshot(by_java.location).columns == columns

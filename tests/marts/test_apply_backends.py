@@ -26,7 +26,8 @@ from frazil.engine.apply.write import kept_rows
 from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
 from frazil.engine.driver_batch import DriverBatch, spark_frame
 from frazil.engine.frame_cache import FrameCache
-from frazil.engine.run import SETTINGS, SMALL_RUN
+from frazil.engine.run import SETTINGS
+from frazil.engine.table_steps import SMALL_RUN
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns
 from frazil.plan.policy import DEFAULT_POLICY, Policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +15,26 @@ from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.plan import Plan
-from frazil.plan.state import BRONZE, SILVER, State, TableState, gold_state, table_state
+from frazil.plan.state import State, TableState, gold_state, table_state
+from frazil.plan.table_changes import TableChange
+from frazil.plan.table_layout import BRONZE, SILVER
 from frazil.silver.contract import declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
 from frazil.spec.select import selected
-from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
+from frazil.steps import (
+    AddColumn,
+    AlterTable,
+    Ingest,
+    Normalize,
+    RefreshGold,
+    RemoveProperty,
+    SetLiveView,
+    SetProperty,
+    SetSortOrder,
+    UpdateMart,
+    WidenColumn,
+)
 
 if TYPE_CHECKING:
     from frazil.steps import Step
@@ -143,6 +158,25 @@ def test_what_was_declared_anew_is_made_anew_and_nothing_else() -> None:
     assert drawn(standing(3, 3, 3, 3, None, SILVER, gold=3))[0] == "normalize 0-3!"
 
 
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (SetLiveView(before=None, after="live"), []),
+        (SetLiveView(before="old", after="live"), [SetLiveView(before="old", after=None)]),
+    ],
+)
+def test_a_view_waits_for_the_table_that_is_replaced(change: SetLiveView, left: list[SetLiveView]) -> None:
+    """The table as it is may lack the columns that its view needs."""
+    stand = standing(2, 2, 2, 2, None, "hosts").tables["hosts"]
+    alter = TableChange(
+        name="marts.hosts", changes=(AddColumn(column="is_deleted", type="boolean"), change), fits=False
+    )
+
+    steps = build(PIPELINE, State(tables={"hosts": replace(stand, alters={"hosts": alter})}))
+
+    assert [list(step.changes) for step in steps if isinstance(step, AlterTable)] == ([left] if left else [])
+
+
 def test_a_table_that_is_not_selected_has_no_steps() -> None:
     assert build(PIPELINE, standing(0, 0, 0, 0, ONE), tables=()) == ()
 
@@ -190,7 +224,19 @@ def test_a_plan_reads_as_text() -> None:
         UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
         UpdateMart(table="hosts", mart="hosts", after=1, upto=2, rows=50_000),
         UpdateMart(table="hosts", mart="hosts_history", after=0, upto=2, rebuild=True, reason="keys changed"),
-        AlterMart(table="hosts", mart="hosts", before={"sort_by": []}, after={"sort_by": ["id"]}),
+        AlterTable(
+            table="hosts",
+            name="marts.hosts",
+            mart="hosts",
+            changes=(
+                AddColumn(column="note", type="string"),
+                WidenColumn(column="n", before="int", type="bigint"),
+                SetSortOrder(columns=("id",)),
+                SetProperty(name="format-version", value="3"),
+                RemoveProperty(name="comment"),
+                SetLiveView(before="living", after="hosts_live"),
+            ),
+        ),
         RefreshGold(name="living", inputs=(("hosts", 2),)),
     ]
 
@@ -205,7 +251,11 @@ def test_a_plan_reads_as_text() -> None:
         "hosts: apply batches 1 to 2 to hosts",
         "hosts: apply batch 2 to hosts, overwritten if more than 5,000 changes",
         "hosts: rebuild hosts_history from all changes; keys changed",
-        "hosts: alter hosts; sort_by changed",
+        (
+            "hosts: alter marts.hosts: add column note string, widen column n from int to bigint, "
+            "sort new files by id, set property format-version to '3', remove property comment, "
+            "drop live view living and create live view hosts_live"
+        ),
         "gold: refresh living from hosts",
     ]
 

@@ -10,12 +10,14 @@ import pytest
 from frazil.errors import FrazilError
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import OtherOwnerError, belongs
-from frazil.plan.state import BRONZE, SILVER, TableState, table_state
+from frazil.plan.state import TableState, table_state
+from frazil.plan.table_layout import BRONZE, SILVER
 from frazil.silver.contract import declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
 from frazil.spec.tables import LakeTable, Role
+from frazil.steps import Alteration, RemoveProperty, SetLiveView, SetProperty, SetSortOrder
 
 MART = {"pipeline": "shop", "table": "orders", "role": "mart", "batch": 3}
 
@@ -126,19 +128,31 @@ def test_a_rebuild_says_which_setting_changed(table: Table, rebuilds: dict[str, 
 
 
 @pytest.mark.parametrize(
-    "mart",
+    ("before", "after", "changes"),
     [
-        Current(deletes="soft", sort_by=("id",)),
-        Current(deletes="soft", properties={"comment": "x"}),
-        Current(deletes="soft", live_view="living"),
-        Current(deletes="soft", format_version=3),
+        ({}, {"sort_by": ("id",)}, [SetSortOrder(columns=("id",))]),
+        ({"sort_by": ("id",)}, {}, [SetSortOrder(columns=())]),
+        ({}, {"properties": {"comment": "x"}}, [SetProperty(name="comment", value="x")]),
+        ({"properties": {"comment": "x"}}, {}, [RemoveProperty(name="comment")]),
+        (
+            {"properties": {"commit.retry.num-retries": "1"}},
+            {},
+            [SetProperty(name="commit.retry.num-retries", value="10")],  # as a fresh lake has it
+        ),
+        ({"live_view": "old"}, {"live_view": "living"}, [SetLiveView(before="old", after="living")]),
+        ({}, {"format_version": 3}, [SetProperty(name="format-version", value="3")]),
     ],
 )
-def test_a_layout_that_needs_no_rows_is_altered(mart: Current) -> None:
-    state = state_of(with_marts(mart, History()), standing())
+def test_a_layout_that_needs_no_rows_is_altered(
+    before: dict[str, Any], after: dict[str, Any], changes: list[Alteration]
+) -> None:
+    made = standing(with_marts(Current(deletes="soft", **before), History()))
+
+    state = state_of(with_marts(Current(deletes="soft", **after), History()), made)
 
     assert state.rebuilds == {}
-    assert state.alters["orders"].after == mart_layout(mart)
+    assert [*state.alters["orders"].changes] == changes
+    assert state.alters["orders"].fits
 
 
 def refused(table: Table, bookmarks: dict[str, dict[str, Any]], taken: SourceDelta | None = None) -> str:
@@ -199,6 +213,10 @@ def test_a_table_format_does_not_go_back() -> None:
     newer = with_marts(Current(deletes="soft", format_version=3), History())
 
     assert refused(ORDERS, standing(newer)) == "FZ505"
+    assert refused(with_marts(keys=("id", "ts")), standing(newer)) == "FZ505"
+    assert refused(ORDERS, standing(newer, orders={"table": "customers"})) == "FZ505"
+    assert refused(with_marts(Current(), History()), standing(newer)) == "FZ505"
+    assert refused(with_marts(Current(deletes="soft", partition_by=("id",)), History()), standing(newer)) == "FZ505"
 
 
 def test_a_wrong_delimiter_is_suggested_before_anything_is_written() -> None:

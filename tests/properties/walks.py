@@ -1,236 +1,244 @@
 """Random walks over declarations: what a user may change from one day to the next, and what must come of it.
 
-A walk has a landing folder, a lake and a declaration. Each step changes the declaration, lets files arrive, or both,
-and runs. Afterwards the lake holds what a fresh lake of that declaration makes of the same files; or the run was
-refused, the lake is as it was, and the next step begins from the declaration before.
+A walk has a landing folder, a table and a declaration of it. Each step changes the declaration, lets files arrive, or
+both, and runs. Afterwards the marts hold what a fresh lake of that declaration makes of the same files; or the table
+was refused, its marts are as they were, and the next step begins from the declaration before.
+
+Walks go side by side, each as a table of one pipeline: a run and a look at the lake cost much less a table that way.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.properties.drawn_declarations import Declaration, changed, first
+
 import frazil
+from frazil.engine.options import RunOptions
 from frazil.engine.report import RunFailedError
-from frazil.errors import FrazilError
+from frazil.errors import DeclarationProblems, FrazilError
 from frazil.failpoints import FAILPOINTS, FailpointReached
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.damage import local_path
 from frazil.lake.session import spark_session
-from frazil.serve.query import query
+from frazil.plan.policy import DEFAULT_POLICY, Policy
+from frazil.serve.duck import connect, scan
+from frazil.serve.query import result_of
 from frazil.serve.tables import tables
 from frazil.spec.parse import parse
 from frazil.testing.changes import as_files, random_history, write_csv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pytest
+    from duckdb import DuckDBPyConnection as Connection
 
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline
     from frazil.testing.changes import Record
 
 REFUSED: Final = {2, 6}
 """Exit codes that a declaration may be refused with."""
-
-COLUMNS: Final = {
-    "name": ("{name: name}", '{name: name, expr: "upper(name)"}', '{name: name, expr: "coalesce(name, note)"}'),
-    "qty": (
-        "{name: qty, type: int}",
-        "{name: qty, type: bigint}",
-        "{name: qty}",
-        '{name: qty, type: "decimal(12,2)"}',
-        "{name: qty, type: int, nullable: false}",
-    ),
-    "note": ("{name: note}",),
-    "size": ('{name: size, type: int, expr: "length(name)"}', '{name: size, expr: "cast(length(name) as string)"}'),
-    "nowhere": ("{name: nowhere}",),
-}
-"""The ways in which each column may be declared."""
-
-MARTS: Final = (
-    "kind: current",
-    "kind: current, deletes: soft",
-    "kind: current, deletes: soft, live_view: live",
-    "kind: current, partition_by: [id]",
-    'kind: current, partition_by: ["bucket(4, id)"], sort_by: [id]',
-    "kind: current, sort_by: [id]",
-    "kind: current, properties: {comment: walked}",
-    "kind: current, format_version: 3",
-    "kind: history",
-    "kind: history, deletes: mark",
-    "kind: history, track_history_columns: [id]",
-    'kind: history, partition_by: ["truncate(1, id)"]',
-)
-NAMES: Final = ("one", "two", "three")
-KEYS: Final = ("[id]", "[id]", "[id, ts]")
-ORDERS: Final = ("sequence_by: [ts]", "sequence_by: [ts]", "sequence_by: [ts, id]", "effective_at: ts")
-READINGS: Final = ("", "", "", "", ', csv_null_value: "\\\\N"', ', csv_delimiter: ";"')
+KILLS: Final = tuple(name for name in FAILPOINTS if not name.startswith(("gold.", "maintain.")))
+"""Failpoints that a run of tables can reach."""
+BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_share=1.0)
+"""Compacts often, however small the tables are."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
-    """What a table is declared to be; each part is YAML."""
-
-    columns: tuple[tuple[str, str], ...]
-    marts: tuple[tuple[str, str], ...]
-    keys: str = "[id]"
-    order: str = "sequence_by: [ts]"
-    reading: str = ""
-    table: str = "things"
-
-    def yaml(self) -> str:
-        """Write the table."""
-        columns = ", ".join(["{name: id, type: int}", "{name: ts, type: timestamp}", *dict(self.columns).values()])
-        marts = ", ".join(f"{{name: {name}, {mart}}}" for name, mart in self.marts)
-        return f"""
-  - name: {self.table}
-    source: {{kind: dms, path: ./landing, header: true{self.reading}}}
-    keys: {self.keys}
-    {self.order}
-    columns: [{columns}]
-    marts: [{marts}]
-"""
-
-
-def first(chance: Random) -> Declaration:
-    """Draw a declaration to begin with."""
-    columns = tuple((name, chance.choice(ways)) for name, ways in COLUMNS.items() if name != "nowhere")
-    return Declaration(columns=columns[: chance.randint(1, 4)], marts=_marts(chance))
-
-
-def _marts(chance: Random) -> tuple[tuple[str, str], ...]:
-    names = chance.sample(NAMES, chance.randint(1, 3))
-    drawn = [chance.choice(MARTS) for _ in names]
-    views = [number for number, mart in enumerate(drawn) if "live_view" in mart]
-    for number in views[1:]:
-        drawn[number] = MARTS[0]
-    return tuple(zip(names, drawn, strict=True))
-
-
-def changed(before: Declaration, chance: Random) -> Declaration:
-    """Draw the next declaration: one or two settings are others."""
-    now = before
-    for _ in range(chance.choice((1, 1, 2))):
-        match chance.randrange(8):
-            case 0 | 1 | 2:
-                now = replace(now, columns=_other_columns(now, chance))
-            case 3 | 4:
-                now = replace(now, marts=_marts(chance))
-            case 5:
-                now = replace(now, keys=chance.choice(KEYS), order=chance.choice(ORDERS))
-            case 6:
-                now = replace(now, reading=chance.choice(READINGS))
-            case _:
-                now = replace(now, table=chance.choice(("things", "things", "items")))
-    return now
-
-
-def _other_columns(now: Declaration, chance: Random) -> tuple[tuple[str, str], ...]:
-    columns = dict(now.columns)
-    name = chance.choice([*COLUMNS])
-    if name in columns and chance.random() < 0.4 and len(columns) > 1:
-        del columns[name]
-    else:
-        columns[name] = chance.choice(COLUMNS[name])
-    return tuple(columns.items())
-
-
-@dataclass
+@dataclass(eq=False)
 class Walk:
     """A walk, as far as it has come.
 
     Attributes:
-        folder: where landing folder and lake are.
-        seed: what it is drawn by.
-        declared: the declaration that the lake stands at.
-        refusals: codes of the runs that were refused.
+        seed: what it is drawn by; its number.
+        landing: its folder.
+        steps: how many it takes.
+        declared: the declaration that its table stands at.
+        wanted: the one that it stands before.
     """
 
-    folder: Path
     seed: int
+    landing: Path
+    steps: int
     declared: Declaration | None = None
-    refusals: list[str] = field(default_factory=list)
+    wanted: Declaration = field(init=False)
 
-    def steps(self, count: int, patch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-        """Take steps; after each, give the differences from a fresh lake or, after a refusal, from the lake before."""
-        chance = Random(self.seed)
-        files = iter(self._files(count).items())
-        for number in range(count):
-            if number == 0 or chance.random() < 0.7:
-                self._deliver(files)
-            wanted = first(chance) if self.declared is None else changed(self.declared, chance)
-            failpoint = chance.choice(FAILPOINTS) if chance.random() < 0.3 else None
-            yield [f"{self.seed}.{number} {wanted}: {what}" for what in self._step(wanted, failpoint, patch)]
+    def __post_init__(self) -> None:
+        self.chance = Random(self.seed)
+        history = random_history(self.seed, size=12 * self.steps)
+        self.files = iter(as_files(history, self.seed, parts=self.steps, narrow=0.3).items())
 
-    def _files(self, count: int) -> dict[str, list[Record]]:
-        return as_files(random_history(self.seed, size=12 * count), self.seed, parts=count, narrow=0.3)
+    def go_on(self, number: int) -> None:
+        """Let a file arrive, or none, and draw what is wanted next."""
+        if number == 0 or self.chance.random() < 0.7:
+            self._deliver(self.files)
+        self.wanted = first(self.chance) if self.declared is None else changed(self.declared, self.chance)
 
     def _deliver(self, files: Iterator[tuple[str, list[Record]]]) -> None:
         for name, records in files:
             if records:
-                (self.folder / "landing").mkdir(parents=True, exist_ok=True)
-                (self.folder / "landing" / name).write_bytes(write_csv(records))
+                self.landing.mkdir(parents=True, exist_ok=True)
+                (self.landing / name).write_bytes(write_csv(records))
                 return
 
-    def _step(self, wanted: Declaration, failpoint: str | None, patch: pytest.MonkeyPatch) -> list[str]:
-        before = self._content(self.declared, "lake") if self.declared else {}
-        if failpoint:
-            patch.setenv("FRAZIL_FAILPOINT", f"{failpoint}:raise")
-            self._run(wanted, "lake")
-            patch.delenv("FRAZIL_FAILPOINT")
-        error = self._run(wanted, "lake")
-        if error is not None:
-            self.refusals.append(error.code)
-            if error.exit_code not in REFUSED:
-                return [f"was refused with exit {error.exit_code}: {error}"]
-            # A run that a failpoint ended may have done what another before the refusal allows; none is drawn so.
-            return _differences(self._content(self.declared, "lake") if self.declared else {}, before)
-        self.declared = wanted
-        shutil.rmtree(self.folder / "fresh", ignore_errors=True)
-        error = self._run(wanted, "fresh")
-        if error is not None:
-            return [f"a fresh lake is refused: {error}"]
-        return _differences(self._content(wanted, "lake"), self._content(wanted, "fresh"))
 
-    def pipeline(self, declared: Declaration, lake: str) -> Pipeline:
-        """Build the pipeline of a declaration over one of the lakes."""
-        return parse(f"pipeline: walk\nlake: {{warehouse: ./{lake}}}\ntables:{declared.yaml()}").at(self.folder)
+class Walks:
+    """Walks side by side over one lake.
 
-    def _run(self, declared: Declaration, lake: str) -> FrazilError | None:
-        """Run; give the error that the declaration was refused with, if it was."""
+    Attributes:
+        found: a sentence per difference from a fresh lake or, where a table was refused, from the lake before.
+        refused: codes of the refusals, one for each.
+    """
+
+    def __init__(self, folder: Path, seeds: Iterable[int], steps: int, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.steps, self.patch = folder, steps, patch
+        self.walks = [Walk(seed, folder / "landing" / f"{seed}", steps) for seed in seeds]
+        self.chance = Random(self.walks[0].seed)
+        self.found: list[str] = []
+        self.refused: list[str] = []
+        self.fresh = 0
+        self._known: dict[str, dict[str, list[str]]] = {}
+
+    def take(self) -> None:
+        """Take all steps.
+
+        A fresh lake costs as much as a step: there is one halfway and one at the end, when every walk that was refused
+        has gone back to the declaration before.
+        """
+        refused: list[Walk] = []
+        for number in range(self.steps):
+            for walk in self.walks:
+                walk.go_on(number)
+            refused = self._step(f"step {number}", self.walks, kill=self.chance.random() < 0.3)
+            if number == self.steps // 2:
+                self._compare(f"step {number}", [walk for walk in self.walks if walk not in refused])
+        for walk in refused:
+            walk.wanted = walk.declared or walk.wanted
+        refused = self._step("back", [walk for walk in refused if walk.declared]) if refused else []
+        self._compare("end", [walk for walk in self.walks if walk.declared and walk not in refused])
+
+    def _step(self, when: str, walks: Iterable[Walk], *, kill: bool = False) -> list[Walk]:
+        """Run with what is wanted, which is then declared; give the walks that were refused."""
+        wanted = {walk: walk.wanted for walk in walks}
+        before = self._located("lake")
+        policy = self.chance.choice((DEFAULT_POLICY, BUSY))
+        if kill:
+            self.patch.setenv("FRAZIL_FAILPOINT", f"{self.chance.choice(KILLS)}:raise")
+            self._judge(f"{when}, to be killed", self._run(wanted, "lake", policy))
+            self.patch.delenv("FRAZIL_FAILPOINT")
+        refused = self._run(wanted, "lake", policy)
+        self._judge(when, refused)
+        self.refused += [error.code for errors in refused.values() for error in errors]
+        after = self._located("lake")
+        with connect(after) as read:
+            for walk in refused:
+                if walk.declared:
+                    self._note(when, walk, self._content(read, walk, before), self._content(read, walk, after))
+        for walk in wanted.keys() - refused.keys():
+            walk.declared = walk.wanted
+        return [*refused]
+
+    def _judge(self, when: str, failed: Mapping[Walk, Sequence[FrazilError]]) -> None:
+        for walk, error in ((walk, error) for walk, errors in failed.items() for error in errors):
+            if error.exit_code not in REFUSED and not isinstance(error.__cause__, FailpointReached):
+                self._tell(when, walk, f"was refused with exit {error.exit_code}: {error}")
+
+    def _compare(self, when: str, walks: Iterable[Walk]) -> None:
+        """Compare with a fresh lake of what is declared, over the same files."""
+        declared = {walk: walk.declared for walk in walks if walk.declared}
+        self.fresh += 1
+        lake = f"fresh-{self.fresh}"
+        refused = self._run(declared, lake, DEFAULT_POLICY)
+        have, want = self._located("lake"), self._located(lake)
+        for walk, errors in refused.items():
+            self._tell(when, walk, f"a fresh lake is refused: {errors[0]}")
+        with connect(have) as read, connect(want) as read_fresh:
+            for walk in declared.keys() - refused.keys():
+                self._note(when, walk, self._content(read, walk, have), self._content(read_fresh, walk, want))
+
+    def _note(self, when: str, walk: Walk, have: dict[str, list[str]], want: dict[str, list[str]]) -> None:
+        for what in _differences(have, want):
+            self._tell(when, walk, what)
+
+    def _tell(self, when: str, walk: Walk, what: str) -> None:
+        self.found.append(f"{walk.seed}, {when}, from {walk.declared} to {walk.wanted}: {what}")
+
+    def pipeline(self, declared: Mapping[Walk, Declaration], lake: str) -> Pipeline:
+        """Build the pipeline of declarations over one of the lakes."""
+        listed = "".join(declaration.yaml(walk.seed) for walk, declaration in declared.items())
+        return parse(f"pipeline: walks\nlake: {{warehouse: ./{lake}}}\ntables:{listed}").at(self.folder)
+
+    def _run(self, wanted: Mapping[Walk, Declaration], lake: str, policy: Policy) -> dict[Walk, list[FrazilError]]:
+        """Run; give the errors that declarations were refused with.
+
+        What a declaration says by itself refuses the whole pipeline, so such a one does not come along.
+        """
+        refused: dict[Walk, list[FrazilError]] = {}
+        for walk, declaration in wanted.items():
+            try:
+                self.pipeline({walk: declaration}, lake)
+            except DeclarationProblems as error:
+                refused[walk] = [error]
+        rest = {walk: declaration for walk, declaration in wanted.items() if walk not in refused}
+        if not rest:
+            return refused
+        pipeline = self.pipeline(rest, lake)
         try:
-            pipeline = self.pipeline(declared, lake)
-            frazil.run(pipeline, spark=spark_session(pipeline))
+            frazil.run(pipeline, spark=spark_session(pipeline), options=RunOptions(policy=policy))
         except RunFailedError as error:
-            return None if isinstance(error.errors[0].__cause__, FailpointReached) else error.errors[0]
-        except FrazilError as error:
-            return error
-        return None
+            raised = iter(error.errors)
+            for walk, table in zip(rest, error.report.tables, strict=True):
+                if table.errors:
+                    refused[walk] = [next(raised) for _ in table.errors]
+        return refused
 
-    def _content(self, declared: Declaration, lake: str) -> dict[str, list[str]]:
-        """Read what users see of a lake: rows and columns of marts, partitions, and the quarantine."""
-        pipeline = self.pipeline(declared, lake)
-        located = tables(pipeline)
-        found = {}
-        for name, _ in declared.marts:
-            content = query(pipeline, f"SELECT * FROM marts.{name}")
-            order = sorted(range(len(content.columns)), key=lambda at: content.columns[at])
-            found[f"columns of {name}"] = [content.columns[at] for at in order]
-            found[name] = sorted(repr([row[at] for at in order]) for row in content.rows)
-            found[f"layout of {name}"] = [_layout(located["marts", name])]
-        bad = query(pipeline, f"SELECT _cdc_file, _cdc_row, rule, reason, raw FROM silver.{declared.table}_quarantine")
-        # Fields stand in the order in which they first came, which a fresh lake sees otherwise.
-        found["quarantine"] = sorted(repr([*row[:-1], sorted(json.loads(row[-1]).items())]) for row in bad.rows)
-        return found
+    def _located(self, lake: str) -> Located:
+        """Give the tables of a lake, as they are at this moment: their metadata files."""
+        try:
+            return tables(self.pipeline({self.walks[0]: first(Random(0))}, lake))
+        except NoLakeError:
+            return {}
+
+    def _content(self, read: Connection, walk: Walk, located: Located) -> dict[str, list[str]]:
+        """Read what users see of a walk's table: rows and columns of marts, partitions, and the quarantine."""
+        assert walk.declared
+        quarantine = f"{walk.declared.table}_{walk.seed}_quarantine"
+        paths = [("marts", f"{name}_{walk.seed}") for name, _ in walk.declared.marts] + [("silver", quarantine)]
+        content: dict[str, list[str]] = {}
+        for path in paths:
+            location = located[path]
+            if location not in self._known:
+                self._known[location] = (_bad if path[0] == "silver" else _mart)(read, location)
+            content |= {f"{what} of {path[1]}": lines for what, lines in self._known[location].items()}
+        return content
+
+
+def _mart(read: Connection, location: str) -> dict[str, list[str]]:
+    content = result_of(read.sql(f"SELECT * FROM {scan(location)}"))
+    order = sorted(range(len(content.columns)), key=lambda at: content.columns[at])
+    return {
+        "columns": [content.columns[at] for at in order],
+        "rows": sorted(repr([row[at] for at in order]) for row in content.rows),
+        "layout": [_layout(location)],
+    }
+
+
+def _bad(read: Connection, location: str) -> dict[str, list[str]]:
+    content = result_of(read.sql(f"SELECT _cdc_file, _cdc_row, rule, reason, raw FROM {scan(location)}"))
+    # Fields stand in the order in which they first came, which a fresh lake sees otherwise.
+    return {"records": sorted(repr([*row[:-1], sorted(json.loads(row[-1]).items())]) for row in content.rows)}
 
 
 def _layout(location: str) -> str:
     """Read partitions, sort order and format of a table, and the property that walks set."""
-    with open(location.removeprefix("file:").replace("///", "/"), encoding="utf-8") as file:  # noqa: PTH123
-        metadata: dict[str, Any] = json.load(file)
+    path = local_path(location)
+    assert path
+    metadata: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     spec = next(spec for spec in metadata["partition-specs"] if spec["spec-id"] == metadata["default-spec-id"])
     order = next(order for order in metadata["sort-orders"] if order["order-id"] == metadata["default-sort-order-id"])
     parts = [(part["name"], part["transform"]) for part in spec["fields"]]

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.sources.tiny import TinyForm, TinySource, TinySpec
+from tests.sources.audit_log import AuditLogCsv, AuditLogJson, AuditLogParquet
+from tests.sources.tiny import TinyForm, tiny_kind
 
 import frazil
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
-from frazil.sources.kinds import KINDS, add_source
-from frazil.spec import Pipeline, Table
 from frazil.testing.changes import write_csv
 from frazil.testing.conformance import CASES, Engine, World
 
@@ -117,6 +118,77 @@ class DmsParquet:
         return 1
 
 
+@dataclass(frozen=True)
+class DebeziumEnvelopes:
+    """Envelopes as Debezium writes them for PostgreSQL, with a schema or without, in files of any names."""
+
+    with_schema: bool = False
+    source: str = "{kind: debezium, path: ./landing, table: public.things, settle_seconds: 0}"
+
+    def write(self, landing: Path, number: int, records: Sequence[Record]) -> list[Path]:
+        file = landing / f"{999 - number}.jsonl"
+        lines: list[str] = []
+        for row, record in enumerate(records):
+            op, image = record["op"], self._image(record)
+            # Two records a transaction, its first one written before the commit before it.
+            commit = (number + 1) * 1_000_000 + row // 2 * 100
+            lsn = commit - 50 + row % 2
+            source = {"schema": "public", "table": "things", "lsn": lsn, "sequence": f'["{commit}","{lsn}"]'}
+            sides = {"before": image, "after": None} if op == "D" else {"before": None, "after": image}
+            payload = {**sides, "source": source, "op": {"D": "d", "I": "c", "U": "u"}[f"{op}"]}
+            other = {**payload, "source": {**source, "table": "others"}}
+            lines += [self._line(payload), self._line(other), "null"]
+        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return [file]
+
+    def spoil(self, file: Path) -> int:
+        with file.open("ab") as end:
+            end.write(b'{"op": "c", "after": \n[1]\n{"id": 1}\n\xff\n')
+            source = b'"source": {"schema": "public", "table": "things", "lsn": 1}'
+            end.write(b'{"op": "x", "after": {"id": 1, "ts": "2026-01-01 00:00:00"}, ' + source + b"}\n")
+        return 5
+
+    def _image(self, record: Record) -> dict[str, Any]:
+        numbers = {name: None if record[name] is None else int(record[name] or 0) for name in ("id", "qty")}
+        rest: dict[str, Any] = {name: record[name] for name in ("ts", "name", "note")}
+        if self.with_schema:
+            moment = datetime.fromisoformat(rest["ts"]).replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            rest["ts"] = moment // timedelta(microseconds=1)
+        return {**numbers, **rest}
+
+    def _line(self, payload: dict[str, Any]) -> str:
+        if not self.with_schema:
+            return json.dumps(payload)
+        kinds = {"id": "int32", "qty": "int32", "ts": "int64", "name": "string", "note": "string"}
+        time = {"ts": {"name": "io.debezium.time.MicroTimestamp"}}
+        row = [{"field": name, "type": kind, **time.get(name, {})} for name, kind in kinds.items()]
+        sides = [{"field": side, "type": "struct", "fields": row} for side in ("before", "after")]
+        return json.dumps({"schema": {"type": "struct", "fields": sides}, "payload": payload})
+
+
+@dataclass(frozen=True)
+class DebeziumMessages(DebeziumEnvelopes):
+    """Messages of a topic with their keys, deletes as key alone behind a row, tombstones behind them."""
+
+    def write(self, landing: Path, number: int, records: Sequence[Record]) -> list[Path]:
+        [plain] = super().write(landing, number, records)
+        file = landing / f"{999 - number}.jsonl.gz"
+        lines: list[str] = []
+        for line in plain.read_text(encoding="utf-8").splitlines():
+            if (value := json.loads(line)) is not None:
+                key = json.dumps({"id": (value["before"] or value["after"])["id"]})
+                at = {"topic": "t", "partition": 0, "offset": number * 1_000_000 + len(lines), "key": key}
+                lines.append(json.dumps({**at, "value": line}))
+        plain.unlink()
+        file.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
+        return [file]
+
+    def spoil(self, file: Path) -> int:
+        text = gzip.decompress(file.read_bytes()) + b'{"key": null, "value": "{"}\n{"key": 1, "value": 1}\n'
+        file.write_bytes(gzip.compress(text, mtime=0))
+        return 2
+
+
 def _schema(records: Sequence[Record]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in records[0]])
 
@@ -128,21 +200,21 @@ FORMS: dict[str, Form] = {
     "dms change sequence": DmsSequenced(),
     "dms transactions": DmsTransactions(),
     "dms parquet": DmsParquet(),
+    "debezium": DebeziumEnvelopes(),
+    "debezium with schema": DebeziumEnvelopes(with_schema=True),
+    "debezium messages": DebeziumMessages(),
     "tiny": TinyForm(),
+    "audit log csv": AuditLogCsv(),
+    "audit log json lines": AuditLogJson(),
+    "audit log parquet": AuditLogParquet(),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tiny() -> Iterator[None]:
     """A second kind of source, for these tests only."""
-    declared = Table.model_fields["source"]
-    before = declared.annotation, declared.discriminator, declared.metadata
-    add_source(TinySpec, TinySource)
-    yield
-    del KINDS["tiny"]
-    declared.annotation, declared.discriminator, declared.metadata = before
-    Table.model_rebuild(force=True)
-    Pipeline.model_rebuild(force=True)
+    with tiny_kind():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +236,7 @@ def engine(spark: SparkSession) -> Engine:
     return Engine(run, rows, proofs)
 
 
-USUAL = {"dms csv", "tiny"}
+USUAL = {"dms csv", "debezium", "tiny"}
 """Forms that go through all cases every time; the others do with the laws."""
 
 

@@ -17,6 +17,7 @@ from frazil.sources.dms.listing import list_files
 from frazil.spec.parse import parse
 from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
+from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
     from frazil.spec import Pipeline
@@ -277,7 +278,7 @@ def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
 
 
 def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:
-    generate(tmp_path / "orders", rows=500, batches=2, changes=100, seed=7)
+    generate(tmp_path / "orders", SampleFiles(rows=500, batches=2, changes=100, seed=7))
 
     table = only(tmp_path)
 
@@ -290,7 +291,7 @@ def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:
 
 
 def test_a_few_outliers_decide_a_type_and_are_counted(tmp_path: Path) -> None:
-    generate(tmp_path / "orders", rows=500, batches=2, changes=100, seed=7, nasty=True)
+    generate(tmp_path / "orders", SampleFiles(rows=500, batches=2, changes=100, seed=7, nasty=True))
 
     tables = discover(tmp_path)
 

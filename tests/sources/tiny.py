@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position, stored_path
+from frazil.sources.kinds import KINDS, add_source
 from frazil.sources.new_files import Content, find_new
+from frazil.spec import Pipeline, Table
 from frazil.spec.names import quote
 from frazil.spec.source import SourceSpec
 from frazil.storage.base import Found
 from frazil.storage.files import find
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.sources.base import NewFile, SourceDelta
     from frazil.sources.ledger import Ledger
-    from frazil.spec import Table
     from frazil.storage.files import HashedFile
     from frazil.testing.changes import Record
 
@@ -36,6 +38,7 @@ class TinySpec(SourceSpec):
     operation_field = property(lambda _: "what")
     orders_records = property(lambda _: False)
     types_fields = property(lambda _: False)
+    truncates = property(lambda _: True)
     meaning = property(lambda _: {"kind": "tiny"})
 
     def field_names(self, declared: tuple[str, ...]) -> None:
@@ -48,7 +51,7 @@ class TinySpec(SourceSpec):
 
 @dataclass(frozen=True)
 class TinySource:
-    """What such files hold: ``what`` is ``set`` or ``unset``."""
+    """What such files hold: ``what`` is ``set``, ``unset`` or ``empty``."""
 
     table: Table
 
@@ -102,7 +105,9 @@ class TinySource:
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         del position
-        change_class = "CASE _cdc_op WHEN 'set' THEN 'upsert' WHEN 'unset' THEN 'delete' END"
+        change_class = (
+            "CASE _cdc_op WHEN 'set' THEN 'upsert' WHEN 'unset' THEN 'delete' WHEN 'empty' THEN 'truncate' END"
+        )
         return RecordMeaning(operation=quote(fields["what"]), change_class=change_class, old_keys={})
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> None:
@@ -131,3 +136,16 @@ class TinyForm:
         with file.open("ab") as end:
             end.write(b'{"what": "set", "id": \n[1]\n{"id": 1, "ID": 2}\n{"what": "maybe", "id": 1}\n\xff\n')
         return 5
+
+
+@contextmanager
+def tiny_kind() -> Iterator[None]:
+    """Let declarations name this kind, for a while."""
+    declared = Table.model_fields["source"]
+    before = declared.annotation, declared.discriminator, declared.metadata
+    add_source(TinySpec, TinySource)
+    yield
+    del KINDS["tiny"]
+    declared.annotation, declared.discriminator, declared.metadata = before
+    Table.model_rebuild(force=True)
+    Pipeline.model_rebuild(force=True)

@@ -15,6 +15,7 @@ from frazil.errors import DeclarationError
 from frazil.spec import Pipeline
 from frazil.testing import generate as module
 from frazil.testing.generate import COLUMNS, declaration, generate
+from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     one, two, other = (
-        generate(tmp_path / name, **{**SIZE, "seed": seed}, late=0.1, nasty=True)
+        generate(tmp_path / name, SampleFiles(**{**SIZE, "seed": seed}, late=0.1, nasty=True))
         for name, seed in (("one", 1), ("two", 1), ("other", 2))
     )
 
@@ -38,7 +39,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_load_files_hold_every_id_once_in_order(tmp_path: Path) -> None:
-    made = generate(tmp_path, **SIZE, parts=3)
+    made = generate(tmp_path, SampleFiles(**SIZE, parts=3))
 
     records = [record for path in made.load for record in read(path)]
 
@@ -51,7 +52,7 @@ def test_load_files_hold_every_id_once_in_order(tmp_path: Path) -> None:
 
 
 def test_change_files_hold_the_promised_shares(tmp_path: Path) -> None:
-    made = generate(tmp_path, **SIZE, late=0.1, duplicates=0.05)
+    made = generate(tmp_path, SampleFiles(**SIZE, late=0.1, duplicates=0.05))
 
     for path in made.batches:
         records = read(path)
@@ -72,7 +73,7 @@ def hour_of(path: Path) -> int:
 
 
 def test_without_late_ones_times_rise_but_for_a_few_ties_of_one_key(tmp_path: Path) -> None:
-    made = generate(tmp_path, **SIZE, duplicates=0.0)
+    made = generate(tmp_path, SampleFiles(**SIZE, duplicates=0.0))
 
     records = [record for path in made.batches for record in read(path)]
     pairs = list(pairwise(records))
@@ -85,7 +86,7 @@ def test_without_late_ones_times_rise_but_for_a_few_ties_of_one_key(tmp_path: Pa
 
 
 def test_inserts_bring_new_ids_and_the_rest_known_ones(tmp_path: Path) -> None:
-    made = generate(tmp_path, **SIZE, duplicates=0.0)
+    made = generate(tmp_path, SampleFiles(**SIZE, duplicates=0.0))
 
     newest = 5000
     for record in (record for path in made.batches for record in read(path)):
@@ -100,7 +101,7 @@ def test_inserts_bring_new_ids_and_the_rest_known_ones(tmp_path: Path) -> None:
     [("uniform", 0.0, 0.15), ("hot", 0.0, 0.15), ("recent", 0.9, 1.0), ("mixed", 0.5, 0.8)],
 )
 def test_keys_are_drawn_as_asked(tmp_path: Path, keys: Any, low: float, high: float) -> None:
-    made = generate(tmp_path, rows=100_000, batches=1, changes=5000, seed=1, keys=keys)
+    made = generate(tmp_path, SampleFiles(rows=100_000, batches=1, changes=5000, seed=1, keys=keys))
 
     ids = [int(record["id"]) for record in read(made.batches[0]) if record["op"] != "I"]
 
@@ -111,7 +112,7 @@ def test_keys_are_drawn_as_asked(tmp_path: Path, keys: Any, low: float, high: fl
 def test_chunks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHUNK_ROWS", 700)
 
-    made = generate(tmp_path, **SIZE, duplicates=0.0)
+    made = generate(tmp_path, SampleFiles(**SIZE, duplicates=0.0))
 
     times = [record["updated_at"] for path in made.batches for record in read(path)]
     assert times == sorted(times)
@@ -119,7 +120,7 @@ def test_chunks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_nasty_files_hold_as_many_bad_records_as_they_say(tmp_path: Path) -> None:
-    plain, nasty = (generate(tmp_path / str(flag), **SIZE, nasty=flag) for flag in (False, True))
+    plain, nasty = (generate(tmp_path / str(flag), SampleFiles(**SIZE, nasty=flag)) for flag in (False, True))
 
     content = b"".join(path.read_bytes() for path in nasty.batches)
     records = list(csv.reader(io.StringIO(content.decode("utf-8", "replace"), newline=""), strict=True))
@@ -136,7 +137,7 @@ def test_nasty_files_hold_as_many_bad_records_as_they_say(tmp_path: Path) -> Non
 def test_small_sizes_are_sizes_too(tmp_path: Path, sizes: dict[str, int]) -> None:
     asked = {"parts": 1, **SIZE, **sizes}
 
-    made = generate(tmp_path, **asked)
+    made = generate(tmp_path, SampleFiles(**asked))
 
     assert sum(len(read(path)) for path in made.load) == asked["rows"]
     assert [len(read(path)) for path in made.batches] == [asked["changes"]] * asked["batches"]
@@ -145,7 +146,7 @@ def test_small_sizes_are_sizes_too(tmp_path: Path, sizes: dict[str, int]) -> Non
 @pytest.mark.parametrize("wrong", [{"rows": 0}, {"changes": -1}, {"late": 1.5}, {"duplicates": -0.1}])
 def test_sizes_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):
-        generate(tmp_path, **{**SIZE, **wrong})
+        generate(tmp_path, SampleFiles(**{**SIZE, **wrong}))
 
 
 def test_the_declaration_fits_the_files() -> None:

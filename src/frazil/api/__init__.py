@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from frazil.api.declaring import (
     NewProject,
-    SampleFiles,
     SampleProject,
     Validation,
+    audit_trigger,
     doctor,
     generate,
     init,
@@ -20,10 +20,12 @@ from frazil.api.declaring import (
     validate,
 )
 from frazil.api.reading import Status, check, key, query, status, write_csv, write_parquet
-from frazil.api.running import drop, droppable, maintain, plan, rebuild, run, session, watch
-from frazil.engine.options import RunOptions, WatchOptions
+from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, run, session, watch
+from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
+from frazil.testing.sample_files import SampleFiles
 
 __all__ = [
+    "CaptureOptions",
     "NewProject",
     "RunOptions",
     "SampleFiles",
@@ -31,6 +33,8 @@ __all__ = [
     "Status",
     "Validation",
     "WatchOptions",
+    "audit_trigger",
+    "capture",
     "check",
     "doctor",
     "drop",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,21 +35,6 @@ class SampleProject:
 
     declaration: Path
     files: Generated
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleFiles:
-    """What generated files are like; :func:`frazil.testing.generate.generate` describes each setting."""
-
-    rows: int = 10_000
-    batches: int = 3
-    changes: int = 1_000
-    seed: int = 1
-    keys: Literal["mixed", "recent", "uniform", "hot"] = "mixed"
-    late: float = 0.0
-    duplicates: float = 0.03
-    parts: int = 1
-    nasty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +93,7 @@ def _generate(file: Path, landing: Path, path: str, files: SampleFiles) -> Gener
     from frazil.testing.generate import declaration
     from frazil.testing.generate import generate as write
 
-    made = write(landing, **asdict(files))
+    made = write(landing, files)
     write_declaration(file, declaration(path))
     return made
 
@@ -161,3 +148,15 @@ def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection
     from frazil.spec.select import selected
 
     return selected(load(declaration), select)
+
+
+def audit_trigger(log: str, tables: Sequence[str]) -> str:
+    """Return SQL that makes an audit log in PostgreSQL 14 or newer, and lets tables write to it.
+
+    Args:
+        log: the log, as ``schema.table``.
+        tables: the tables, each as ``schema.table``.
+    """
+    from frazil.sources.audit_log.trigger import audit_trigger as write
+
+    return write(log, tables)

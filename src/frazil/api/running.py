@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load, selection
-from frazil.engine.options import RunOptions, WatchOptions
+from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from threading import Event
 
     from pyspark.sql import SparkSession
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.engine.maintain import MaintainReport
     from frazil.engine.report import RunReport
+    from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
     from frazil.serve.leftovers import Droppable
     from frazil.spec import Pipeline
 
-_RUN, _WATCH = RunOptions(), WatchOptions()
+_RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
 
 
 def session(declaration: Declaration, *, short: bool = False, verbose: bool = False) -> SparkSession:
@@ -48,14 +49,17 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
 
     Cost: lists the sources, and reads each new file once for its content's hash.
     """
+    return _plan(load(declaration), select, {}, rebuild=rebuild)
+
+
+def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
     from frazil.plan.plan import Plan
     from frazil.serve.state import state
     from frazil.spec.check import check as check_declaration
 
-    pipeline = load(declaration)
     check_declaration(pipeline)
     chosen = selection(pipeline, select)
-    return Plan.of(pipeline, chosen, state(pipeline, chosen), rebuild=rebuild)
+    return Plan.of(pipeline, chosen, state(pipeline, chosen, uncaptured), rebuild=rebuild)
 
 
 def run(
@@ -91,7 +95,7 @@ def run(
     """
     pipeline = load(declaration)
     if plan is None and spark is None:
-        plan = _planned(pipeline, select, rebuild=rebuild)
+        plan = _planned(pipeline, select, options, rebuild=rebuild)
     if plan is not None and plan.is_idle and spark is None:
         from frazil.engine.record import record_idle
 
@@ -101,12 +105,14 @@ def run(
     return work(pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild, options=options)
 
 
-def _planned(pipeline: Pipeline, select: Sequence[str], *, rebuild: bool) -> Plan | None:
-    """Plan a run; None where only a JVM can read the catalog: then the run plans itself."""
+def _planned(pipeline: Pipeline, select: Sequence[str], options: RunOptions, *, rebuild: bool) -> Plan | None:
+    """Capture, and plan a run; None where only a JVM can read the catalog: then the run plans itself."""
+    from frazil.engine.capture import capture_once
     from frazil.errors import SetupError, StorageError
 
     try:
-        return plan(pipeline, select=select, rebuild=rebuild)
+        uncaptured = capture_once(pipeline, selection(pipeline, select).tables, options.listener)
+        return _plan(pipeline, select, uncaptured, rebuild=rebuild)
     except (StorageError, SetupError):
         return None
 
@@ -121,6 +127,34 @@ def rebuild(
 ) -> RunReport:
     """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``, and its arguments."""
     return run(declaration, plan=plan, spark=spark, select=select, rebuild=True, options=options)
+
+
+def capture(
+    declaration: Declaration, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _CAPTURE
+) -> int:
+    """Land what databases and brokers have, as it comes, until ``stop`` is set. Starts no JVM, touches no lake.
+
+    A run lands by itself what there is when it begins; this is for changes that must leave their server sooner.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        stop: set it to end.
+        select: names or patterns of tables; empty for all.
+        options: pauses, and who is told what happens.
+
+    Returns:
+        Exit code of the worst failure that stands at the end; 0 where none does.
+
+    Raises:
+        DeclarationError: the declaration is wrong, or no selected table is captured: all are files already.
+        FrazilError: nothing can be captured any more, and trying again would not help.
+    """
+    from frazil.engine.capture import capture as follow
+    from frazil.spec.check import check as check_declaration
+
+    pipeline = load(declaration)
+    check_declaration(pipeline)
+    return follow(pipeline, stop, select=select, options=options)
 
 
 def watch(

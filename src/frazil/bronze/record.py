@@ -36,7 +36,7 @@ OFFSET: Final = "_cdc_offset"
 FORM: Final = "_cdc_form"
 
 RECORD, BAD, LEDGER_ROW, PART = "record", "bad", "file", "part"
-UPSERT, DELETE = "upsert", "delete"
+UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 
 LEDGER_TYPE: Final = (
     "struct<name: string, size_bytes: bigint, modified_ns: bigint, sha256: string, load: boolean, "

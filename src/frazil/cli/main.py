@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from frazil.cli.capture import capture
 from frazil.cli.check import check
 from frazil.cli.console import out
 from frazil.cli.doctor import doctor
@@ -18,6 +19,7 @@ from frazil.cli.plan import plan
 from frazil.cli.query import query
 from frazil.cli.rebuild import rebuild
 from frazil.cli.run import run
+from frazil.cli.sql import sql
 from frazil.cli.status import status
 from frazil.cli.validate import validate
 from frazil.cli.watch import watch
@@ -51,8 +53,8 @@ def frazil(
 
 
 for _command in (
-    *(init, generate, validate, doctor),
-    *(plan, run, watch, rebuild, maintain, drop),
+    *(init, generate, validate, doctor, sql),
+    *(plan, run, watch, capture, rebuild, maintain, drop),
     *(status, check, query, key),
 ):
     app.command()(_command)

@@ -11,9 +11,10 @@ from frazil.gold.template import declared_gold, render
 from frazil.lake.commit import TableTransaction, replace_table
 from frazil.lake.expression import SqlError, user_sql
 from frazil.lake.heads import head
-from frazil.lake.tables import TableLayout, ensure, fits
+from frazil.lake.tables import ensure, fits
 from frazil.lake.trouble import explained
 from frazil.plan.identity import belongs
+from frazil.plan.table_layout import TableLayout
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
 from frazil.spec.names import backslashes, quote

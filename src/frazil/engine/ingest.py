@@ -18,7 +18,8 @@ from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
 from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
-from frazil.lake.tables import TableLayout, ensure
+from frazil.lake.tables import ensure
+from frazil.plan.table_layout import bronze_layout
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 
@@ -29,24 +30,12 @@ if TYPE_CHECKING:
 
     from frazil.engine.report import TableReport
     from frazil.engine.table_run import TableRun
-    from frazil.plan.policy import Reader
+    from frazil.plan.policy import Policy, Reader
     from frazil.sources.base import NewFile
     from frazil.steps import Ingest
 
-APPENDED = {
-    "write.distribution-mode": "none",
-    "write.spark.fanout.enabled": "true",
-    # A twelfth less work than the default level, and files of the same size.
-    "write.parquet.compression-level": "1",
-    # Iceberg notes least and greatest values for the first hundred columns only, and these stand behind the user's.
-    f"write.metadata.metrics.column.{r.BATCH}": "full",
-}
-"""Properties of a table that only grows, record by record in the source's order."""
-
 _COUNTED = ("rows", "bad", "headers", "foreign")
 """Numbers of a file's line in the ledger that the report adds up."""
-_TASK_BYTES = 64_000_000
-_TASK_FILES = 256
 
 
 def ingest(context: TableRun, step: Ingest) -> Ingested:
@@ -56,18 +45,10 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     source = source_of(context.table)
     columns = source.columns(step.files, tuple(base.bookmark.get("fields", ())))
     new = Batch(source=source, columns=columns, number=step.batch, arrived_at=context.now)
-    ensure(
-        spark,
-        TableLayout(
-            path=context.bronze,
-            columns=dict.fromkeys(new.columns, "string") | r.BRONZE_COLUMNS,
-            partition_by=(r.KIND,),
-            properties=APPENDED,
-        ),
-    )
+    ensure(spark, bronze_layout(context.tables.bronze, new.columns))
     who = reader(context, step.size_bytes)
     reading = Reading(step.files, context.progress)
-    here = _read_here(step, new, reading) if who == "driver" else None
+    here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
     known = _known_fields(step, new, base.bookmark)
     bookmark = context.bookmark("bronze", step.batch, reading=source.reading(), **known)
@@ -79,7 +60,8 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
             batch.row_delta(here)
             seen = _counts(told)
         elif who == "stream" and takes_rows:
-            batch.stream([_pieces(some, new, told) for some in _streams(step, new, reading)], new.schema.names)
+            streams = _streams(step, new, reading, context.policy)
+            batch.stream([_pieces(some, new, told) for some in streams], new.schema.names)
             pa.default_memory_pool().release_unused()
             seen = _counts(told)
         else:
@@ -104,7 +86,7 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     record lists the columns it carries; true of tables that do not say.
     """
     fields = dict(before.get("fields", {}))
-    types = {column: kind for file in step.files for column, kind in file.columns}
+    types = {column: kind for file in step.files for column, kind in file.fields}
     arrived = [column for column in new.columns if column not in fields]
     since = dict(before.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
     lists = before.get("lists", bool(fields)) or any(
@@ -134,16 +116,19 @@ def reader(context: TableRun, size_bytes: int) -> Reader:
     return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
 
 
-def _read_here(step: Ingest, new: Batch, reading: Reading) -> pa.Table:
-    batches = [batch for some in _streams(step, new, reading) for batch in some]
+def _read_here(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> pa.Table:
+    batches = [batch for some in _streams(step, new, reading, policy) for batch in some]
     return pa.Table.from_batches(batches, new.schema).combine_chunks()
 
 
-def _streams(step: Ingest, new: Batch, reading: Reading) -> list[Iterable[pa.RecordBatch]]:
+def _streams(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> list[Iterable[pa.RecordBatch]]:
     """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
     again = [duplicate(file, new) for file in step.duplicates]
     read = partial(reading.of, partial(records, batch=new))
-    return [*(chain.from_iterable(map(read, files)) for files in _bins(step.files)), *([again] if again else [])]
+    return [
+        *(chain.from_iterable(map(read, files)) for files in _bins(step.files, policy)),
+        *([again] if again else []),
+    ]
 
 
 def _pieces(rows: Iterable[pa.RecordBatch], new: Batch, told: list[pa.Table]) -> Iterator[pa.Table]:
@@ -161,7 +146,7 @@ def _counts(rows: Iterable[pa.Table]) -> dict[str, int]:
 
 
 def _read_there(context: TableRun, step: Ingest, new: Batch) -> DataFrame:
-    bins = _bins(step.files)
+    bins = _bins(step.files, context.policy)
     columns = spark_ddl(new.columns)
     read = context.spark.range(0, len(bins), 1, len(bins)).mapInArrow(_reader(bins, new), columns)
     again = [duplicate(file, new) for file in step.duplicates]
@@ -182,12 +167,12 @@ def _reader(bins: Sequence[Sequence[NewFile]], new: Batch):  # type: ignore[no-u
     return read
 
 
-def _bins(files: Sequence[NewFile]) -> list[list[NewFile]]:
+def _bins(files: Sequence[NewFile], policy: Policy) -> list[list[NewFile]]:
     """Assign every task files of some size, neighbours together, so that written files keep the source's order."""
     bins: list[list[NewFile]] = [[]]
     size = 0
     for file in files:
-        if bins[-1] and (size + file.size_bytes > _TASK_BYTES or len(bins[-1]) >= _TASK_FILES):
+        if bins[-1] and (size + file.size_bytes > policy.task_bytes or len(bins[-1]) >= policy.task_files):
             bins.append([])
             size = 0
         bins[-1].append(file)

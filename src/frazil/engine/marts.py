@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.engine.alter import match_layout
+from frazil.engine.alter import keep_live_view
 from frazil.engine.apply.changes import BatchChanges
 from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
@@ -17,10 +17,11 @@ from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
 from frazil.lake.row_delta import takes_row_deltas
-from frazil.lake.tables import TableLayout, ensure, fits
+from frazil.lake.tables import ensure, fits
 from frazil.marts.fold_spec import with_event_time
-from frazil.marts.layout import fold_spec, mart_columns, mart_layout, mart_properties, partitioning
+from frazil.marts.layout import fold_spec, mart_layout
 from frazil.plan.apply_strategy import MartStats, choose_strategy
+from frazil.plan.table_layout import mart_table_layout
 from frazil.silver.batches import batches
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec.names import quote
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from frazil.lake.snapshot import TableSnapshot
     from frazil.marts.fold_spec import FoldSpec
     from frazil.plan.policy import Strategy
+    from frazil.plan.table_layout import TableLayout
     from frazil.silver.contract import Contract
     from frazil.spec import Current, History
     from frazil.steps import UpdateMart
@@ -88,14 +90,14 @@ def update_mart(
     """
     began = time.monotonic()
     context.tell(f"apply to {step.mart}")
-    mart = next(mart for mart in context.table.marts if context.table.mart_name(mart) == step.mart)
-    layout = _layout(context, mart, contract)
+    mart = context.mart(step.mart)
+    layout = mart_table_layout(context.mart_table(mart), contract)
     base = context.head(layout.path, rebuilt=step.rebuild)
     replaces_table = (step.rebuild or base.snapshot_id is None) and not _fits(context, layout, base)
     if not replaces_table:
         ensure(context.spark, layout)
         # Before the rows are written: a run that dies after its commit has nothing left to do.
-        match_layout(context, mart, base.bookmark.get("layout", {}))
+        keep_live_view(context, mart)
     silver = context.head(context.changes).bookmark
     spec = fold_spec(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     if normalized is not None and (normalized.after, normalized.upto) != (step.after, step.upto):
@@ -122,16 +124,6 @@ def update_mart(
         report.compacted = _compacted(context, step, layout.path, published)
     report.seconds = time.monotonic() - began
     return report
-
-
-def _layout(context: TableRun, mart: Current | History, contract: Contract) -> TableLayout:
-    return TableLayout(
-        path=context.mart_path(mart),
-        columns=mart_columns(mart, contract),
-        partition_by=partitioning(mart),
-        sort_by=mart.sort_by,
-        properties=mart_properties(mart),
-    )
 
 
 def _fits(context: TableRun, layout: TableLayout, base: TableSnapshot) -> bool:
@@ -172,7 +164,7 @@ def _replace_table(
     failpoint("mart.before_publish")
     context.heads[path] = replace_table(spark, update.layout, base, bookmark, rows, run_id=context.run_id)
     failpoint("mart.after_publish")
-    match_layout(context, update.mart, base.bookmark.get("layout", {}))
+    keep_live_view(context, update.mart)
     before = None
     if base.snapshot_id is not None:
         before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")

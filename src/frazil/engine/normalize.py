@@ -13,17 +13,18 @@ from frazil.bronze import record as r
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
 from frazil.engine.driver_batch import DriverBatch
 from frazil.engine.expressions import made_of, reasons
-from frazil.engine.ingest import APPENDED
 from frazil.engine.step_results import Normalized
+from frazil.engine.truncates import Truncate, in_bookmark, known_truncates, spread_truncates
 from frazil.engine.unread import explained
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
-from frazil.lake.tables import TableLayout, ensure, fits
+from frazil.lake.tables import ensure, fits
+from frazil.plan.table_layout import changes_layout, quarantine_layout
 from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
-from frazil.silver.quarantine import QUARANTINE_COLUMNS, change_columns, good, quarantined
+from frazil.silver.quarantine import change_columns, good, quarantined
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from frazil.engine.step_results import Ingested
     from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
+    from frazil.plan.table_layout import TableLayout
     from frazil.steps import Normalize
 
 
@@ -87,34 +89,27 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     """
     context.tell("normalize")
     spark = context.spark
-    layout = TableLayout(
-        path=context.changes, columns=change_columns(contract), partition_by=(r.CLASS,), properties=APPENDED
-    )
-    ensure(spark, TableLayout(path=context.quarantine, columns=QUARANTINE_COLUMNS))
+    layout = changes_layout(context.tables.changes, contract)
+    ensure(spark, quarantine_layout(context.tables.quarantine))
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
-    base = context.head(context.changes, rebuilt=step.rebuild)
-    bronze = context.head(context.bronze).bookmark
+    base, bronze = context.head(context.changes, rebuilt=step.rebuild), context.head(context.bronze).bookmark
     at_hand = _at_hand(step, ingested)
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
-    rows = change_rows(records, contract, source_of(context.table), made_of(spark, contract))
+    rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
     counts, is_new = Observation(), step.after > 0 and not step.rebuild
-    measured = measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]
-    observed = rows.observe(counts, *map(F.expr, [*measured, *_SUMS]))
+    observed = _observed(rows, counts, contract, is_new=is_new)
     failpoint("silver.before_write")
-    bookmark = _bookmark(context, step, contract, base, bronze)
+    bookmark = _bookmark(context, step, contract, base, bronze) | in_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="recompute" if step.rebuild else "append")
         here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
-        driver_batch, staged = None, None
-        if here is not None:
-            # What marts read next; typed and checked a small batch is not much more than its files.
-            driver_batch = here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
-            staged = driver_batch.rows if batch.takes_rows else None
+        # What marts read next.
+        kept = None if here is None else here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
+        staged = kept.rows if kept is not None and batch.takes_rows else None
         if staged is None:
-            fresh = good(observed) if driver_batch is None else driver_batch.frame(spark)
-            (batch.replace if step.rebuild else batch.append)(fresh)
+            (batch.replace if step.rebuild else batch.append)(good(observed) if kept is None else kept.frame(spark))
         seen = counts.get
         _check_limits(context, {step.upto: seen} if not step.rebuild else _bad_by_batch(context, rows))
         if seen["partial"] and not bookmark["partial"]:
@@ -135,8 +130,24 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         upto=step.upto,
         newest_sequence=seen["greatest_sequence"],
         measures=Measures.of(seen) if is_new else None,
-        driver_batch=driver_batch,
+        driver_batch=kept,
     )
+
+
+def _observed(rows: DataFrame, counts: Observation, contract: Contract, *, is_new: bool) -> DataFrame:
+    """Count what is good and bad while rows are written; of a batch that is new also what its marts decide by."""
+    measured = measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]
+    return rows.observe(counts, *map(F.expr, [*measured, *_SUMS]))
+
+
+def _rows(
+    context: TableRun, contract: Contract, records: DataFrame, base: TableSnapshot, *, rebuild: bool
+) -> tuple[DataFrame, list[Truncate]]:
+    """Return the change rows of records of bronze, and all truncates of the table."""
+    source, can_truncate = source_of(context.table), context.table.source.truncates
+    rows = change_rows(records, contract, source, made_of(context.spark, contract), truncates=can_truncate)
+    before = [] if rebuild else known_truncates(base.bookmark)
+    return spread_truncates(context, contract, rows, before, rebuild=rebuild)
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
@@ -150,8 +161,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
-    made = made_of(context.spark, contract)
-    rows = change_rows(_bronze_records(context, whole, bronze), contract, source_of(context.table), made)
+    rows, truncates = _rows(context, contract, _bronze_records(context, whole, bronze), base, rebuild=True)
     sums = [F.expr(newest_sequence_sql(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
     _check_limits(context, _bad_by_batch(context, rows))
@@ -159,6 +169,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
     bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
+    bookmark |= in_bookmark(truncates)
     context.heads[context.changes] = replace_table(
         context.spark, layout, base, bookmark, good(rows), run_id=context.run_id
     )

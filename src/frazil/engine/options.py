@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from frazil.engine.listener import Listener
     from frazil.engine.report import RunReport
     from frazil.plan.policy import Policy
+    from frazil.sources.capture import Landed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,23 @@ class RunOptions:
     listener: Listener | None = None
     verbose: bool = False
     policy: Policy = DEFAULT_POLICY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """How a capture works.
+
+    Attributes:
+        every_seconds: pause between looks while changes come.
+        idle_seconds: longest pause while none do.
+        landed: called with what was captured, and what one turn of it brought.
+        tell: given what was captured, and a sentence when it fails or is right again.
+    """
+
+    every_seconds: float = 0.25
+    idle_seconds: float = 2.0
+    landed: Callable[[str, Landed], None] = lambda _name, _landed: None
+    tell: Callable[[str, str], None] = lambda _name, _text: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

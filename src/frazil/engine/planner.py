@@ -11,7 +11,8 @@ from frazil.engine.state import check_new_expressions, read_gold, read_state
 from frazil.errors import BusyError, FrazilError
 from frazil.lake.trouble import explained
 from frazil.plan.plan import Plan
-from frazil.plan.state import BRONZE, QUARANTINE, SILVER, State, TableState, gold_problems
+from frazil.plan.state import State, TableState, gold_problems
+from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
 
@@ -47,6 +48,7 @@ class Planner:
         sessions: as many tables are read at once.
         contexts: of the selected tables, and of those that a selected aggregate reads; they keep where tables stand.
         rebuild: silver and marts are computed from all of bronze.
+        uncaptured: tables for which nothing could be landed, and why.
     """
 
     pipeline: Pipeline
@@ -54,6 +56,7 @@ class Planner:
     sessions: Sequence[SparkSession]
     contexts: Mapping[str, TableRun]
     rebuild: bool
+    uncaptured: Mapping[str, FrazilError]
 
     def plan(self, made: Plan | None) -> Plan:
         """Return what to do: exactly ``made``, but for tables that could not be read when it was made.
@@ -75,6 +78,8 @@ class Planner:
 
         def read(context: TableRun) -> TableState | FrazilError:
             name = context.table.name
+            if name in self.uncaptured:
+                return self.uncaptured[name]
             try:
                 if name in known.failed and name not in unread:
                     return known.failed[name]

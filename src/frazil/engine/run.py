@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import time
-import uuid
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
-from frazil.engine.alter import alter_mart
-from frazil.engine.compact import compact_appended
+from frazil.engine.capture import capture_once
 from frazil.engine.gold import refresh
-from frazil.engine.ingest import ingest
 from frazil.engine.interrupt import interruptibly
-from frazil.engine.marts import update_mart
-from frazil.engine.normalize import contract_of, normalize
 from frazil.engine.options import RunOptions
 from frazil.engine.planner import OutdatedPlanError, Planner
 from frazil.engine.record import Record, run_id
 from frazil.engine.report import RunFailedError, TableReport
-from frazil.engine.settle import leave_gold, report_of, settle, warn_of_late
+from frazil.engine.settle import leave_gold, report_of, settle
 from frazil.engine.side_by_side import side_by_side
 from frazil.engine.table_run import TableRun
-from frazil.errors import DeclarationError, Failure, FrazilError
+from frazil.engine.table_steps import do_table
 from frazil.lake.lock import lock
 from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
-from frazil.lake.trouble import explained, translated
-from frazil.plan.input_bytes import input_bytes
+from frazil.lake.trouble import translated
 from frazil.plan.plan import read_only
-from frazil.spec.amount import counted
 from frazil.spec.check import check
 from frazil.spec.select import selected
-from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
+from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.report import MartReport, RunReport
+    from frazil.engine.report import RunReport
+    from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
+    from frazil.plan.policy import Policy
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
     from frazil.steps import Step
@@ -61,14 +54,6 @@ SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """Settings of the sessions that Frazil works in; a user's own session is left as it is."""
-
-SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-"""Settings for small batches: adapting a plan costs more than it can gain."""
-
-SHORT_BYTES = 16_000_000
-"""Runs that take no more are done before Java's optimising compiler pays."""
-
-_TABLES_AT_ONCE = 2
 
 _USUAL = RunOptions()
 
@@ -115,8 +100,8 @@ def run(
     refuse_connect(spark)
     adopted = None if spark is None else adopt(spark, pipeline)
     with lock(pipeline):
-        session = adopted or spark_session(pipeline, short=_is_short(plan), verbose=options.verbose)
-        with working_sessions(session, _TABLES_AT_ONCE) as sessions:
+        session = adopted or spark_session(pipeline, short=_is_short(plan, options.policy), verbose=options.verbose)
+        with working_sessions(session, options.policy.tables_at_once) as sessions:
             selection = selected(pipeline, select) if plan is None else plan.selection
             the_run = _Run(pipeline, sessions, selection, options)
             again = rebuild if plan is None else plan.rebuild
@@ -127,9 +112,9 @@ def run(
     return report
 
 
-def _is_short(plan: Plan | None) -> bool:
+def _is_short(plan: Plan | None, policy: Policy) -> bool:
     size = None if plan is None else plan.size_bytes
-    return size is not None and size <= SHORT_BYTES
+    return size is not None and size <= policy.short_run_bytes
 
 
 class _Run:
@@ -161,6 +146,7 @@ class _Run:
             sessions=self.sessions,
             contexts=self.contexts | {context.table.name: context for context in others},
             rebuild=rebuild,
+            uncaptured=capture_once(self.pipeline, self.contexts, self.listener) if made is None else {},
         )
         plan = planner.plan(made)
         self.failed = {name: [error] for name, error in plan.failed.items()}
@@ -198,7 +184,7 @@ class _Run:
                 context.report.outcome = "not started"
                 return
             mine = [step for step in steps if not isinstance(step, RefreshGold) and step.table == context.table.name]
-            if errors := _do_table(context, mine):
+            if errors := do_table(context, mine):
                 self.failed[context.table.name] = errors
             if self.listener:
                 self.listener.ended(context.report)
@@ -223,98 +209,6 @@ class _Run:
                     self.listener.ended(made)
 
 
-def _do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
-    """Do a table's steps; give what failed, which is in its report too."""
-    report, began = context.report, time.monotonic()
-    group = f"frazil {context.table.name} {uuid.uuid4().hex}"
-    errors: dict[str, Exception] = {}
-    try:
-        _count_jobs_as(group, context.spark)
-        size = input_bytes(steps)
-        is_small = size is not None and size <= context.policy.small_run_bytes
-        for name, value in SMALL_RUN.items():
-            context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
-        errors = _do(context, steps, group, at_once=is_small)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
-        errors = {context.table.name: error}
-    finally:
-        # A JVM that is gone fails here too, and has failed above.
-        with suppress(Exception):
-            context.cache.release()
-            report.jobs = _jobs_of(group, context.spark)
-        report.seconds = time.monotonic() - began
-    warn_of_late(report)
-    failures = {name: explained(error, context.pipeline) for name, error in errors.items()}
-    report.errors += [Failure.of(name, failure) for name, failure in failures.items()]
-    report.outcome = "failed" if failures else "done"
-    return [*failures.values()]
-
-
-def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
-    """Do the steps of a table in order; small batches go into all its marts at once, as they leave cores idle.
-
-    Returns:
-        Mart -> why it failed. What fails before the marts is raised.
-    """
-    contract, ingested, normalized = None, None, None
-    marts: list[UpdateMart] = []
-    for step in steps:
-        match step:
-            case Ingest():
-                ingested = ingest(context, step)
-                context.report.deferred = len(step.deferred)
-                context.report.batch = step.batch
-            case Normalize():
-                contract = contract_of(context)
-                normalized = normalize(context, step, contract, ingested)
-                context.report.batch = step.upto
-            case UpdateMart():
-                marts.append(step)
-            case AlterMart():
-                alter_mart(context, step)
-            case RefreshGold():
-                raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
-            case _:
-                assert_never(step)
-    errors: dict[str, Exception] = {}
-    if marts:
-        contract = contract or contract_of(context)
-        update = partial(update_mart, context, contract=contract, normalized=normalized)
-        errors = _update_marts(context, marts, update, group, at_once=at_once)
-    spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
-    if spans and not errors:
-        compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
-    return errors
-
-
-def _update_marts(
-    context: TableRun,
-    steps: Sequence[UpdateMart],
-    update_one: Callable[[UpdateMart], MartReport],
-    group: str,
-    *,
-    at_once: bool,
-) -> dict[str, Exception]:
-    done = itertools.count(1)
-
-    def update(step: UpdateMart) -> MartReport:
-        _count_jobs_as(group, context.spark)
-        report = update_one(step)
-        context.progress(f"{next(done)} of {counted(len(steps), 'mart')} done")
-        return report
-
-    with ThreadPoolExecutor(max_workers=len(steps) if at_once else 1) as pool:
-        updates = {step.mart: pool.submit(update, step) for step in steps}
-    errors = {mart: error for mart, update in updates.items() if (error := update.exception()) is not None}
-    context.report.marts = [update.result() for mart, update in updates.items() if mart not in errors]
-    context.report.batch = steps[-1].upto
-    space = context.pipeline.lake.namespaces.marts
-    for error in errors.values():
-        if not isinstance(error, Exception):
-            raise error
-    return {f"{space}.{mart}": error for mart, error in errors.items() if isinstance(error, Exception)}
-
-
 @contextmanager
 def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
     """Lend sessions beside another one, on the same lake, with the settings that Frazil works with."""
@@ -323,14 +217,3 @@ def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSess
             for name, value in SETTINGS.items():
                 session.conf.set(name, value)
         yield sessions
-
-
-def _count_jobs_as(group: str, spark: SparkSession) -> None:
-    """Count the Spark jobs that this thread starts from now on, where the session can tell."""
-    if (context := getattr(spark, "_sc", None)) is not None:
-        context.setJobGroup(group, group)
-
-
-def _jobs_of(group: str, spark: SparkSession) -> int:
-    context = getattr(spark, "_sc", None)
-    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(group))

@@ -8,7 +8,8 @@ from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
-from frazil.plan.state import BRONZE, QUARANTINE, SILVER, TableState, gold_state, moved_marts, table_state
+from frazil.plan.state import TableState, gold_state, moved_marts, table_state
+from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
@@ -36,22 +37,19 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     bronze = context.head(context.bronze)
     if bronze.location is not None or bronze.snapshot_id is None:
         verify_catalog(context.pipeline, table, bronze.location)
-    bookmarks = {
-        BRONZE: context.head(context.bronze).bookmark,
-        SILVER: context.head(context.changes, rebuilt=rebuild).bookmark,
-        QUARANTINE: context.head(context.quarantine, rebuilt=rebuild).bookmark,
-        **{
-            table.mart_name(mart): context.head(context.mart_path(mart), rebuilt=rebuild).bookmark
-            for mart in table.marts
-        },
+    marts = {table.mart_name(mart): context.head(context.mart_path(mart), rebuilt=rebuild) for mart in table.marts}
+    stands = {
+        BRONZE: context.head(context.bronze),
+        SILVER: context.head(context.changes, rebuilt=rebuild),
+        QUARANTINE: context.head(context.quarantine, rebuilt=rebuild),
+        **marts,
     }
+    bookmarks = {name: at.bookmark for name, at in stands.items()}
     moved_marts(context.pipeline, table, bookmarks)
     taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
-    rows = {
-        table.mart_name(mart): int(context.head(context.mart_path(mart)).summary.get("total-records", 0))
-        for mart in table.marts
-    }
-    return table_state(context.pipeline, table, bookmarks, taken, rows)
+    rows = {name: at.records for name, at in marts.items()}
+    columns = {name: at.columns for name, at in stands.items()}
+    return table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
 
 
 def check_new_expressions(context: TableRun, state: TableState) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.lake.snapshot import TableSnapshot
     from frazil.plan.policy import Policy
     from frazil.spec import Current, History, Pipeline, Table
-    from frazil.spec.tables import Role, SourceTables
+    from frazil.spec.tables import LakeTable, Role, SourceTables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,10 @@ class TableRun:
     @contextmanager
     def transaction(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[TableTransaction]:
         """Open a transaction on a table at its snapshot, and keep the snapshot that it publishes."""
-        with TableTransaction(self.spark, path, self.head(path), bookmark, run_id=self.run_id) as transaction:
+        base, file_bytes = self.head(path), self.policy.file_bytes
+        with TableTransaction(
+            self.spark, path, base, bookmark, run_id=self.run_id, file_bytes=file_bytes
+        ) as transaction:
             yield transaction
             if transaction.published is not None:
                 self.heads[path] = transaction.published
@@ -96,7 +99,20 @@ class TableRun:
 
     def mart_path(self, mart: Current | History) -> tuple[str, ...]:
         """Path of a mart."""
-        return next(made.path for made in self.tables.marts if made.mart == mart)
+        return self.mart_table(mart).path
+
+    def mart_table(self, mart: Current | History) -> LakeTable:
+        """Table of a mart."""
+        return next(made for made in self.tables.marts if made.mart == mart)
+
+    def mart(self, name: str) -> Current | History:
+        """Declaration of a mart."""
+        return next(mart for mart in self.table.marts if self.table.mart_name(mart) == name)
+
+    @property
+    def paths(self) -> tuple[tuple[str, ...], ...]:
+        """Paths of all tables that are made of the source table."""
+        return tuple(made.path for made in (self.tables.bronze, *self.tables.computed))
 
     def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
         """Return the bookmark of a commit to one of this table's tables: whose it is, and which batch it is at."""

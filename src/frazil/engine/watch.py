@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.capture import capture_once
 from frazil.engine.options import RunOptions, WatchOptions
 from frazil.engine.report import RunFailedError
 from frazil.engine.run import run
@@ -147,9 +148,10 @@ class _Troubles:
 
 
 def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, str, int, int]]:
-    """Return what is at the sources: (table, address, size, time) of each file, or of a source its trouble."""
+    """Land what servers have; return (table, address, size, time) of each file there is, or of a source its trouble."""
     names = selected(pipeline, select).tables
-    found: set[tuple[str, str, int, int]] = set()
+    uncaptured = capture_once(pipeline, names)
+    found = {(name, error.message, 0, 0) for name, error in uncaptured.items()}
     for table in pipeline.tables:
         if table.name in names:
             try:

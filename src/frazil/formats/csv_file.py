@@ -19,13 +19,14 @@ from frazil.formats.csv_lines import (
     open_behind_mark,
     open_text,
 )
-from frazil.formats.csv_reader import BlockReader, OwnRecords, parse_options
+from frazil.formats.csv_reader import BlockReader, parse_options
 from frazil.formats.records import CSV
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.formats.csv_lines import Dialect
+    from frazil.formats.own_records import OwnRecords
     from frazil.formats.records import Parsed
 
 

@@ -7,17 +7,17 @@ quote, invalid UTF-8, records too large, a byte order mark amid the file.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv
 
 from frazil.formats.csv_form import Form
 from frazil.formats.csv_kept import Cut, other_lines
 from frazil.formats.csv_lines import BOM, KEPT_BYTES, too_large
+from frazil.formats.own_records import UNNAMED, equals
 from frazil.formats.records import Bad, Parsed, Part
 
 if TYPE_CHECKING:
@@ -26,40 +26,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from frazil.formats.csv_lines import Block, Dialect, Scan
+    from frazil.formats.own_records import OwnRecords
 
 MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
-
-
-TABLE_FIELD, SCHEMA_FIELD = "_cdc_table", "_cdc_schema"
-"""Names of the second and third field of a file with many tables while it is read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnRecords:
-    """Which records of a file with many tables are kept.
-
-    Such a file names table and schema in the second and third field of every record.
-
-    Attributes:
-        table: the table whose records are kept.
-        schema: its schema; None takes any.
-        exact: upper and lower case of the table's name count.
-    """
-
-    table: str
-    schema: str | None
-    exact: bool
-
-    def is_own(self, table: str, schema: str) -> bool:
-        """Return whether a record with these names is kept."""
-        same = table == self.table if self.exact else table.lower() == self.table.lower()
-        return same and self.schema in {None, schema}
-
-    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
-        """Return which records are kept, for all of them at once."""
-        tables = fields[TABLE_FIELD]
-        own = _equals(tables, self.table) if self.exact else _equals(pc.utf8_lower(tables), self.table.lower())
-        return own if self.schema is None else own & _equals(fields[SCHEMA_FIELD], self.schema)
 
 
 class BlockReader:
@@ -200,12 +169,12 @@ class BlockReader:
         columns = [fields[name] for name in self.names]
         if self.dialect.escape and self.dialect.escape.encode() in cut.data:
             quoted, is_all = np.ones(len(quoted), np.bool_), False
-        if self.own:
+        if self.own and not self.own.names_fields:
             # The ledger has these two once for the whole file.
-            places = [self.names.index(name) for name in (TABLE_FIELD, SCHEMA_FIELD)]
+            places = [self.names.index(name) for name in UNNAMED]
             self.constants = self.constants or (columns[places[0]][0].as_py(), columns[places[1]][0].as_py())
             for place, value in zip(places, self.constants, strict=True):
-                differs = ~_equals(columns[place], value)
+                differs = ~equals(columns[place], value)
                 columns[place] = pa.repeat(pa.scalar(value, pa.string()), len(quoted))
                 quoted, is_all = quoted | differs, is_all and not differs.any()
         self.form, raw = other_lines(cut, columns, self.form, found, quoted, is_all=is_all)
@@ -230,7 +199,7 @@ class BlockReader:
 
     def _is_foreign(self, own: OwnRecords, text: str) -> bool:
         """Whether a record that cannot be taken apart says that it belongs to another table."""
-        first = self._first_three.match(text)
+        first = None if own.names_fields else self._first_three.match(text)
         if not first:
             return False  # nobody's, so it is shown as ours
         return not own.is_own(first[3] or first[4], first[5] or first[6])
@@ -274,13 +243,6 @@ def _quoted(cut: Cut, found: Scan) -> NDArray[np.bool_]:
         return quoted
     before = np.searchsorted(found.quotes, cut.nexts)
     return np.diff(before, prepend=0) > 0
-
-
-def _equals(column: Any, value: str | None) -> NDArray[np.bool_]:
-    """Where a column has a value; a NULL name is no name, and equals NULL only."""
-    same = column.is_null() if value is None else pc.equal(column, value).fill_null(fill_value=False)
-    found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
-    return found
 
 
 def _stretches(cut: Cut, chosen: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

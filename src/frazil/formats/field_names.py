@@ -57,17 +57,17 @@ def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
     return f"{clean}__{number}"
 
 
-def file_columns(names_and_types: Iterable[tuple[str, str]], op: str) -> tuple[tuple[str, str], ...]:
-    """Return the column names of the fields of a file; the op column gets its declared name.
+def file_columns(names_and_types: Iterable[tuple[str, str]], op: str | None = None) -> tuple[tuple[str, str], ...]:
+    """Return the column names of the fields of a file; an op column gets its declared name.
 
     Args:
         names_and_types: fields in file order; names distinct without regard to case.
-        op: declared name of the op column, compared without regard to case.
+        op: declared name of the op column, compared without regard to case; None where there is none.
     """
     taken: set[str] = set()
     columns = []
     for name, kind in names_and_types:
-        column = op if name.lower() == op.lower() else safe_name(name, frozenset(taken))
+        column = op if op is not None and name.lower() == op.lower() else safe_name(name, frozenset(taken))
         taken.add(column.lower())
         columns.append((column, kind))
     return tuple(columns)

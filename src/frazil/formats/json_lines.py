@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES, RECORD_BYTES, is_gzip, open_behind_mark, too_large
+from frazil.formats.json_text import NoObjectError, Pairs, object_fields
 from frazil.formats.records import CSV, Bad, Parsed, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from frazil.formats.own_records import OwnRecords
 
 _BATCH_RECORDS: Final = 8_192
 _BLANK: Final = b" \t\r\n"
 
-
-class _Number(str):
-    """The text of a number."""
-
-    __slots__ = ()
-
-
-class _WrongRecordError(Exception):
-    """A line that is no record."""
+FieldsOf: TypeAlias = "Callable[[str], Mapping[str, str | None] | None]"
+"""Takes a line, and returns its fields by their lower-case names; None where it belongs to another table. It raises
+:class:`NoObjectError` for a bad record."""
 
 
 class JsonLinesFile:
@@ -38,6 +35,8 @@ class JsonLinesFile:
     Args:
         uri: the file; one that ends in ``.gz`` is decompressed.
         columns: lower-case name of a field -> the column that it goes to.
+        own: which records are kept; None for all.
+        fields_of: what takes a line apart; None for :func:`own_fields`.
         block_bytes: some batches are yielded each time so much was read.
         record_bytes: records of more bytes are bad.
     """
@@ -46,14 +45,18 @@ class JsonLinesFile:
         self,
         uri: str,
         columns: Mapping[str, str],
+        own: OwnRecords | None = None,
+        fields_of: FieldsOf | None = None,
+        /,
         *,
         block_bytes: int = BLOCK_BYTES,
         record_bytes: int = RECORD_BYTES,
     ) -> None:
         self.head = b""
-        self._uri, self._columns = uri, dict(columns)
+        self._uri, self._columns, self._own = uri, dict(columns), own
+        self._fields_of = fields_of or own_fields
         self._block_bytes, self._record_bytes = block_bytes, record_bytes
-        self._hash = hashlib.sha256() if is_gzip(uri) else None
+        self._hash = hashlib.sha256() if own or fields_of or is_gzip(uri) else None
 
     def form(self) -> dict[str, Any]:
         """Return that every record has its own bytes, each ended by a line feed unless it says otherwise."""
@@ -74,37 +77,38 @@ class JsonLinesFile:
         """Read all records in order; once only."""
         text, mark = open_behind_mark(self._uri)
         with text:
-            self._read(mark)
-            self.head += mark
-            row, size, batch = 0, 0, _Batch(self._columns)
+            self._add_to_head(mark)
+            row, size, batch = 0, 0, _Batch(self._columns, self._own, self._fields_of)
             for line, end, rest in self._lines(text):
                 row, size = row + 1, size + len(line)
                 if rest or len(line) > self._record_bytes:
                     if batch:
                         yield batch.parsed()
                     whole = len(line) + sum(map(len, rest))
+                    self._add_to_hash(line, *rest, end)
                     yield _large(row, line, rest, end, whole)
-                    size, batch = 0, _Batch(self._columns)
+                    size, batch = 0, _Batch(self._columns, self._own, self._fields_of)
                     continue
-                batch.add(row, line, end)
+                if batch.add(row, line, end):
+                    self._add_to_hash(line, end)
                 if size >= self._block_bytes or batch.rows >= _BATCH_RECORDS:
                     yield batch.parsed()
-                    size, batch = 0, _Batch(self._columns)
+                    size, batch = 0, _Batch(self._columns, self._own, self._fields_of)
             if batch:
                 yield batch.parsed()
 
     def _lines(self, text: IO[bytes]) -> Iterator[tuple[bytes, bytes, list[bytes]]]:
         """Yield each line that is not blank: its beginning, what ends it, blank lines among that, and its rest."""
         pending: tuple[bytes, bytes, list[bytes]] | None = None
-        while data := self._read(text.readline(self._record_bytes + 1)):
+        while data := text.readline(self._record_bytes + 1):
             rest: list[bytes] = []
             while not (rest[-1] if rest else data).endswith(b"\n"):
-                if not (more := self._read(text.readline(self._record_bytes))):
+                if not (more := text.readline(self._record_bytes)):
                     break
                 rest.append(more)
             if not data.strip(_BLANK) and not rest:
                 if pending is None:
-                    self.head += data
+                    self._add_to_head(data)
                 else:
                     pending = (pending[0], pending[1] + data, pending[2])
                 continue
@@ -120,21 +124,26 @@ class JsonLinesFile:
         if pending is not None:
             yield pending
 
-    def _read(self, data: bytes) -> bytes:
+    def _add_to_head(self, data: bytes) -> None:
+        self.head += data
+        self._add_to_hash(data)
+
+    def _add_to_hash(self, *pieces: bytes) -> None:
         if self._hash:
-            self._hash.update(data)
-        return data
+            for piece in pieces:
+                self._hash.update(piece)
 
 
 class _Batch:
     """Some records, on their way to columns."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
-        self._columns = columns
+    def __init__(self, columns: Mapping[str, str], own: OwnRecords | None, fields_of: FieldsOf) -> None:
+        self._columns, self._own, self._fields_of = columns, own, fields_of
+        self._foreign = 0
         self._rows: list[int] = []
         self._raw: list[bytes] = []
         self._ends: list[bytes | None] = []
-        self._values: list[dict[str, str | None]] = []
+        self._values: list[Mapping[str, str | None]] = []
         self._bad: list[Bad] = []
 
     def __bool__(self) -> bool:
@@ -144,20 +153,27 @@ class _Batch:
     @property
     def rows(self) -> int:
         """Number of records, bad ones among them."""
-        return len(self._rows) + len(self._bad)
+        return len(self._rows) + len(self._bad) + self._foreign
 
-    def add(self, row: int, line: bytes, end: bytes) -> None:
-        """Add a line."""
+    def add(self, row: int, line: bytes, end: bytes) -> bool:
+        """Add a line; return whether its record is kept."""
         other_end = None if end == b"\n" else end
         try:
-            values = _values_of(line)
-        except _WrongRecordError as error:
+            values = self._fields_of(_decoded(line))
+        except NoObjectError as error:
             self._bad.append(Bad(row, f"{error}", line, other_end))
-            return
+            return True
+        if values is None or not self._is_own(values):
+            self._foreign += 1
+            return False
         self._rows.append(row)
         self._raw.append(line)
         self._ends.append(other_end)
         self._values.append(values)
+        return True
+
+    def _is_own(self, values: Mapping[str, str | None]) -> bool:
+        return self._own is None or self._own.is_own(*(values.get(name.lower()) for name in self._own.fields))
 
     def parsed(self) -> Parsed:
         """Return all that was added."""
@@ -175,28 +191,21 @@ class _Batch:
             pa.array(self._raw, pa.binary()),
             pa.array(self._ends, pa.binary()) if any(end is not None for end in self._ends) else None,
             self._bad,
+            foreign=self._foreign,
             known=known,
         )
 
 
-def _values_of(line: bytes) -> dict[str, str | None]:
-    """Return the fields of a line by their lower-case names, as text."""
+def _decoded(line: bytes) -> str:
     try:
-        text = line.decode()
+        return line.decode()
     except UnicodeDecodeError as error:
-        raise _WrongRecordError(f"encoding: invalid UTF-8 at byte {error.start + 1}") from None
-    try:
-        pairs = json.loads(
-            text, object_pairs_hook=_Pairs, parse_int=_Number, parse_float=_Number, parse_constant=_no_constant
-        )
-    except (ValueError, RecursionError) as error:
-        raise _WrongRecordError(f"malformed_json: {error}") from None
-    if not isinstance(pairs, _Pairs):
-        raise _WrongRecordError("malformed_json: not an object")
-    found = {name.lower(): _text(value) for name, value in pairs}
-    if len(found) < len(pairs):
-        raise _WrongRecordError("malformed_json: a field is named twice")
-    return found
+        raise NoObjectError(f"encoding: invalid UTF-8 at byte {error.start + 1}") from None
+
+
+def own_fields(text: str) -> dict[str, str | None]:
+    """Return the fields of the object that a line is, by their lower-case names."""
+    return {name.lower(): value for name, value in object_fields(text)}
 
 
 def fields_in(lines: Iterable[bytes]) -> tuple[str, ...]:
@@ -207,40 +216,13 @@ def fields_in(lines: Iterable[bytes]) -> tuple[str, ...]:
     found: dict[str, str] = {}
     for line in lines:
         try:
-            pairs = json.loads(line, object_pairs_hook=_Pairs)
+            pairs = json.loads(line, object_pairs_hook=Pairs)
         except (ValueError, RecursionError):
             continue
-        if isinstance(pairs, _Pairs):
+        if isinstance(pairs, Pairs):
             for name, _ in pairs:
                 found.setdefault(name.lower(), name)
     return tuple(found.values())
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object, its fields in order."""
-
-
-def _no_constant(name: str) -> str:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
-    return _json(value)
-
-
-def _json(value: Any) -> str:
-    """Write a value as JSON, numbers as they were."""
-    match value:
-        case _Number():
-            return str(value)
-        case _Pairs():
-            return "{" + ", ".join(f"{json.dumps(name)}: {_json(inner)}" for name, inner in value) + "}"
-        case list():
-            return "[" + ", ".join(map(_json, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
 
 
 def _large(row: int, line: bytes, rest: list[bytes], end: bytes, size: int) -> Parsed:

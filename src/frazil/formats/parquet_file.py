@@ -20,6 +20,8 @@ from frazil.formats.whole_file import parts_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from frazil.formats.own_records import OwnRecords
+
 BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"
 
@@ -51,13 +53,16 @@ class ParquetFile:
     Args:
         uri: the file.
         names: columns that its fields go to, in file order.
+        own: which records are kept; None for all.
         rejected: why no record of it is taken; None for a file whose records are.
     """
 
     head: Final = None
 
-    def __init__(self, uri: str, names: tuple[str, ...], *, rejected: str | None = None) -> None:
-        self._uri, self._names, self._rejected = uri, names, rejected
+    def __init__(
+        self, uri: str, names: tuple[str, ...], *, own: OwnRecords | None = None, rejected: str | None = None
+    ) -> None:
+        self._uri, self._names, self._own, self._rejected = uri, names, own, rejected
         self._hash = ValuesHash(len(self._names))
 
     def form(self) -> dict[str, Any]:
@@ -79,12 +84,21 @@ class ParquetFile:
                 except (OSError, pa.ArrowException, StopIteration) as error:
                     yield from self._undecoded(row, count, first_line(error))
                     return
-                yield self._hashed(self._parsed(batch, nanos, row))
+                yield self._hashed(self._kept(self._parsed(batch, nanos, row)))
                 row += batch.num_rows
 
     def _undecoded(self, row: int, count: int, error: str) -> Iterator[Parsed]:
         yield self._hashed(Parsed(bad=[Bad(number, f"unreadable: {error}") for number in range(row, count + 1)]))
         yield from parts_of(self._uri, row)
+
+    def _kept(self, parsed: Parsed) -> Parsed:
+        """Leave the records of other tables out."""
+        if self._own is None or not len(parsed.rows):
+            return parsed
+        mask = pa.array(self._own.among(parsed.fields))
+        fields = {name: column.filter(mask) for name, column in parsed.fields.items()}
+        rows = parsed.rows.filter(mask)
+        return Parsed(fields, rows, bad=parsed.bad, foreign=len(parsed.rows) - len(rows))
 
     def _hashed(self, parsed: Parsed) -> Parsed:
         if len(parsed.rows):

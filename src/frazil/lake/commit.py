@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 from frazil.errors import BusyError, FrazilError
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import head
-from frazil.lake.row_delta import stage_row_delta, takes_row_deltas
+from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
 from frazil.lake.snapshot import BOOKMARK, TableSnapshot, table_snapshot
-from frazil.lake.tables import all_properties, partition_clause, property_list, set_sort_order
+from frazil.lake.tables import partition_clause, property_list, set_sort_order
 from frazil.lake.trouble import told
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-    from frazil.lake.tables import TableLayout
+    from frazil.plan.table_layout import TableLayout
 
 PREFIX = "frazil_run_"
 RUN_ID: Final = "frazil.run-id"
@@ -63,8 +64,9 @@ class TableTransaction:
         bookmark: Mapping[str, Any],
         *,
         run_id: str = "",
+        file_bytes: int = DEFAULT_POLICY.file_bytes,
     ) -> None:
-        self._spark, self._path, self._base = spark, path, base
+        self._spark, self._path, self._base, self._file_bytes = spark, path, base, file_bytes
         self._name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
         self._bookmark = dict(bookmark)
         self._notes = {RUN_ID: run_id} if run_id else {}
@@ -188,9 +190,8 @@ class TableTransaction:
 
     def _stage(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str], places: pa.Table | None) -> None:
         summary = {BOOKMARK: _text(self._bookmark), **self._notes}
-        self._staged = stage_row_delta(
-            self._spark, self.table, rows=rows, columns=columns, places=places, summary=summary
-        )
+        delta = RowDelta(rows=rows, columns=columns, places=places)
+        self._staged = stage_row_delta(self._spark, self.table, delta, summary, file_bytes=self._file_bytes)
 
     def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
         self._begin_write()
@@ -279,7 +280,7 @@ def replace_table(
     columns = ", ".join(
         f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in layout.columns.items()
     )
-    properties = property_list(all_properties(layout))
+    properties = property_list(layout.all_properties)
     rows.createOrReplaceTempView(quote(view))
     summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
     for key, value in summary.items():

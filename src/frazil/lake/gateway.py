@@ -44,6 +44,13 @@ def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
     return fields
 
 
+def schema_fields(spark: SparkSession, schema: Any) -> list[dict[str, Any]]:
+    """Read the fields of a Java schema, as Iceberg writes them to JSON."""
+    parser = java_class(spark, "org.apache.iceberg.SchemaParser")
+    fields: list[dict[str, Any]] = json.loads(parser.toJson(schema))["fields"]
+    return fields
+
+
 def release(checkpointed: DataFrame) -> None:
     """Free the memory of rows that a local checkpoint holds; without a gateway Spark does it some day."""
     rows = getattr(checkpointed, "_jdf", None)

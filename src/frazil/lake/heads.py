@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
 from frazil.lake.faults import faults
-from frazil.lake.gateway import java_table, snapshot_fields
-from frazil.lake.snapshot import TableSnapshot, table_snapshot
+from frazil.lake.gateway import java_table, schema_fields, snapshot_fields
+from frazil.lake.snapshot import TableSnapshot, columns_of, table_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,8 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
     names = re.findall(r"[^\[\], ]+", table.refs().keySet().toString())
     branches = tuple(name for name in names if name != "main")
     location = table.operations().current().metadataFileLocation()
-    found = TableSnapshot(branches=branches, location=location)
+    columns = columns_of(schema_fields(spark, table.schema()))
+    found = TableSnapshot(branches=branches, location=location, columns=columns)
     return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields)
 
 
@@ -79,7 +80,9 @@ def _head_by_sql(spark: SparkSession, name: str) -> TableSnapshot:
     refs = {
         row["name"]: row["snapshot_id"] for row in spark.sql(f"SELECT name, snapshot_id FROM {name}.refs").collect()
     }
-    found = TableSnapshot(branches=tuple(ref for ref in refs if ref != "main"))
+    schema = spark.sql(f"SELECT * FROM {name} LIMIT 0").schema
+    columns = {column.name: column.dataType.simpleString() for column in schema}
+    found = TableSnapshot(branches=tuple(ref for ref in refs if ref != "main"), columns=columns)
     if "main" not in refs:
         return found
     snapshots = {

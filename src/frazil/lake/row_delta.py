@@ -6,12 +6,11 @@ time and plan two writes, which takes longer than all the rest of a small batch.
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.bronze import record as r
-from frazil.lake.gateway import java_class, java_table
+from frazil.lake.gateway import java_class, java_table, schema_fields
 from frazil.lake.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ _WITH_PLACES: Final = 2
 """The one format whose deletes are files of places."""
 _PARTS: Final = (LIVING, r.KIND, r.CLASS)
 """Columns by one of which a table may be parted: of few values, which are ours."""
-_FILE_BYTES: Final = 128 * 1024 * 1024
-"""So much memory the rows of one file take; the file itself is some six times smaller."""
 _CODEC: Final = "zstd"
 _LEVEL: Final = "3"
 """The level that Iceberg writes with."""
@@ -65,6 +62,23 @@ _PLACES: Final = pa.schema(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowDelta:
+    """Rows to add to a table, and places whose rows go.
+
+    Attributes:
+        rows: streams of Arrow tables of the new rows, columns by name in any case; those that they lack are NULL. Each
+            stream goes to files of its own, several streams at once, each read by one thread.
+        columns: the columns that all of them have.
+        places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` where the table has it; None
+            where nothing goes.
+    """
+
+    rows: Sequence[Iterable[pa.Table]]
+    columns: Sequence[str]
+    places: pa.Table | None = None
+
+
 def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
     """Return whether :func:`stage_row_delta` can be used on a table, with places or without any.
 
@@ -86,25 +100,16 @@ def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
 
 
 def stage_row_delta(
-    spark: SparkSession,
-    name: str,
-    *,
-    rows: Sequence[Iterable[pa.Table]],
-    columns: Sequence[str],
-    places: pa.Table | None,
-    summary: Mapping[str, str],
+    spark: SparkSession, name: str, delta: RowDelta, summary: Mapping[str, str], *, file_bytes: int
 ) -> Any:
     """Add rows to a table and delete those that stand at some places, in a snapshot that the table does not have yet.
 
     Args:
         spark: a session with a JVM gateway.
         name: quoted name of a table for which :func:`takes_row_deltas` holds.
-        rows: streams of Arrow tables of the new rows, columns by name in any case; those that they lack are NULL. Each
-            stream goes to files of its own, several streams at once, each read by one thread.
-        columns: the columns that all of them have.
-        places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` where the table has it; None
-            where nothing goes.
+        delta: rows and places.
         summary: properties of the snapshot.
+        file_bytes: memory that the rows of one file take.
 
     Returns:
         The Java snapshot, whose parent is the newest one of ``main``, if there is one. Its files are written; should it
@@ -113,30 +118,31 @@ def stage_row_delta(
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
 
-    Cost: a file per 128 MB of rows, stream and part of the table, and their manifests; such a piece of each stream that
-        is being written in memory, and its file on the local disk.
+    Cost: a file per ``file_bytes`` of rows, stream and part of the table, and their manifests; such a piece of each
+        stream that is being written in memory, and its file on the local disk.
     """
     table = java_table(spark, name)
     if table is None:
         raise TypeError(f"{name} cannot be reached through a JVM gateway")
-    delta = table.newRowDelta()
-    names = {column.lower(): column for column in columns}
+    change = table.newRowDelta()
+    names = {column.lower(): column for column in delta.columns}
     schema = _schema(spark, table, names)
-    chosen = [names[name.lower()] for name in schema.names]
-    parted_by = _part(table.spec())
-    level = table.properties().getOrDefault(_LEVEL_SETTING, _LEVEL)
     with tempfile.TemporaryDirectory(prefix="frazil-") as folder:
-        write = partial(
-            _written, spark, table, Path(folder), parted_by=parted_by, schema=schema, columns=chosen, level=level
+        writer = _Writer(
+            spark=spark,
+            table=table,
+            folder=Path(folder),
+            schema=schema,
+            columns=[names[name.lower()] for name in schema.names],
+            file_bytes=file_bytes,
         )
-        for file in _side_by_side(write, rows):
-            delta.addRows(file)
-        for part, some in _parts(parted_by, places) if places is not None else ():
-            ordered = some.select(_PLACES.names).sort_by([(name, "ascending") for name in _PLACES.names]).cast(_PLACES)
-            delta.addDeletes(_file(spark, table, Path(folder), ordered, part=part, level=_LEVEL, deletes=True))
+        for file in _side_by_side(writer.rows, delta.rows):
+            change.addRows(file)
+        for part, some in _parts(writer.parted_by, delta.places) if delta.places is not None else ():
+            change.addDeletes(writer.places(some, part))
     for key, value in summary.items():
-        delta.set(key, value)
-    return delta.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).apply()
+        change.set(key, value)
+    return change.scanManifestsWith(java_class(spark, _EXECUTORS).newDirectExecutorService()).apply()
 
 
 def _side_by_side(write: Callable[[Iterable[pa.Table]], list[Any]], rows: Sequence[Iterable[pa.Table]]) -> list[Any]:
@@ -147,64 +153,81 @@ def _side_by_side(write: Callable[[Iterable[pa.Table]], list[Any]], rows: Sequen
         return [file for files in pool.map(write, rows) for file in files]
 
 
-def _written(
-    spark: SparkSession,
-    table: Any,
-    folder: Path,
-    stream: Iterable[pa.Table],
-    *,
-    parted_by: str | None,
-    schema: pa.Schema,
-    columns: Sequence[str],
-    level: str,
-) -> list[Any]:
-    """Write a stream of rows to files, each part of the table to its own; give them as Iceberg's ``DataFile``."""
-    write = partial(_file, spark, table, folder, level=level, deletes=False)
-    waiting: dict[str, list[pa.Table]] = {}
-    files = []
-    for rows in stream:
-        for part, some in _parts(parted_by, rows):
-            mine = waiting.setdefault(part, [])
-            mine.append(some.select(columns).rename_columns(schema.names).cast(schema))
-            if sum(piece.nbytes for piece in mine) >= _FILE_BYTES:
-                files.append(write(pa.concat_tables(waiting.pop(part)), part=part))
-    files += [write(pa.concat_tables(pieces), part=part) for part, pieces in waiting.items()]
-    return files
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writer:
+    """Writes files beside a table's others; gives them as Iceberg's ``DataFile`` and ``DeleteFile``.
 
+    Attributes:
+        folder: a local one, for files that are not where the table is yet.
+        schema: of the files of rows.
+        columns: the columns of streams that go to it, in its order.
+        file_bytes: memory that the rows of one file take.
+    """
 
-def _file(
-    spark: SparkSession, table: Any, folder: Path, rows: pa.Table, *, part: str, level: str, deletes: bool
-) -> Any:
-    """Write rows to a file beside the table's others; give it as Iceberg's ``DataFile`` or ``DeleteFile``."""
-    name = f"{uuid.uuid4().hex}.parquet"
-    local = folder / name
-    pq.write_table(
-        rows,
-        local,
-        compression=_CODEC,
-        compression_level=int(level),
-        row_group_size=max(rows.num_rows, 1),
-        store_schema=False,
-        store_decimal_as_integer=True,
-    )
-    # Through Iceberg, which knows how to write where the table is.
-    path = table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
-    stream = table.io().newOutputFile(path).create()
-    java_class(spark, "java.nio.file.Files").copy(java_class(spark, "java.io.File")(f"{local}").toPath(), stream)
-    stream.close()
-    spec = table.spec()
-    config = java_class(spark, "org.apache.iceberg.MetricsConfig")
-    if deletes:
-        made = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec).ofPositionDeletes()
-        config = config.forPositionDelete()
-    else:
-        made = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec)
-        config = config.forTable(table)
-    footer = java_class(spark, "org.apache.iceberg.Files").localInput(f"{local}")
-    metrics = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil").fileMetrics(footer, config)
-    made = made.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withMetrics(metrics)
-    local.unlink()
-    return (made.withPartitionPath(part) if part else made).build()
+    spark: SparkSession
+    table: Any
+    folder: Path
+    schema: pa.Schema
+    columns: Sequence[str]
+    file_bytes: int
+
+    @property
+    def parted_by(self) -> str | None:
+        """Column that the table is parted by."""
+        return _part(self.table.spec())
+
+    def rows(self, stream: Iterable[pa.Table]) -> list[Any]:
+        """Write a stream of rows to files, each part of the table to its own."""
+        parted_by = self.parted_by
+        level = self.table.properties().getOrDefault(_LEVEL_SETTING, _LEVEL)
+        waiting: dict[str, list[pa.Table]] = {}
+        files = []
+        for rows in stream:
+            for part, some in _parts(parted_by, rows):
+                mine = waiting.setdefault(part, [])
+                mine.append(some.select(self.columns).rename_columns(self.schema.names).cast(self.schema))
+                if sum(piece.nbytes for piece in mine) >= self.file_bytes:
+                    files.append(self._rows_file(waiting.pop(part), part, level))
+        return files + [self._rows_file(pieces, part, level) for part, pieces in waiting.items()]
+
+    def places(self, places: pa.Table, part: str) -> Any:
+        """Write the places of rows that go to one file."""
+        by_place = [(name, "ascending") for name in _PLACES.names]
+        made = self._java("org.apache.iceberg.FileMetadata").deleteFileBuilder(self.table.spec()).ofPositionDeletes()
+        config = self._java("org.apache.iceberg.MetricsConfig").forPositionDelete()
+        return self._file(places.select(_PLACES.names).sort_by(by_place).cast(_PLACES), part, _LEVEL, made, config)
+
+    def _rows_file(self, pieces: Sequence[pa.Table], part: str, level: str) -> Any:
+        made = self._java("org.apache.iceberg.DataFiles").builder(self.table.spec())
+        config = self._java("org.apache.iceberg.MetricsConfig").forTable(self.table)
+        return self._file(pa.concat_tables(pieces), part, level, made, config)
+
+    def _file(self, rows: pa.Table, part: str, level: str, made: Any, config: Any) -> Any:
+        """Write one file; ``made`` is Iceberg's builder of its entry, ``config`` says which columns have metrics."""
+        name = f"{uuid.uuid4().hex}.parquet"
+        local = self.folder / name
+        pq.write_table(
+            rows,
+            local,
+            compression=_CODEC,
+            compression_level=int(level),
+            row_group_size=max(rows.num_rows, 1),
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+        # Through Iceberg, which knows how to write where the table is.
+        path = self.table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
+        stream = self.table.io().newOutputFile(path).create()
+        self._java("java.nio.file.Files").copy(self._java("java.io.File")(f"{local}").toPath(), stream)
+        stream.close()
+        footer = self._java("org.apache.iceberg.Files").localInput(f"{local}")
+        metrics = self._java("org.apache.iceberg.parquet.ParquetUtil").fileMetrics(footer, config)
+        made = made.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withMetrics(metrics)
+        local.unlink()
+        return (made.withPartitionPath(part) if part else made).build()
+
+    def _java(self, name: str) -> Any:
+        return java_class(self.spark, name)
 
 
 def _parts(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -228,8 +251,8 @@ def _part(spec: Any) -> str | None:
 
 def _schema(spark: SparkSession, table: Any, names: Container[str]) -> pa.Schema:
     """Read those columns of a table that are among lower-case names, with the numbers that Iceberg knows them by."""
-    text = java_class(spark, "org.apache.iceberg.SchemaParser").toJson(table.schema())
-    return pa.schema(_field(column) for column in json.loads(text)["fields"] if column["name"].lower() in names)
+    fields = schema_fields(spark, table.schema())
+    return pa.schema(_field(column) for column in fields if column["name"].lower() in names)
 
 
 def _field(column: Mapping[str, Any]) -> pa.Field:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+_SPARK_NAMES: Final = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
+"""Types that Iceberg and Spark call otherwise."""
 
 BOOKMARK = "frazil.bookmark"
 """Key of the snapshot summary. One snapshot carries rows and bookmark, so they cannot part (ONCE)."""
@@ -27,9 +30,8 @@ class TableSnapshot:
         branches: names of all other branches.
         location: address of the table's metadata file; None for a table that does not exist, and where SQL was asked.
             It does not count when two are compared: a commit does not know the file that it made.
-        columns: names of the table's columns now, with Iceberg's names of their types; empty unless the metadata file
-            was asked.
-        snapshots: how many snapshots can still be read; as ``columns``.
+        columns: names of the table's columns now, with types as Spark writes them; empty in what a commit returns.
+        snapshots: how many snapshots can still be read; 0 unless the metadata file was asked.
     """
 
     snapshot_id: int | None = None
@@ -114,7 +116,22 @@ def metadata_snapshot(metadata: Mapping[str, Any], location: str | None = None) 
     table = TableSnapshot(
         branches=tuple(name for name in refs if name != "main"),
         location=location,
-        columns={column["name"]: str(column["type"]) for column in columns},
+        columns=columns_of(columns),
         snapshots=len(snapshots),
     )
     return table_snapshot(table, snapshots[newest], snapshots.get) if newest in snapshots else table
+
+
+def columns_of(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the columns of a schema with types as Spark writes them, from its fields in Iceberg's JSON."""
+    return {field["name"]: _spark_type(field["type"]) for field in fields}
+
+
+def _spark_type(kind: str | Mapping[str, Any]) -> str:
+    if isinstance(kind, str):
+        return _SPARK_NAMES.get(kind, kind.replace(" ", ""))
+    if kind["type"] == "list":
+        return f"array<{_spark_type(kind['element'])}>"
+    if kind["type"] == "map":
+        return f"map<{_spark_type(kind['key'])},{_spark_type(kind['value'])}>"
+    return f"struct<{','.join(f'{name}:{inner}' for name, inner in columns_of(kind['fields']).items())}>"

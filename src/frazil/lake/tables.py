@@ -1,103 +1,65 @@
-"""Create Iceberg tables and let them grow by columns."""
+"""Create Iceberg tables, and alter them as a plan says."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, assert_never
 
-from pyspark.sql.types import StructType
-
-from frazil.errors import SchemaError
-from frazil.lake.gateway import java_class, java_table
+from frazil.lake.gateway import java_table, schema_fields
 from frazil.lake.heads import is_missing
+from frazil.lake.snapshot import columns_of
+from frazil.plan import alterations as plan
 from frazil.spec.names import literal, quote
+from frazil.steps import AddColumn, RemoveProperty, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-WIDER = {("int", "bigint"), ("float", "double")}
+    from frazil.plan.table_layout import TableLayout
+    from frazil.steps import Alteration
 
 
-class TypeChangedError(SchemaError):
-    """A declared type is not the one the table has, and data would have to be converted."""
+def ensure(spark: SparkSession, layout: TableLayout) -> None:
+    """Create a table, or give it the columns that it lacks; columns that the layout does not have stay.
 
-    code = "FZ503"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLayout:
-    """How a table is to be: columns with types, partitioning, sort order, properties."""
-
-    path: tuple[str, ...]
-    columns: Mapping[str, str]
-    partition_by: Sequence[str] = ()
-    sort_by: Sequence[str] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
-DEFAULTS = {
-    "format-version": "2",
-    "write.parquet.compression-codec": "zstd",
-    "write.delete.mode": "merge-on-read",
-    "write.delete.isolation-level": "serializable",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "50",
-    "commit.retry.num-retries": "10",
-}
-
-
-def ensure(spark: SparkSession, layout: TableLayout) -> bool:
-    """Make a table exist with all its columns.
-
-    New columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that the
-    layout no longer has stay.
-
-    Returns:
-        Whether the table was made or its columns changed.
+    Of a table that a plan was made for nothing is left to alter here, as its steps have done it.
 
     Raises:
         TypeChangedError: a column has another type that no widening reaches.
     """
-    name = quote(*layout.path)
-    present = _columns(spark, name)
+    present = _columns(spark, quote(*layout.path))
     if present is None:
         _create(spark, layout)
-        return True
-    changed = False
-    for column, kind in layout.columns.items():
-        have = present.get(column.lower())
-        if have is None:
-            spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")
-            changed = True
-        elif have != _simple(kind):
-            if not _is_wider(have, kind):
-                raise TypeChangedError(
-                    f"{'.'.join(layout.path[1:])}: column {column!r} is {have} in the table "
-                    f"and {kind} in the declaration",
-                    hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
-                )
-            spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
-            changed = True
-    return changed
+    else:
+        alter(spark, quote(*layout.path), plan.alterations(replace(layout, columns=present), layout))
 
 
 def fits(spark: SparkSession, layout: TableLayout) -> bool:
-    """Return whether a table is missing, or :func:`ensure` can give it just the columns of a layout.
-
-    Other tables have columns that the layout lacks, or of types that no widening reaches: to hold what the layout says
-    they are replaced, see :func:`frazil.lake.commit.replace_table`.
-    """
+    """Return whether a table is missing, or :func:`ensure` can give it just the columns of a layout."""
     present = _columns(spark, quote(*layout.path))
-    if present is None:
-        return True
-    wanted = {column.lower(): kind for column, kind in layout.columns.items()}
-    return present.keys() <= wanted.keys() and all(
-        have == _simple(wanted[column]) or _is_wider(have, wanted[column]) for column, have in present.items()
-    )
+    return present is None or plan.fits(present, layout)
+
+
+def alter(spark: SparkSession, name: str, changes: Iterable[Alteration]) -> None:
+    """Alter a table, by its quoted name. Live views are not a table's: they are passed over."""
+    for change in changes:
+        match change:
+            case AddColumn(column=column, type=kind):
+                spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")
+            case WidenColumn(column=column, type=kind):
+                spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
+            case SetSortOrder():
+                set_sort_order(spark, name, change.columns)
+            case SetProperty():
+                spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({literal(change.name)} = {literal(change.value)})")
+            case RemoveProperty():
+                spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({literal(change.name)})")
+            case SetLiveView():
+                pass
+            case _:
+                assert_never(change)
 
 
 def set_sort_order(spark: SparkSession, name: str, sort_by: Sequence[str]) -> None:
@@ -106,24 +68,9 @@ def set_sort_order(spark: SparkSession, name: str, sort_by: Sequence[str]) -> No
     spark.sql(f"ALTER TABLE {name} WRITE {order}")
 
 
-def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str], gone: Iterable[str] = ()) -> None:
-    """Set properties of a table, by its quoted name, and remove those that are ``gone``."""
-    if properties:
-        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list(properties)})")
-    left = ", ".join(map(literal, gone))
-    if left:
-        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({left})")
-
-
 def property_list(properties: Mapping[str, str]) -> str:
     """Write properties as the list of a TBLPROPERTIES clause."""
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-
-
-def all_properties(layout: TableLayout) -> dict[str, str]:
-    """Return the properties that a table of a layout has: Frazil's own, and those of the layout before them."""
-    distribution = "hash" if layout.partition_by else "none"
-    return DEFAULTS | {"write.distribution-mode": distribution} | dict(layout.properties)
 
 
 def partition_clause(layout: TableLayout) -> str:
@@ -132,7 +79,7 @@ def partition_clause(layout: TableLayout) -> str:
 
 
 def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
-    """Read a table's columns, in lower case, with their types; None if it does not exist."""
+    """Read a table's columns with their types; None if it does not exist."""
     try:
         table = java_table(spark, name)
     except Exception as error:
@@ -140,20 +87,17 @@ def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
             return None
         raise
     if table is not None:
-        java = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil").convert(table.schema())
-        schema = StructType.fromJson(json.loads(java.json()))
-    elif spark.catalog.tableExists(name):
-        schema = spark.table(name).schema
-    else:
+        return columns_of(schema_fields(spark, table.schema()))
+    if not spark.catalog.tableExists(name):
         return None
-    return {column.name.lower(): column.dataType.simpleString() for column in schema}
+    return {column.name: column.dataType.simpleString() for column in spark.table(name).schema}
 
 
 def _create(spark: SparkSession, layout: TableLayout) -> None:
     name = quote(*layout.path)
     _namespace(spark, quote(*layout.path[:-1]))
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
-    partition, properties = partition_clause(layout), property_list(all_properties(layout))
+    partition, properties = partition_clause(layout), property_list(layout.all_properties)
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
     if layout.sort_by:
         set_sort_order(spark, name, layout.sort_by)
@@ -166,19 +110,3 @@ def _namespace(spark: SparkSession, name: str) -> None:
         # The catalog looks and creates in two steps; a table beside this one may have come between.
         if not spark.catalog.databaseExists(name):
             raise
-
-
-@cache
-def _simple(kind: str) -> str:
-    """Write a type the way a schema prints it."""
-    fields = StructType.fromDDL(f"c {kind}")
-    return str(fields.simpleString()).removeprefix("struct<c:").removesuffix(">")
-
-
-def _is_wider(have: str, want: str) -> bool:
-    if (have, want) in WIDER:
-        return True
-    if have.startswith("decimal(") and want.startswith("decimal("):
-        (p, s), (q, t) = (tuple(map(int, kind[8:-1].split(","))) for kind in (have, want))
-        return q > p and s == t
-    return False

@@ -44,14 +44,29 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
         row = "CASE WHEN _cdc_upsert THEN _cdc_values ELSE _cdc_start._cdc_last_known END"
         at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
         is_deleted = "NOT _cdc_upsert"
-    keys = columns_of(spec.keys)
-    by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
-    so_far = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
-    values = f"struct({columns_of(spec.columns)})"
-    first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
     return query(
         f"""
-        WITH timed AS (
+        WITH {_standing_sql(spec)}, {_ended_sql(spec)}
+        SELECT
+            {columns_of(spec.columns, "_cdc_shown")},
+            _cdc_start._cdc_from AS valid_from,
+            _cdc_next._cdc_from AS valid_to,
+            _cdc_next IS NULL AS is_current,
+            is_deleted,
+            {columns_of((r.POSITION, r.ROW), "_cdc_at")}
+        FROM (
+            SELECT {row} AS _cdc_shown, {is_deleted} AS is_deleted, {at} AS _cdc_at, _cdc_start, _cdc_next
+            FROM ended WHERE {kept}
+        )""",
+        frazil_changes=changes,
+    )
+
+
+def _standing_sql(spec: FoldSpec) -> str:
+    """Write the changes that stand at their event time, with what was last known of their key."""
+    keys, values = columns_of(spec.keys), f"struct({columns_of(spec.columns)})"
+    by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
+    return f"""timed AS (
             SELECT
                 {keys}, {BASE}, _cdc_order,
                 {IS_UPSERT} AS _cdc_upsert,
@@ -60,15 +75,24 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
                 max({EVENT_TIME}) OVER so_far AS _cdc_from,
                 last(CASE WHEN {IS_UPSERT} OR {BASE} THEN {values} END, true) OVER so_far AS _cdc_last_known
             FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
-            WINDOW so_far AS ({so_far})
+            WINDOW so_far AS ({by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         ),
         -- Of several changes at one event time, which may be NULL, the last in order stands.
         standing AS (
             SELECT * FROM (SELECT *, lead(struct(_cdc_from)) OVER ({by_key}) AS _cdc_after FROM timed)
             WHERE _cdc_after IS NULL OR NOT (_cdc_after._cdc_from <=> _cdc_from)
-        ),
-        -- Equal consecutive states are one version: it begins with the first and shows the values of the last.
-        marked AS (
+        )"""
+
+
+def _ended_sql(spec: FoldSpec) -> str:
+    """Write the versions, each with where it starts and what comes next.
+
+    Equal consecutive states are one version: it begins with the first and shows the values of the last.
+    """
+    by_key = f"PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order"
+    first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
+    so_far = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    return f"""marked AS (
             SELECT
                 *,
                 _cdc_before IS NULL OR NOT (_cdc_before <=> struct(_cdc_upsert, _cdc_state)) AS _cdc_begins,
@@ -84,20 +108,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
                 FROM marked
             )
             WHERE _cdc_next IS NULL OR _cdc_next._cdc_begins
-        )
-        SELECT
-            {columns_of(spec.columns, "_cdc_shown")},
-            _cdc_start._cdc_from AS valid_from,
-            _cdc_next._cdc_from AS valid_to,
-            _cdc_next IS NULL AS is_current,
-            is_deleted,
-            {columns_of((r.POSITION, r.ROW), "_cdc_at")}
-        FROM (
-            SELECT {row} AS _cdc_shown, {is_deleted} AS is_deleted, {at} AS _cdc_at, _cdc_start, _cdc_next
-            FROM ended WHERE {kept}
-        )""",
-        frazil_changes=changes,
-    )
+        )"""
 
 
 def next_versions(

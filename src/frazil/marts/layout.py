@@ -11,7 +11,7 @@ from frazil.spec.contract import added_columns
 from frazil.spec.transforms import partition_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from frazil.silver.contract import Contract
 
@@ -20,6 +20,11 @@ def mart_columns(mart: Current | History, contract: Contract) -> dict[str, str]:
     """List a mart's columns with their types."""
     columns = {column.name: column.type for column in contract.columns}
     return columns | added_columns(mart) | {r.POSITION: "string", r.ROW: "bigint"}
+
+
+def live_columns(mart: Current, columns: Sequence[str]) -> list[str]:
+    """List the columns of a soft mart that its live view shows: all but those that tell of deletes."""
+    return [name for name in columns if name not in added_columns(mart)]
 
 
 def partitioning(mart: Current | History) -> tuple[str, ...]:

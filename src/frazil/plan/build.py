@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.plan.state import SILVER
+from frazil.plan.table_layout import BRONZE, LAYERS, QUARANTINE, SILVER
 from frazil.spec.sql import mart_references
-from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, UpdateMart
+from frazil.steps import AddColumn, AlterTable, Ingest, Normalize, RefreshGold, SetLiveView, UpdateMart, WidenColumn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -74,6 +75,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     bronze = stand.bronze
     if taken.files or taken.duplicates:
         bronze += 1
+        yield from _alter(table, stand, BRONZE)
         yield Ingest(
             table=table.name,
             batch=bronze,
@@ -83,12 +85,16 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         )
     why = _why_all(stand, rebuild=rebuild) if bronze else ""
     if why or stand.silver < bronze:
+        yield from _alter(table, stand, QUARANTINE)
+        yield from _alter(table, stand, SILVER, is_whole=bool(why) or not stand.silver)
         yield Normalize(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
     for mart in table.marts:
         name = table.mart_name(mart)
         after = stand.marts.get(name, 0)
         reason = why or _why_mart(stand, name, after) if bronze else ""
-        if reason or after < bronze:
+        is_due = bool(reason) or after < bronze
+        yield from _alter(table, stand, name, is_whole=is_due and (bool(reason) or not after))
+        if is_due:
             yield UpdateMart(
                 table=table.name,
                 mart=name,
@@ -98,9 +104,24 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
                 rows=stand.rows.get(name, 0),
                 reason=reason,
             )
-        elif name in stand.alters:
-            change = stand.alters[name]
-            yield AlterMart(table=table.name, mart=name, before=change.before, after=change.after)
+
+
+def _alter(table: Table, stand: TableState, key: str, *, is_whole: bool = False) -> Iterator[AlterTable]:
+    """Yield the step that alters a table, if any; one that is written whole may be replaced with its columns."""
+    alter = stand.alters.get(key)
+    if alter is None:
+        return
+    changes = alter.changes
+    if is_whole and not alter.fits:
+        # Its view is made with the new table: the old one may lack the columns that it needs.
+        changes = tuple(
+            replace(change, after=None) if isinstance(change, SetLiveView) else change
+            for change in changes
+            if not isinstance(change, AddColumn | WidenColumn)
+            and not (isinstance(change, SetLiveView) and not change.before)
+        )
+    if changes:
+        yield AlterTable(table=table.name, name=alter.name, mart="" if key in LAYERS else key, changes=changes)
 
 
 def _why_all(stand: TableState, *, rebuild: bool) -> str:

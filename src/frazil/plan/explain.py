@@ -7,10 +7,25 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from frazil.plan.apply_strategy import overwrite_from
 from frazil.spec.amount import counted, sized
-from frazil.steps import AlterMart, Ingest, Normalize, RefreshGold, Step, UpdateMart
+from frazil.steps import (
+    AddColumn,
+    AlterTable,
+    Ingest,
+    Normalize,
+    RefreshGold,
+    RemoveProperty,
+    SetLiveView,
+    SetProperty,
+    SetSortOrder,
+    Step,
+    UpdateMart,
+    WidenColumn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from frazil.steps import Alteration
 
 _SHOWN_FILES = 5
 
@@ -26,8 +41,8 @@ def explain(step: Step) -> str:
             return f"{step.table}: normalize {_batches(step.after, step.upto)}"
         case UpdateMart():
             return _explain_mart(step)
-        case AlterMart():
-            return f"{step.table}: alter {step.mart}; {', '.join(step.settings)} changed"
+        case AlterTable():
+            return f"{step.table}: alter {step.name}: {', '.join(map(_explain_change, step.changes))}"
         case RefreshGold():
             return f"gold: refresh {step.name} from {', '.join(name for name, _ in step.inputs)}"
         case _:
@@ -36,7 +51,14 @@ def explain(step: Step) -> str:
 
 def as_values(steps: Iterable[Step]) -> list[dict[str, Any]]:
     """Return steps as plain values with their kind, for JSON."""
-    return [{"step": type(step).__name__, **asdict(step)} for step in steps]
+    return [_as_value(step) for step in steps]
+
+
+def _as_value(step: Step) -> dict[str, Any]:
+    value = {"step": type(step).__name__, **asdict(step)}
+    if isinstance(step, AlterTable):
+        value["changes"] = [{"change": type(change).__name__, **asdict(change)} for change in step.changes]
+    return value
 
 
 def _explain_files(step: Ingest) -> str:
@@ -57,6 +79,25 @@ def _explain_mart(step: UpdateMart) -> str:
         return f"{step.table}: rebuild {step.mart} from all changes; {step.reason}"
     text = f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
     return f"{text}, overwritten if more than {counted(overwrite_from(step.rows), 'change')}" if step.after else text
+
+
+def _explain_change(change: Alteration) -> str:
+    match change:
+        case AddColumn():
+            return f"add column {change.column} {change.type}"
+        case WidenColumn():
+            return f"widen column {change.column} from {change.before} to {change.type}"
+        case SetSortOrder():
+            return f"sort new files by {', '.join(change.columns)}" if change.columns else "do not sort new files"
+        case SetProperty():
+            return f"set property {change.name} to {change.value!r}"
+        case RemoveProperty():
+            return f"remove property {change.name}"
+        case SetLiveView():
+            said = [f"drop live view {change.before}"] if change.before else []
+            return " and ".join([*said, *([f"create live view {change.after}"] if change.after else [])])
+        case _:
+            assert_never(change)
 
 
 def _batches(after: int, upto: int) -> str:

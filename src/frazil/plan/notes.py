@@ -22,7 +22,7 @@ def undeclared_fields(table: Table, state: TableState) -> tuple[str, ...]:
     if table.columns is None or any(column.name == "*" for column in table.columns):
         return ()
     known = {name.lower() for name in state.seen_fields}
-    come = {name.lower(): name for file in state.taken.files for name, _ in file.columns}
+    come = {name.lower(): name for file in state.taken.files for name, _ in file.fields}
     new = {name: shown for name, shown in come.items() if name not in known and not table.source.is_bookkeeping(shown)}
     if not new:
         return ()

@@ -11,6 +11,7 @@ from frazil.plan.build import build
 from frazil.plan.explain import as_values
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.notes import warnings
+from frazil.sources.kinds import captures_of
 
 if TYPE_CHECKING:
     from frazil.errors import FrazilError
@@ -119,10 +120,17 @@ class Plan:
         """Aggregate -> why it is left as it is, though it may be due."""
         return gold_left(self.pipeline, self.selection, {*self.failed})
 
+    @property
+    def captures(self) -> dict[str, tuple[str, ...]]:
+        """What a run captures before it plans for itself, such as a slot or dumps -> the tables that come from it."""
+        found = captures_of(self.pipeline, self.selection.tables)
+        return {one.name: tuple(name for name in one.tables if name in self.selection.tables) for one in found}
+
     def as_values(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
         return {
             "steps": as_values(self.steps),
+            "captures": self.captures,
             "passed": {name: dict(passed) for name, passed in self.passed.items()},
             "warnings": self.warnings,
             "gold_left": self.gold_left,

@@ -21,6 +21,12 @@ class Policy:
         driver_bytes: files of a batch up to this size are read into the driver's memory and stay there until the marts
             have them; larger batches are streamed.
         reader: the reader of every batch; None chooses by size.
+        task_bytes: bytes of files that one task or thread reads, about.
+        task_files: most files that it reads.
+        file_bytes: memory that the rows of one data file take which is written without Spark; the file itself is some
+            six times smaller.
+        tables_at_once: source tables that a run works on side by side.
+        short_run_bytes: runs that take no more are done before Java's optimising compiler pays.
         small_run_bytes: batches up to this size are planned once and in few tasks, and go into all marts of a table at
             once: adapting a plan costs more than it can gain.
         overwrite_share: from this share of a mart's rows on, overwriting the mart costs less than finding and deleting
@@ -46,6 +52,11 @@ class Policy:
 
     driver_bytes: int = 8_000_000
     reader: Reader | None = None
+    task_bytes: int = 64_000_000
+    task_files: int = 256
+    file_bytes: int = 128 * 1024 * 1024
+    tables_at_once: int = 2
+    short_run_bytes: int = 16_000_000
     small_run_bytes: int = 64_000_000
     overwrite_share: float = 0.1
     broadcast_changes: int = 2_000_000

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
+from frazil.plan.table_changes import table_changes
+from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
@@ -19,12 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.errors import FrazilError
+    from frazil.plan.table_changes import TableChange
+    from frazil.silver.contract import Contract
     from frazil.spec import Current, Gold, History, Pipeline, Table
-
-BRONZE: Final = "layer:bronze"
-SILVER: Final = "layer:silver"
-QUARANTINE: Final = "layer:quarantine"
-"""Keys of a source table's own tables beside its marts, which are keyed by name: no mart can be called so."""
 
 
 class SourceChangedError(SchemaError):
@@ -47,14 +46,6 @@ class FormatVersionError(SchemaError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutChange:
-    """Settings of a mart's table that can change without its rows: from what it was made with, to what is declared."""
-
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
     """Where the tables of one source table stand: the batch of bronze each of them holds, 0 for none."""
 
@@ -70,8 +61,8 @@ class TableState:
     """Fields of the source with their types, as bronze has them and the new files bring them; none if none is known."""
     rebuilds: Mapping[str, str] = field(default_factory=dict)
     """Marts, and ``SILVER``, that must be rebuilt -> why."""
-    alters: Mapping[str, LayoutChange] = field(default_factory=dict)
-    """Marts of which only the layout was declared otherwise -> what changes."""
+    alters: Mapping[str, TableChange] = field(default_factory=dict)
+    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts that are not what they will have to hold -> what differs."""
     snapshots: Mapping[str, int | None] = field(default_factory=dict)
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot, None without one; empty if not kept."""
 
@@ -95,7 +86,9 @@ def table_state(
     table: Table,
     bookmarks: Mapping[str, Mapping[str, Any]],
     taken: SourceDelta,
+    *,
     rows: Mapping[str, int] | None = None,
+    columns: Mapping[str, Mapping[str, str]] | None = None,
 ) -> TableState:
     """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
 
@@ -105,6 +98,8 @@ def table_state(
         bookmarks: of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart by name; empty for a table never written.
         taken: what the source offers.
         rows: of each mart by name.
+        columns: of each table that exists, by the keys of ``bookmarks``: name -> type; None where they are not known,
+            and of columns no alteration is planned.
 
     Raises:
         OtherOwnerError: one of the tables belongs to something else.
@@ -115,13 +110,14 @@ def table_state(
     """
     rebuilds = moved_marts(pipeline, table, bookmarks)
     _check_reading(table, bookmarks[BRONZE], taken)
-    files = [file.columns for file in taken.files if not file.broken]
+    files = [file.fields for file in taken.files if not file.broken]
     source = source_of(table)
     fields = source.known_fields(bookmarks[BRONZE].get("fields", {}), files)
     hint = source.advice(files)
+    contract: Contract | None = None
     if fields:
         try:
-            settle(table, fields)
+            contract = settle(table, fields)
         except MissingFieldError as error:
             error.hint = hint or error.hint
             raise
@@ -135,14 +131,11 @@ def table_state(
         refused = DeclarationProblems(map(str, problems))
         refused.hint = hint or refused.hint
         raise refused
-    alters: dict[str, LayoutChange] = {}
     for mart in table.marts:
         name = table.mart_name(mart)
-        reason, change = _mart_change(table, mart, bookmarks[name])
-        if reason:
+        if reason := _why_rebuilt(table, mart, bookmarks[name]):
             rebuilds.setdefault(name, reason)
-        if change and name not in rebuilds and SILVER not in rebuilds:
-            alters[name] = change
+    wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(
         bronze=batches[BRONZE],
         silver=batches[SILVER],
@@ -152,7 +145,7 @@ def table_state(
         taken=taken,
         fields=fields,
         rebuilds=rebuilds,
-        alters=alters,
+        alters=table_changes(table, wanted, columns or {}, bookmarks),
     )
 
 
@@ -227,22 +220,19 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
-def _mart_change(
-    table: Table, mart: Current | History, bookmark: Mapping[str, Any]
-) -> tuple[str | None, LayoutChange | None]:
-    """Return why a mart must be rebuilt, or what of its layout changes without its rows."""
+def _why_rebuilt(table: Table, mart: Current | History, bookmark: Mapping[str, Any]) -> str | None:
+    """Return why a mart must be rebuilt; None where its rows stay."""
     if not bookmark:
-        return None, None
-    if bookmark.get("declared") != declared_mart(table, mart):
-        return changed_settings(bookmark.get("settings"), table, mart), None
+        return None
     before, after = bookmark.get("layout"), mart_layout(mart)
-    if before is None or before == after:
-        return None, None
-    if before["partition_by"] != after["partition_by"]:
-        return "partition_by changed", None
-    if after["format_version"] < before["format_version"]:
+    # A rebuild keeps the table, and with it the format.
+    if before is not None and after["format_version"] < before["format_version"]:
         raise FormatVersionError(table.mart_name(mart), before["format_version"], after["format_version"])
-    return None, LayoutChange(before=before, after=after)
+    if bookmark.get("declared") != declared_mart(table, mart):
+        return changed_settings(bookmark.get("settings"), table, mart)
+    if before is not None and before["partition_by"] != after["partition_by"]:
+        return "partition_by changed"
+    return None
 
 
 def gold_problems(

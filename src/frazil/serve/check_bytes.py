@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.formats.csv_form import Form, offsets_of
-from frazil.formats.csv_reader import SCHEMA_FIELD, TABLE_FIELD
+from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD
 from frazil.formats.records import BYTES, CSV, VALUES
 from frazil.formats.value_hash import ValuesHash
 from frazil.serve.duck import identifier, literal

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.serve.duck import literal
 from frazil.serve.finding import Step
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.serve.finding import Proof, Verdict
+    from frazil.serve.layers import Layers
 
 _SHOWN: Final = 3
 _READERS: Final = 4
@@ -213,6 +215,12 @@ def _suspects(proof: Proof) -> str:
     )
 
 
+def _not_truncates(here: Layers) -> str:
+    """Write the condition that leaves truncates out: of each there are as many deletes as keys before it."""
+    places = [f"({literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())]
+    return f" AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else ""
+
+
 def _astray(proof: Proof) -> list[str]:
     """Return which records of the suspected words are lost, added or doubled."""
     here = proof.here
@@ -221,9 +229,11 @@ def _astray(proof: Proof) -> list[str]:
         f"AND {r.ROW} >> 6 IS NOT DISTINCT FROM _cdc_suspect_word"
     )
     upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
+    upto += _not_truncates(here)
     came = f"SELECT {_PLACE} FROM {here.bronze.rows} {suspected} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') AND {upto}"
     went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto}"
-    twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} GROUP BY {_PLACE}, {r.CLASS} HAVING count(*) > 1"
+    twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto} "
+    twice += f"GROUP BY {_PLACE}, {r.CLASS} HAVING count(*) > 1"
     if here.quarantine.exists:
         went += f" UNION ALL SELECT {_PLACE} FROM {here.quarantine.rows} {suspected} WHERE {upto}"
     proofs = [

@@ -15,6 +15,7 @@ from frazil.lake.scratch import spill_folder
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NotOnThisMachineError
 from frazil.spec import CATALOG
+from frazil.spec.contract import added_columns
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _EXTENSIONS: Final = ("avro", "iceberg")
 _LISTING: Final = frozenset({"show", "information_schema", "duckdb_views", "duckdb_columns", "duckdb_tables"})
 """Words of a query that looks at which tables there are."""
-
-_LIVE: Final = "SELECT * EXCLUDE (is_deleted, deleted_at) FROM {} WHERE NOT is_deleted"
 
 
 class ReaderError(SetupError):
@@ -106,8 +105,9 @@ def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str
         made = source_tables(pipeline, table)
         for view in made.views:
             soft = next(mart for mart in made.marts if mart.mart is view.mart)
-            if location := located.get(soft.key):
-                shown[view.key] = (location, _LIVE)
+            if view.mart and (location := located.get(soft.key)):
+                hidden = ", ".join(map(identifier, added_columns(view.mart)))
+                shown[view.key] = (location, f"SELECT * EXCLUDE ({hidden}) FROM {{}} WHERE NOT is_deleted")
     return shown
 
 

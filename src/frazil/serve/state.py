@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.plan import read_only
-from frazil.plan.state import (
-    BRONZE,
-    QUARANTINE,
-    SILVER,
-    State,
-    TableState,
-    gold_problems,
-    gold_state,
-    moved_marts,
-    table_state,
-)
+from frazil.plan.state import State, TableState, gold_problems, gold_state, moved_marts, table_state
+from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables
@@ -36,13 +28,17 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
     from frazil.spec.select import Selection
 
+_NONE: Final[Mapping[str, FrazilError]] = MappingProxyType({})
 
-def state(pipeline: Pipeline, selection: Selection) -> State:
+
+def state(pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, FrazilError] = _NONE) -> State:
     """Read what a run of some tables and aggregates would start from. A lake that does not exist yet stands nowhere.
 
     Of tables that are not selected only those are read that a selected aggregate reads, without their sources. A table
     for which that fails (a missing folder, a known file with other content, damaged metadata) is in ``failed`` with the
     error, and stops no other.
+
+    ``uncaptured`` are tables for which nothing could be landed, and why: they fail with that.
 
     Raises:
         StorageError: the catalog cannot be read.
@@ -52,9 +48,9 @@ def state(pipeline: Pipeline, selection: Selection) -> State:
     except NoLakeError:
         located = {}
     found: dict[str, TableState] = {}
-    failed: dict[str, FrazilError] = {}
+    failed: dict[str, FrazilError] = dict(uncaptured)
     for table in pipeline.tables:
-        if table.name not in (*selection.tables, *read_only(pipeline, selection)):
+        if table.name not in (*selection.tables, *read_only(pipeline, selection)) or table.name in uncaptured:
             continue
         try:
             found[table.name] = _table(pipeline, table, located, is_read=table.name in selection.tables)
@@ -83,7 +79,8 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
         taken = source_of(table).find_new(pipeline.folder, ledger)
     rows = {name: mart.records for name, mart in marts.items()}
-    found = table_state(pipeline, table, bookmarks, taken, rows)
+    columns = {name: at.columns for name, at in stands.items()}
+    found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 

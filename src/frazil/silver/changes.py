@@ -35,7 +35,12 @@ _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 
 def change_rows(
-    bronze: DataFrame, contract: Contract, source: Source, made: Mapping[str, SparkColumn] | None = None
+    bronze: DataFrame,
+    contract: Contract,
+    source: Source,
+    made: Mapping[str, SparkColumn] | None = None,
+    *,
+    truncates: bool = False,
 ) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
 
@@ -45,6 +50,7 @@ def change_rows(
         source: says what its records mean.
         made: name of every column with an ``expr`` -> a ``struct<value: string>`` over ``bronze``, NULL where the
             expression fails.
+        truncates: some records may be truncates: good rows of that class have no keys.
 
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
@@ -59,7 +65,8 @@ def change_rows(
     tried = [column.alias(_MADE + name) for name, column in (made or {}).items()]
     (bronze.select("*", *tried) if tried else bronze).createOrReplaceTempView(_RECORDS)
     meaning = source.meaning(fields, r.POSITION)
-    rows = _checked(_typed(contract, meaning, fields), contract, fields, meaning.old_keys)
+    fields |= {column.name.lower(): column.name for column in _made_by_source(contract, meaning)}
+    rows = _checked(_typed(contract, meaning, fields), contract, fields, meaning.old_keys, truncates=truncates)
     return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
@@ -72,19 +79,24 @@ def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]
     made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
     old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in meaning.old_keys.items())
-    known, change_class = _known(contract), meaning.change_class
+    by_source = _made_by_source(contract, meaning)
+    added = "".join(f", {meaning.made[column.name.lower()]} AS {quote(column.name)}" for column in by_source)
+    carried = _carried(by_source)
+    known, change_class = _known(contract, carried), meaning.change_class
     return f"""SELECT {typed}{said}{made}{old}, {change_class} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
-        {_WHERE_FROM}, {_carried()} AS _cdc_carried, {known} AS {r.KNOWN}
-        FROM (SELECT *, {meaning.operation} AS _cdc_op FROM {_RECORDS})"""
+        {_WHERE_FROM}, {carried} AS _cdc_carried, {meaning.problem} AS _cdc_wrong, {known} AS {r.KNOWN}
+        FROM (SELECT *, {meaning.operation} AS _cdc_op{added} FROM {_RECORDS})"""
 
 
-def _checked(typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str]) -> str:
+def _checked(
+    typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str], *, truncates: bool
+) -> str:
     """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     known = f"CASE WHEN size({r.KNOWN}) < {len(contract.columns)} THEN {r.KNOWN} END"
-    record, problem = _record_text(fields), _problem(contract, fields)
+    record, problem = _record_text(fields), _problem(contract, fields, truncates=truncates)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
@@ -125,15 +137,22 @@ def _record_text(fields: Mapping[str, str]) -> str:
     return f"CASE WHEN {r.KIND} = {literal(r.BAD)} THEN {raw} ELSE {parsed} END"
 
 
-def _carried() -> str:
-    return f"transform({r.KNOWN}, field -> lower(field))"
+def _made_by_source(contract: Contract, meaning: RecordMeaning) -> list[Column]:
+    """Return the columns that the source makes for every record."""
+    return [column for column in contract.columns if column.expr is None and column.name.lower() in meaning.made]
 
 
-def _known(contract: Contract) -> str:
+def _carried(by_source: Iterable[Column]) -> str:
+    names = ", ".join(literal(column.name.lower()) for column in by_source)
+    lower = f"transform({r.KNOWN}, field -> lower(field))"
+    return f"concat({lower}, array({names}))" if names else lower
+
+
+def _known(contract: Contract, carried: str) -> str:
     """List the contract's columns a record carries, NULL for all fields of its table."""
 
     def if_carried(column: Column) -> str:
-        return f"CASE WHEN {_has(contract.needs(column), _carried())} THEN {literal(column.name)} END"
+        return f"CASE WHEN {_has(contract.needs(column), carried)} THEN {literal(column.name)} END"
 
     names = ", ".join(map(if_carried, contract.columns))
     return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
@@ -145,11 +164,17 @@ def _has(fields: Collection[str], carried: str) -> str:
     return has if fields else "true"
 
 
-def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
+def _problem(contract: Contract, fields: Mapping[str, str], *, truncates: bool) -> str:
     """Return why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
+    has_key = "true"
+    if truncates:
+        # It names no row; of its values only the order counts.
+        is_kept = f"NOT coalesce({r.CLASS} IN ({literal(r.DELETE)}, {literal(r.TRUNCATE)}), false)"
+        has_key = f"NOT coalesce({r.CLASS} = {literal(r.TRUNCATE)}, false)"
     rules = [
         (f"{r.KIND} = {literal(r.BAD)}", _broken("record", r.REASON)),
+        ("_cdc_wrong IS NOT NULL", _broken("record", "_cdc_wrong")),
         (f"{r.CLASS} IS NULL", _broken("op", "concat('unknown op ', coalesce(_cdc_op, 'NULL'))")),
     ]
     must = {*contract.keys, *contract.sequence_by}
@@ -166,8 +191,9 @@ def _problem(contract: Contract, fields: Mapping[str, str]) -> str:
         rules.append(
             (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
         )
-    for rule, names in (("null_key", contract.keys), ("null_sequence", contract.sequence_by)):
-        rules += [(f"{quote(name)} IS NULL", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
+    for rule, names, holds in (("null_key", contract.keys, has_key), ("null_sequence", contract.sequence_by, "true")):
+        is_null = f"IS NULL AND {holds}" if truncates else "IS NULL"
+        rules += [(f"{quote(name)} {is_null}", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
     for column in contract.columns:
         if not column.nullable and column.name not in must:
             rules.append(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.spec import Column
-from frazil.spec.contract import added_columns, is_closed
+from frazil.spec.contract import added_columns, event_time, is_closed
+from frazil.spec.contract import declared as declared_columns
 from frazil.spec.names import quote
 from frazil.spec.sql import fields_of
 
@@ -71,8 +72,8 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
     Raises:
         MissingFieldError: a declared column without ``expr`` is a field of no file.
     """
-    declared = [column for column in table.columns or () if column.name != "*"]
-    seen = {name.lower(): name for name in fields}
+    declared = [*declared_columns(table).values()]
+    seen = {name.lower() for name in (*fields, *table.source.made_columns)}
     for column in declared:
         if column.expr is None and fields and column.name.lower() not in seen:
             raise MissingFieldError(
@@ -94,7 +95,7 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
         columns=tuple(columns),
         keys=table.keys,
         sequence_by=table.sequence_by,
-        event_time=table.effective_at or (times[0] if times else None),
+        event_time=event_time(table) or (times[0] if times else None),
         fields=tuple(fields.items()),
     )
 
@@ -156,11 +157,11 @@ def fingerprint(value: object) -> str:
 
 def _table_settings(table: Table) -> dict[str, Any]:
     renames = {} if is_closed(table) or not added(table) else {"added": added(table)}
-    return (
-        table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
-        | table.source.meaning
-        | renames
-    )
+    own = [name for name in declared_columns(table) if name not in {column.name for column in table.columns or ()}]
+    implied = {"own": own} if own else {}
+    meaning: dict[str, Any] = table.source.meaning
+    own_settings = table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
+    return own_settings | meaning | renames | implied
 
 
 def _mart_settings(mart: Current | History) -> dict[str, Any]:

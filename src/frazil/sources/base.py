@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -72,14 +72,21 @@ class NewFile(SourceFile):
     Attributes:
         sha256: of the bytes of the file as they are stored, in hex.
         columns: (column name, Spark type) of its fields in file order; empty where the declaration names them.
+        inner: the same of the fields that :meth:`Source.read` finds inside of other fields.
         broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
         same_as: path under which the same content was taken first; None for new content.
     """
 
     sha256: str
     columns: tuple[tuple[str, str], ...] = ()
+    inner: tuple[tuple[str, str], ...] = ()
     broken: str | None = None
     same_as: str | None = None
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Return ``columns`` and ``inner``."""
+        return (*self.columns, *self.inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +153,19 @@ class RecordMeaning:
 
     Attributes:
         operation: text that says what a record does, for messages.
-        change_class: ``upsert`` or ``delete``; NULL where the operation is unknown, which quarantines the record. It
-            may refer to ``operation`` as ``_cdc_op``.
+        change_class: ``upsert``, ``delete``, or ``truncate`` where the declaration says that the source ``truncates``;
+            NULL where the operation is unknown, which quarantines the record. It may refer to ``operation`` as
+            ``_cdc_op``.
         old_keys: key column -> text of its value before the change, where the records carry all of them; else empty.
+        problem: text that says why a record cannot be a change; NULL for a sound one.
+        made: column that no field holds -> its text; a table has it where its declaration names it.
     """
 
     operation: str
     change_class: str
     old_keys: Mapping[str, str]
+    problem: str = "CAST(NULL AS string)"
+    made: Mapping[str, str] = field(default_factory=dict)
 
 
 class Source(Protocol):

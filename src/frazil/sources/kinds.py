@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from frazil.sources.audit_log.capture import log_captures
+from frazil.sources.audit_log.source import AuditLogSource
+from frazil.sources.debezium.source import DebeziumSource
+from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
+from frazil.sources.postgres.capture import captures as postgres_captures
+from frazil.sources.postgres.source import PostgresSource
+from frazil.sources.snapshot.capture import captures as snapshot_captures
+from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.pipeline import add_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
     from frazil.sources.base import Source
-    from frazil.spec import Table
+    from frazil.sources.capture import Capture
+    from frazil.spec import Pipeline, Table
     from frazil.spec.source import SourceSpec
 
-KINDS: Final[dict[str, type[Source]]] = {"dms": DmsSource}
+KINDS: Final[dict[str, type[Source]]] = {
+    "audit_log": AuditLogSource,
+    "debezium": DebeziumSource,
+    "dms": DmsSource,
+    "postgres": PostgresSource,
+    "snapshot": SnapshotSource,
+}
 """``kind`` of a declaration -> the class that reads it."""
+
+
+Captures: TypeAlias = "Callable[[Pipeline, Sequence[Table]], Sequence[Capture]]"
+"""Takes all tables of a kind, and returns what is to be captured for them, without connecting to anything."""
+
+CAPTURES: Final[dict[str, Captures]] = {
+    "audit_log": log_captures,
+    "debezium": topic_captures,
+    "postgres": postgres_captures,
+    "snapshot": snapshot_captures,
+}
+"""``kind`` of a declaration -> its captures; a kind that reads files only has none."""
+
+
+def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:
+    """Return what is to be captured so that the landing files of some tables are level with their servers."""
+    found: list[Capture] = []
+    for kind, captures in CAPTURES.items():
+        tables = [table for table in pipeline.tables if table.source.kind == kind]
+        found += [one for one in captures(pipeline, tables) if {*one.tables} & {*names}]
+    return found
 
 
 def source_of(table: Table) -> Source:
@@ -21,12 +59,15 @@ def source_of(table: Table) -> Source:
     return KINDS[table.source.kind](table)
 
 
-def add_source(spec: type[SourceSpec], source: type[Source]) -> None:
+def add_source(spec: type[SourceSpec], source: type[Source], captures: Captures | None = None) -> None:
     """Add a kind of source.
 
     Args:
         spec: its part of a declaration; the default of its ``kind`` is the name.
         source: reads it.
+        captures: where its files are landed by Frazil, what lands them.
     """
     KINDS[spec.model_fields["kind"].default] = source
+    if captures is not None:
+        CAPTURES[spec.model_fields["kind"].default] = captures
     add_kind(spec)

@@ -38,13 +38,14 @@ class Content:
     """What one pass over a file finds out.
 
     Attributes:
-        columns, broken: as :class:`NewFile` has them.
+        columns, inner, broken: as :class:`NewFile` has them.
         unfinished: how the file looks cut off; None for a whole one.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
     broken: str | None = None
     unfinished: str | None = None
+    inner: tuple[tuple[str, str], ...] = ()
 
 
 Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
@@ -142,4 +143,5 @@ def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str 
     if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
         return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
-    return NewFile(**listed, sha256=sha256, columns=content.columns, broken=content.broken), content.unfinished
+    found = NewFile(**listed, sha256=sha256, columns=content.columns, inner=content.inner, broken=content.broken)
+    return found, content.unfinished

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from frazil.spec.column import Column
+from frazil.spec.kinds import AuditLog, Debezium, DmsFiles, Postgres, Snapshots
 from frazil.spec.mart import Current, Gold, History
 from frazil.spec.pipeline import (
     CATALOG,
-    Column,
     EmbeddedCatalog,
     JdbcCatalog,
     Lake,
@@ -14,13 +15,14 @@ from frazil.spec.pipeline import (
     ServiceCatalog,
     Table,
 )
-from frazil.spec.source import DmsFiles
 from frazil.spec.upkeep import Upkeep
 
 __all__ = [
     "CATALOG",
+    "AuditLog",
     "Column",
     "Current",
+    "Debezium",
     "DmsFiles",
     "EmbeddedCatalog",
     "Gold",
@@ -29,7 +31,9 @@ __all__ = [
     "Lake",
     "Namespaces",
     "Pipeline",
+    "Postgres",
     "ServiceCatalog",
+    "Snapshots",
     "Table",
     "Upkeep",
 ]

@@ -69,6 +69,7 @@ def _lake(pipeline: Pipeline) -> Iterator[Problem]:
     for i, table in enumerate(pipeline.tables):
         for setting, paths in table.source.locations.items():
             texts |= {("tables", i, "source", setting, k): path for k, path in enumerate(paths)}
+        texts |= {("tables", i, "source", setting): text for setting, text in table.source.addresses.items()}
         for j, mart in enumerate(table.marts):
             place = ("tables", i, "marts", j, "properties")
             texts |= {(*place, name): value for name, value in mart.properties.items()}

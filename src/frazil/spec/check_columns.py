@@ -10,6 +10,7 @@ from frazil.spec.contract import (
     OWN_PREFIX,
     REST,
     declared,
+    event_time,
     is_closed,
     is_headerless,
     repeated,
@@ -22,7 +23,8 @@ from frazil.spec.types import TIMES, column_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from frazil.spec.pipeline import Column, Table
+    from frazil.spec.column import Column
+    from frazil.spec.pipeline import Table
     from frazil.spec.problem import Path
 
 _LONGEST_NAME: Final = 255
@@ -168,7 +170,7 @@ def _effective_at(table: Table, at: Path) -> Iterator[Problem]:
 def _event_time(table: Table, at: Path) -> Iterator[Problem]:
     columns = declared(table)
     # A column that only the source knows may be a time, and a misspelt one is told about elsewhere.
-    if table.effective_at is not None or any(
+    if event_time(table) is not None or any(
         name not in columns or columns[name].type in TIMES for name in table.sequence_by
     ):
         return

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from frazil.spec.column import Column
 from frazil.spec.mart import Current, History
+from frazil.spec.types import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from frazil.spec.mart import Mart
-    from frazil.spec.pipeline import Column, Table
+    from frazil.spec.pipeline import Table
 
 REST: Final = "*"
 """The last entry of ``columns`` that stands for all fields not declared."""
@@ -42,8 +44,30 @@ def added_columns(mart: Mart) -> dict[str, str]:
 
 
 def declared(table: Table) -> dict[str, Column]:
-    """Return the declared columns by name, in order."""
-    return {column.name: column for column in table.columns or () if column.name != REST}
+    """Return the declared columns by name, in order, and behind them fields of the source's own that order changes."""
+    columns = {column.name: column for column in table.columns or () if column.name != REST}
+    own = table.source.own_fields
+    for name in dict.fromkeys((*table.sequence_by, *filter(None, [event_time(table)]))):
+        if name not in columns and name in own:
+            columns[name] = Column(name=name, type=own[name])
+    return columns
+
+
+def event_time(table: Table) -> str | None:
+    """Return the column that history takes its times from; None where it is known only once there are files.
+
+    That is ``effective_at``; else the first time in ``sequence_by``; else, if a mart needs a time, the source's own.
+    """
+    if table.effective_at is not None:
+        return table.effective_at
+    types = dict(table.source.own_fields) | {column.name: column.type for column in table.columns or ()}
+    for name in table.sequence_by:
+        if types.get(name) in TIMES:
+            return name
+    # A column that only the files know may be a time.
+    if any(name not in types for name in table.sequence_by):
+        return None
+    return table.source.event_time if any(map(added_columns, table.marts)) else None
 
 
 def is_closed(table: Table) -> bool:
@@ -58,7 +82,9 @@ def is_headerless(table: Table) -> bool:
 
 def layout(table: Table) -> tuple[str, ...] | None:
     """Return the fields of headerless files in order, without the op column; None if all files name theirs."""
-    return table.source.field_names(tuple(name for name, column in declared(table).items() if column.expr is None))
+    own = tuple(name for name, column in declared(table).items() if column.expr is None)
+    fields: tuple[str, ...] | None = table.source.field_names(own)
+    return fields
 
 
 def repeated(names: Iterable[str]) -> list[str]:

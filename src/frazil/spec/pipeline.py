@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Union, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr
 
-from frazil.errors import DeclarationError
 from frazil.spec.base import Spec
+from frazil.spec.column import Column
+from frazil.spec.kinds import Source, with_kind
 from frazil.spec.mart import Current, Gold, History, Mart
-from frazil.spec.source import Source, SourceSpec  # noqa: TC001 - pydantic reads it at run time
-from frazil.spec.types import column_type
+from frazil.spec.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.upkeep import Upkeep
 
 CATALOG = "lake"
@@ -20,27 +20,6 @@ CATALOG = "lake"
 
 def _as_column(value: object) -> object:
     return {"name": "*"} if value == "*" else value
-
-
-def _normal_type(text: str) -> str:
-    """Return the one name of a type; check.py tells of an unknown one, together with all other problems."""
-    try:
-        return column_type(text)
-    except DeclarationError:
-        return text
-
-
-class Column(Spec):
-    """One column of the contract of silver and marts."""
-
-    name: str = Field(description="Name of the column, and of the source field if there is no expr.")
-    type: Annotated[str, AfterValidator(_normal_type)] = Field(
-        default="string",
-        description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
-        "timestamp_ntz or binary.",
-    )
-    nullable: bool = Field(default=True, description="If false, a record with NULL here goes to quarantine.")
-    expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
 
 
 _ColumnOrRest = Annotated[Column, BeforeValidator(_as_column, json_schema_input_type=Column | Literal["*"])]
@@ -157,10 +136,6 @@ def add_kind(kind: type[SourceSpec]) -> None:
     kinds = [one for one in (get_args(source.annotation) or (source.annotation,)) if one is not kind]
     source.annotation = Union[(*kinds, kind)]  # type: ignore[assignment]
     source.discriminator = "kind"
-    source.metadata = [BeforeValidator(_with_kind)]
+    source.metadata = [BeforeValidator(with_kind)]
     Table.model_rebuild(force=True)
     Pipeline.model_rebuild(force=True)
-
-
-def _with_kind(source: object) -> object:
-    return {"kind": "dms", **source} if isinstance(source, dict) else source

@@ -1,13 +1,19 @@
-"""Where changes come from: one frozen class a kind of source."""
+"""What a declaration says of where changes come from, whatever the kind; each kind stands in ``kinds``."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from frazil.spec.base import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 Paths = Annotated[
     tuple[str, ...],
@@ -64,92 +70,27 @@ class SourceSpec(Spec, ABC):
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the source's own, not the table's: it stays in bronze unless it is declared."""
 
-
-class DmsFiles(SourceSpec):
-    r"""Files that Amazon DMS writes to S3 or a folder: full load files and change files of one table.
-
-    Settings that DMS has too carry the DMS name in snake case, and its default.
-    """
-
-    kind: Literal["dms"] = Field(default="dms", description="The kind of source: files of Amazon DMS.")
-    path: Paths = Field(
-        min_length=1,
-        description="Folders, files or glob patterns, searched recursively; relative to the declaration.",
-    )
-    format: Literal["csv", "parquet"] = Field(default="csv", description="Format of the files below path.")
-    header: bool = Field(default=False, description="CSV: the first record names the fields (AddColumnName).")
-    fields: tuple[str, ...] | None = Field(
-        default=None,
-        description="CSV without header: the field names in file order, without the op column. "
-        "Left out: the declared columns that have no expr.",
-    )
-    op: str = Field(default="op", description="Name of the op column (I, U, D), compared without regard to case.")
-    include_op_for_full_load: bool = Field(
-        default=False, description="CSV without header: full load files have the op column too."
-    )
-    csv_delimiter: str = Field(default=",", min_length=1, max_length=1, description="The sign between two fields.")
-    csv_null_value: str = Field(default="NULL", description="An unquoted field with this text is NULL.")
-    csv_escape: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=1,
-        description="Escape character where quotes are not doubled (Rfc4180=false).",
-    )
-    change_seq: str | None = Field(
-        default=None,
-        description="Field with AR_H_CHANGE_SEQ: it then orders the changes in place of file and row.",
-    )
-    before_image_prefix: str | None = Field(
-        default=None, description="Prefix of before-image fields, such as BI_: a changed key is then seen."
-    )
-    cdc_path: Paths | None = Field(
-        default=None,
-        description="Folder(s) of transaction-ordered change files (CdcPath), many tables in one file.",
-    )
-    cdc_table: str | None = Field(
-        default=None,
-        description="schema.table as it stands in the files of cdc_path; left out: any schema, same name.",
-    )
-    settle_seconds: float = Field(
-        default=60.0,
-        ge=0,
-        description="A file that looks cut off (no line end or footer) and is younger waits for a later run.",
-    )
+    @property
+    def truncates(self) -> bool:
+        """Return whether a record may say that the whole table was emptied."""
+        return False
 
     @property
-    def locations(self) -> dict[str, tuple[str, ...]]:
-        """Return ``path`` and ``cdc_path``."""
-        return {"path": self.path, "cdc_path": self.cdc_path or ()}
+    def own_fields(self) -> Mapping[str, str]:
+        """Return the fields that the source adds to every record, with their types; a declaration may name them."""
+        return _NONE
 
     @property
-    def operation_field(self) -> str:
-        """Return the op column."""
-        return self.op
+    def addresses(self) -> Mapping[str, str]:
+        """Return the addresses of servers among the settings, by setting; a secret in one is a reference."""
+        return _NONE
 
     @property
-    def orders_records(self) -> bool:
-        """Return whether records have a change sequence."""
-        return self.change_seq is not None
+    def event_time(self) -> str | None:
+        """Return which of ``own_fields`` says when a change happened, for tables that declare no time."""
+        return None
 
     @property
-    def types_fields(self) -> bool:
-        """Return whether the files are Parquet."""
-        return self.format != "csv"
-
-    def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the fields of files without header, without the op column; those of ``cdc_path`` never have one."""
-        is_headerless = (self.format == "csv" and not self.header) or self.cdc_path is not None
-        return (self.fields or declared) if is_headerless else None
-
-    @property
-    def meaning(self) -> dict[str, Any]:
-        """Return which fields are the op, the change sequence and before-images."""
-        return self.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
-
-    def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field is the op column, the change sequence or a before-image."""
-        own = {self.op.lower(), (self.change_seq or self.op).lower()}
-        return field.lower() in own or bool(self.before_image_prefix and field.startswith(self.before_image_prefix))
-
-
-Source = DmsFiles
+    def made_columns(self) -> Mapping[str, str]:
+        """Return columns that no field holds -> the column of bronze that does; a declaration may name them."""
+        return _NONE

@@ -3,7 +3,8 @@
 - ``oracle``: the laws in code, what the tables must hold given the changes;
 - ``changes``: small nasty streams of one table, as files, deliveries and oracle changes;
 - ``draw``: tables drawn with bars;
-- ``generate``: change files of any size; imported on its own, for it needs NumPy and PyArrow.
+- ``generate``: change files of any size; imported on its own, for it needs NumPy and PyArrow;
+- ``postgres``: throw-away PostgreSQL servers.
 """
 
 from __future__ import annotations

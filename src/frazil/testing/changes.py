@@ -38,36 +38,28 @@ _TEXTS = (
 )
 
 
-def random_history(
-    seed: int,
-    size: int = 30,
-    *,
-    keys: int = 6,
-    deletes: float = 0.2,
-    ties: float = 0.2,
-    late: float = 0.2,
-    duplicates: float = 0.1,
-) -> list[Record]:
+_DELETES, _LATE, _REPEATS = 0.2, 0.2, 0.1
+
+
+def random_history(seed: int, size: int = 30, *, keys: int = 6, ties: float = 0.2) -> list[Record]:
     """Draw a stream of changes in the order the source wrote them.
 
-    Deletes come early, twice and before re-creations; half of them carry no payload. Updates may be the
-    first a key sees.
+    Deletes, one change in five, come early, twice and before re-creations; half of them carry no payload. Updates may
+    be the first a key sees. One record in five has a ``ts`` up to ten seconds before its place, and one in ten repeats
+    an earlier one exactly.
 
     Args:
         seed: same seed, same stream.
         size: number of records.
         keys: ids are 1 to this.
-        deletes: share of deletes.
         ties: share of records with the ``ts`` of the change of the same key before.
-        late: share of records with a ``ts`` up to ten seconds before their place.
-        duplicates: share of records that repeat an earlier one exactly.
     """
     rng = Random(seed)  # noqa: S311 - a stream to test with, not a secret
     records: list[Record] = []
     newest: dict[str, str] = {}
     clock = _START
     while len(records) < size:
-        if records and rng.random() < duplicates:
+        if records and rng.random() < _REPEATS:
             records.append(dict(rng.choice(records)))
             continue
         key = str(rng.randint(1, keys))
@@ -76,10 +68,10 @@ def random_history(
         if kind < ties and key in newest:
             ts = newest[key]
         else:
-            behind = rng.randint(1, 10) if kind > 1 - late else 0
+            behind = rng.randint(1, 10) if kind > 1 - _LATE else 0
             ts = f"{clock - timedelta(seconds=behind):%Y-%m-%d %H:%M:%S.%f}"
         newest[key] = ts
-        is_delete = rng.random() < deletes
+        is_delete = rng.random() < _DELETES
         payload: Record = {
             "name": rng.choice(_TEXTS),
             "qty": rng.choice((None, "0", "-1", "1", "2147483647")),

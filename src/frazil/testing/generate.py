@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import DeclarationError
 from frazil.testing.changes import csv_field
+from frazil.testing.sample_files import Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from frazil.testing.sample_files import SampleFiles
+
     Numbers = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
-
-Keys = Literal["mixed", "recent", "uniform", "hot"]
 
 COLUMNS: Final = {
     "id": "bigint",
@@ -96,47 +97,28 @@ class Generated:
     bad: int
 
 
-def generate(
-    folder: Path,
-    *,
-    rows: int,
-    batches: int,
-    changes: int,
-    seed: int,
-    keys: Keys = "mixed",
-    late: float = 0.0,
-    duplicates: float = 0.03,
-    nasty: bool = False,
-    parts: int = 1,
-) -> Generated:
-    """Write the files of one table, same bytes for the same arguments.
+def generate(folder: Path, files: SampleFiles) -> Generated:
+    """Write the files of one table, same bytes for the same settings.
 
     ``updated_at`` rises with every change but for late ones, repeats, and a few ties (1 in 200, of one key).
     Updates and deletes may name a key that is already deleted. Half of the deletes carry no payload.
 
     Args:
         folder: where the files go; made if missing, files of the same names are replaced.
-        rows: rows of the full load, with ids from 1; at least 1.
-        batches: number of change files.
-        changes: records of each change file.
-        seed: any number from 0.
-        keys: which keys are updated and deleted. ``uniform``: any; ``recent``: ids near the newest;
-            ``hot``: one in a thousand, at most 1000; ``mixed``: 20 % uniform, 60 % recent, 20 % hot.
-        late: share of changes whose ``updated_at`` lies before their batch began.
-        duplicates: share of change records that repeat an earlier one of their file exactly.
-        nasty: put a bad record of every sort into each change file, on top of ``changes``, and line ends,
-            blanks and the word NULL into the notes.
-        parts: number of full load files.
+        files: how many, how large and how nasty.
 
     Raises:
         DeclarationError: a number is out of its range.
     """
-    if rows < 1 or parts < 1 or min(batches, changes) < 0 or not (0 <= late <= 1 and 0 <= duplicates < 1):
-        raise DeclarationError("rows and parts begin at 1, batches and changes at 0; shares lie from 0 to 1")
-    if keys not in get_args(Keys):
-        raise DeclarationError(f"there are no '{keys}' keys", hint=f"they are {', '.join(get_args(Keys))}")
+    rows, batches, changes, parts = files.rows, files.batches, files.changes, files.parts
+    if rows < 1 or parts < 1 or min(batches, changes) < 0:
+        raise DeclarationError("rows and parts begin at 1, batches and changes at 0")
+    if not (0 <= files.late <= 1 and 0 <= files.duplicates < 1):
+        raise DeclarationError("shares lie from 0 to 1")
+    if files.keys not in get_args(Keys):
+        raise DeclarationError(f"there are no '{files.keys}' keys", hint=f"they are {', '.join(get_args(Keys))}")
     folder.mkdir(parents=True, exist_ok=True)
-    shop = _Shop(rows, seed, keys=keys, late=late, duplicates=duplicates, nasty=nasty)
+    shop = _Shop(files)
     load = []
     for part in range(parts):
         load.append(folder / f"LOAD{part + 1:08X}.csv")
@@ -154,9 +136,9 @@ def generate(
             file.write(_HEADER)
             for start, end in _chunks(0, changes):
                 lines = shop.changes(end - start, begin, start, step)
-                spoilt = nasty and start == 0
+                spoilt = files.nasty and start == 0
                 file.write(shop.spoil(lines) if spoilt else _bytes(lines))
-    return Generated(tuple(load), tuple(written), bad=len(_BAD) * batches if nasty and changes else 0)
+    return Generated(tuple(load), tuple(written), bad=len(_BAD) * batches if files.nasty and changes else 0)
 
 
 def declaration(path: str) -> str:
@@ -185,13 +167,13 @@ tables:
 class _Shop:
     """The state that goes from chunk to chunk: the generator of numbers and the newest id."""
 
-    def __init__(self, rows: int, seed: int, *, keys: Keys, late: float, duplicates: float, nasty: bool) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.rows, self.newest_id = rows, rows
-        self.keys, self.late, self.duplicates = keys, late, duplicates
+    def __init__(self, files: SampleFiles) -> None:
+        self.rng = np.random.default_rng(files.seed)
+        self.rows, self.newest_id = files.rows, files.rows
+        self.keys, self.late, self.duplicates = files.keys, files.late, files.duplicates
         self.categories, self.statuses = _pool(_CATEGORIES), _pool(_STATUSES)
         self.products = _pool([look.format(kind) for kind in _KINDS for look in _LOOKS])
-        self.notes = _pool((*_NOTES, *_NASTY_NOTES) if nasty else _NOTES)
+        self.notes = _pool((*_NOTES, *_NASTY_NOTES) if files.nasty else _NOTES)
 
     def load(self, first: int, last: int) -> Any:
         """Draw the rows of the full load with ids in ``[first, last)``."""

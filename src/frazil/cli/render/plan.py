@@ -19,6 +19,8 @@ def show_plan(plan: Plan) -> None:
     for step in plan.steps:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
+    for captured, tables in plan.captures.items():
+        out.print(f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured", markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
         out.print(todo if plan.steps else "nothing to do", style="green", markup=False)

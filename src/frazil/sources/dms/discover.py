@@ -140,9 +140,7 @@ def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
     own = sorted((file for file in files if _is_parquet(file) is is_parquet), key=lambda file: file.name)
     loads = [file for file in own if _LOAD.match(file.name)]
     changes = [file for file in own if not _LOAD.match(file.name)]
-    tries = [(file, True) for file in _spread(loads)] + [(file, False) for file in _spread(changes)]
-    # The same content delivered twice would make every key look repeated.
-    samples = list(dict.fromkeys(found for file, load in tries if (found := sample(file, load=load))))
+    samples = _samples(loads, changes)
     if not any(one.records for one in samples):
         return None
     header = not is_parquet and _has_header(samples)
@@ -167,10 +165,7 @@ def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
         header=header,
         delimiter=samples[0].delimiter,
         op=op if op or changes else "op",
-        include_op_for_full_load=any(
-            one.load and any(field.lower() == "op" for field in fields)
-            for one, (fields, _) in zip(samples, layouts, strict=True)
-        ),
+        include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
         columns=tuple(Column(name=field, type=kind, nullable=field != key) for field, kind in types.items()),
         keys=(key,),
@@ -180,12 +175,25 @@ def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
         change_files=len(changes),
         records=seen.records,
         rows=seen.row_records,
-        outliers=tuple(
-            (field, note)
-            for field in types
-            if not declared and (note := mostly([value for value in seen.values[field] if value is not None]))
-        ),
+        outliers=() if declared else _outliers(types, seen),
     )
+
+
+def _samples(loads: Sequence[Found], changes: Sequence[Found]) -> list[Sample]:
+    """Read some of the files; the same content delivered twice would make every key look repeated."""
+    tries = [(file, True) for file in _spread(loads)] + [(file, False) for file in _spread(changes)]
+    return list(dict.fromkeys(found for file, load in tries if (found := sample(file, load=load))))
+
+
+def _load_has_op(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> bool:
+    pairs = zip(samples, layouts, strict=True)
+    return any(one.load and any(field.lower() == "op" for field in fields) for one, (fields, _) in pairs)
+
+
+def _outliers(types: Iterable[str], seen: _Seen) -> tuple[tuple[str, str], ...]:
+    """Return the fields in which most values are of one type and some are not, each with a note."""
+    notes = {field: mostly([value for value in seen.values[field] if value is not None]) for field in types}
+    return tuple((field, note) for field, note in notes.items() if note)
 
 
 def _only_time(types: dict[str, str]) -> str | None:

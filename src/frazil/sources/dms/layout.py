@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError
 from frazil.formats.csv_lines import Dialect
-from frazil.formats.csv_reader import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.formats.field_names import file_columns
+from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.sources.dms.listing import TRANSACTIONS
+from frazil.sources.inspection import FileForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,12 @@ def dialect_of(source: DmsFiles) -> Dialect:
 def has_header(file: SourceFile, source: DmsFiles) -> bool:
     """Return whether the first record of a CSV file names its fields; in transaction files none does."""
     return source.header and file.variant != TRANSACTIONS
+
+
+def form_of(file: SourceFile, source: DmsFiles) -> FileForm:
+    """Return how a file is written."""
+    dialect = None if is_parquet(file.name) else dialect_of(source)
+    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op)
 
 
 def own_records(table: Table) -> OwnRecords:

@@ -13,8 +13,8 @@ from frazil.formats.csv_lines import count_records
 from frazil.formats.parquet_file import ParquetFile
 from frazil.sources.base import FileRecords, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
-from frazil.sources.dms.inspection import inspect, named_fields
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
+from frazil.sources.inspection import inspect, named_fields
 from frazil.sources.new_files import find_new
 from frazil.spec.names import quote
 
@@ -61,11 +61,11 @@ class DmsSource:
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file."""
-        return inspect(hashed, file, self.table.source)
+        return inspect(hashed, file, layout.form_of(file, self.table.source))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names."""
-        return named_fields(file, self.table.source)
+        return named_fields(file, layout.form_of(file, self.table.source))
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns."""

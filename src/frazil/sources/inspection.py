@@ -1,9 +1,10 @@
-"""What one look into a file of Amazon DMS finds out: its fields, and whether it is whole."""
+"""What one look into a CSV or Parquet file finds out: its fields, and whether it is whole."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
@@ -13,12 +14,11 @@ from frazil.formats.csv_file import header_of
 from frazil.formats.csv_lines import RECORD_BYTES, UNREADABLE, blocks, is_gzip, open_text, records_in
 from frazil.formats.field_names import check_names, file_columns
 from frazil.formats.parquet_file import first_line, parquet_columns
-from frazil.sources.dms.layout import dialect_of, has_header, is_parquet
 from frazil.sources.new_files import Content
 
 if TYPE_CHECKING:
+    from frazil.formats.csv_lines import Dialect
     from frazil.sources.base import SourceFile
-    from frazil.spec import DmsFiles
     from frazil.storage.files import HashedFile
 
 _LINE_ENDS: Final = (b"\n", b"\r")
@@ -26,7 +26,22 @@ _HEADER_BYTES: Final = 64 * 1024
 _READ_BYTES: Final = 1024 * 1024
 
 
-def inspect(hashed: HashedFile, file: SourceFile, source: DmsFiles) -> Content:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileForm:
+    """How a file is written.
+
+    Attributes:
+        dialect: of CSV; None for Parquet.
+        header: the first record of CSV names the fields.
+        op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
+    """
+
+    dialect: Dialect | None
+    header: bool = True
+    op: str | None = None
+
+
+def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
     """Look into a file, from its beginning.
 
     Raises:
@@ -35,9 +50,9 @@ def inspect(hashed: HashedFile, file: SourceFile, source: DmsFiles) -> Content:
 
     Cost: one pass over a CSV file, the end of a Parquet file.
     """
-    if is_parquet(file.name):
+    if form.dialect is None:
         try:
-            return Content(file_columns(parquet_columns(file.path, file.uri), source.op))
+            return Content(file_columns(parquet_columns(file.path, file.uri), form.op))
         except (pa.ArrowException, OSError) as error:
             reason = f"unreadable: {first_line(error)}"
             return Content(broken=reason, unfinished="no sound Parquet footer")
@@ -50,19 +65,19 @@ def inspect(hashed: HashedFile, file: SourceFile, source: DmsFiles) -> Content:
     except UNREADABLE as error:
         return Content(broken=f"unreadable: {error}", unfinished="the gzip breaks off")
     unfinished = None if last in _LINE_ENDS else "no line end at its end"
-    columns, broken = _header(file, source) if has_header(file, source) else ((), _encoding(file))
-    return Content(columns, broken, unfinished)
+    columns, broken = _header(file, form.dialect, form.op) if form.header else ((), _encoding(file))
+    return Content(columns, broken=broken, unfinished=unfinished)
 
 
-def named_fields(file: SourceFile, source: DmsFiles) -> tuple[tuple[str, str], ...] | None:
+def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...] | None:
     """Return the fields that a file names, with their types: none for CSV without header, None if it cannot be read.
 
     Cost: the beginning of a CSV file, the end of a Parquet file.
     """
     try:
-        if is_parquet(file.name):
-            return file_columns(parquet_columns(file.path, file.uri), source.op)
-        columns, broken = _header(file, source) if has_header(file, source) else ((), None)
+        if form.dialect is None:
+            return file_columns(parquet_columns(file.path, file.uri), form.op)
+        columns, broken = _header(file, form.dialect, form.op) if form.header else ((), None)
     except (pa.ArrowException, OSError, EOFError, zlib.error, FrazilError):
         return None
     return None if broken else columns
@@ -76,9 +91,8 @@ def _encoding(file: SourceFile) -> str | None:
     return None
 
 
-def _header(file: SourceFile, source: DmsFiles) -> tuple[tuple[tuple[str, str], ...], str | None]:
+def _header(file: SourceFile, dialect: Dialect, op: str | None) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Read the fields that the first record names, or why it cannot be read; an empty file has none."""
-    dialect = dialect_of(source)
     try:
         with open_text(file.uri) as text:
             for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
@@ -88,7 +102,7 @@ def _header(file: SourceFile, source: DmsFiles) -> tuple[tuple[tuple[str, str], 
                 if found:
                     names = header_of(found[0], dialect)
                     check_names(file.path, names)
-                    return file_columns(((name, "string") for name in names), source.op), None
+                    return file_columns(((name, "string") for name in names), op), None
     except UnicodeDecodeError as error:
         return (), f"encoding: header, invalid UTF-8 at byte {error.start + 1}"
     except UnicodeError as error:

@@ -1,0 +1,118 @@
+"""A shop that changes its orders in a real PostgreSQL, and a lake that follows.
+
+Uses the database of SHOP_DB if that is set; else starts one of its own, and stops it in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from faker import Faker
+
+from frazil import api
+from frazil.testing.postgres import postgres_server
+
+ORDERS = """
+CREATE TABLE public.orders (
+    order_id bigint PRIMARY KEY, customer text, email text, street text, city text, country text, product text,
+    quantity int, unit_price numeric(12,2), currency text, status text, ordered_at timestamptz, note text
+)"""
+STATUS = ("new", "paid", "sent", "delivered", "cancelled")
+
+
+def main(folder: Path, count: int) -> int:
+    """Run the demonstration in a folder; return how many rows differ from the source."""
+    given = os.environ.get("SHOP_DB")
+    with nullcontext() if given else postgres_server() as server:
+        os.environ["SHOP_DB"] = given or server.url
+        with psycopg.connect(os.environ["SHOP_DB"], autocommit=True) as shop:
+            shop.execute(ORDERS)
+            shop.execute(api.audit_trigger("public.audit_log_dml", ["public.orders"]))
+            draw = Faker()
+            Faker.seed(1)
+            insert(shop, draw, 1, count)
+            frazil("run", folder)
+            trade(shop, draw, count)
+            shop.execute("ALTER TABLE public.orders ADD COLUMN gift_wrap boolean")
+            shop.execute("UPDATE public.orders SET gift_wrap = true WHERE order_id % 7 = 0")
+            frazil("run", folder)
+            frazil("query", "SELECT * FROM gold.orders_by_status ORDER BY orders DESC", folder)
+            frazil("query", "SELECT * FROM gold.revenue_by_day ORDER BY day DESC", "--limit", "5", folder)
+            frazil("query", "SELECT max(ingested_at) AS fresh_as_of FROM marts.orders", folder)
+            frazil(
+                "query",
+                "SELECT order_id, status, quantity, gift_wrap, valid_from, valid_to FROM marts.orders_history_scd2 "
+                "WHERE order_id = 7 ORDER BY valid_from",
+                folder,
+            )
+            frazil("check", folder)
+            return differences(shop, folder)
+
+
+def insert(shop: Any, draw: Faker, first: int, count: int) -> None:
+    """Take new orders."""
+    with shop.transaction(), shop.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO public.orders VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, 'EUR', 'new', %s, %s)",
+            [
+                (
+                    number,
+                    draw.name(),
+                    draw.email(),
+                    draw.street_address(),
+                    draw.city(),
+                    draw.country(),
+                    draw.word(),
+                    draw.random_int(1, 9),
+                    draw.pydecimal(min_value=1, max_value=500, right_digits=2),
+                    draw.date_time_between("-30d", "-1d"),
+                    draw.sentence() if number % 3 else None,
+                )
+                for number in range(first, first + count)
+            ],
+        )
+
+
+def trade(shop: Any, draw: Faker, count: int) -> None:
+    """Change some orders, delete some, take new ones."""
+    chance = random.Random(1)  # noqa: S311 - a demonstration
+    for number in chance.sample(range(1, count + 1), count // 4):
+        shop.execute("UPDATE public.orders SET status = %s WHERE order_id = %s", (chance.choice(STATUS), number))
+    shop.execute("DELETE FROM public.orders WHERE order_id % 20 = 3")
+    insert(shop, draw, count + 1, count // 10)
+
+
+def differences(shop: Any, folder: Path) -> int:
+    """Compare the mart with the source, row by row and value by value."""
+    columns = [row[0] for row in shop.execute("SELECT * FROM public.orders LIMIT 0").description]
+    texts = ", ".join(f"{name}::text" for name in columns if name not in {"ordered_at", "gift_wrap"})
+    times = "to_char(ordered_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'), gift_wrap::text"
+    source = {tuple(row) for row in shop.execute(f"SELECT {texts}, {times} FROM public.orders")}
+    same = ", ".join(f"{name}::varchar" for name in columns if name not in {"ordered_at", "gift_wrap"})
+    stamp = "strftime(ordered_at AT TIME ZONE 'UTC', '%Y-%m-%d %H:%M:%S.%f'), gift_wrap::varchar"
+    lake = {tuple(row) for row in api.query(folder, f"SELECT {same}, {stamp} FROM marts.orders").rows}
+    print(f"\n{len(source):,} orders at the source, {len(lake):,} in the lake, {len(source ^ lake)} rows differ")  # noqa: T201
+    return len(source ^ lake)
+
+
+def frazil(command: str, *arguments: object) -> None:
+    """Run a command as a user would."""
+    words = [command, *map(str, arguments)]
+    print(f"\n\033[1m$ frazil {' '.join(words)}\033[0m", flush=True)  # noqa: T201
+    subprocess.run([Path(sys.executable).with_name("frazil"), *words], check=True)
+
+
+if __name__ == "__main__":
+    here = Path("build/demo/shop")
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir(parents=True)
+    shutil.copy(Path(__file__).with_name("frazil.yml"), here)
+    sys.exit(1 if main(here, 2_000) else 0)

@@ -1,0 +1,92 @@
+"""Land what databases and brokers have, before their landing files are read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frazil.engine.options import CaptureOptions
+from frazil.errors import DeclarationError, FrazilError, worst_exit
+from frazil.lake.trouble import explained
+from frazil.sources.kinds import captures_of
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from threading import Event
+
+    from frazil.engine.listener import Listener
+    from frazil.spec import Pipeline
+
+_MOST_RETRY_SECONDS = 60.0
+_USUAL = CaptureOptions()
+
+
+def capture_once(
+    pipeline: Pipeline, names: Collection[str], listener: Listener | None = None
+) -> dict[str, FrazilError]:
+    """Land what there is now for some tables.
+
+    Returns:
+        Table -> why nothing more of it could be landed. What fails for one slot, log or topic stops no other.
+    """
+    failed: dict[str, FrazilError] = {}
+    for capture in captures_of(pipeline, names):
+        shown = next(table for table in capture.tables if table in names)
+        if listener:
+            listener.began(shown, "capture")
+        progress = partial(listener.progressed, shown) if listener else lambda _: None
+        try:
+            capture.land(pipeline.folder, progress)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
+            failed |= dict.fromkeys([table for table in capture.tables if table in names], explained(error, pipeline))
+    return failed
+
+
+def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:
+    """Land changes as they come, until told to stop; no Spark, no lake.
+
+    What fails is told once and tried again after a pause that grows to a minute, unless trying again cannot help.
+
+    Args:
+        pipeline: the declaration.
+        stop: set it, for example on SIGTERM, to end; what is being landed is ended first.
+        select: as for a run.
+        options: pauses, and who is told what happens.
+
+    Returns:
+        Exit code of the worst failure that stands at the end; 0 where none does.
+
+    Raises:
+        DeclarationError: no selected table is captured.
+        FrazilError: nothing can be captured any more.
+    """
+    captures = captures_of(pipeline, selected(pipeline, select).tables)
+    if not captures:
+        raise DeclarationError(
+            "nothing is to be captured: the sources of these tables are files", hint="frazil run reads them"
+        )
+    standing: dict[str, FrazilError] = {}
+    pause = options.every_seconds
+    while not stop.is_set():
+        moved = False
+        for one in captures:
+            try:
+                landed = one.land(pipeline.folder, lambda _: None)
+            except Exception as raised:  # noqa: BLE001 - one slot stops no other
+                error = explained(raised, pipeline)
+                if f"{standing.get(one.name)}" != f"{error}":
+                    options.tell(one.name, f"{error}")
+                standing[one.name] = error
+                continue
+            if standing.pop(one.name, None) is not None:
+                options.tell(one.name, "right again")
+            if landed.files:
+                moved = True
+                options.landed(one.name, landed)
+        if captures and len(standing) == len(captures) and not any(error.retryable for error in standing.values()):
+            raise next(iter(standing.values()))
+        limit = _MOST_RETRY_SECONDS if standing else options.idle_seconds
+        pause = options.every_seconds if moved else min(2 * pause, limit)
+        stop.wait(pause)
+    return worst_exit(error.exit_code for error in standing.values())

@@ -1,0 +1,147 @@
+"""Do the steps of one table, in order; its marts last, side by side."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from frazil.engine.alter import alter_table
+from frazil.engine.compact import compact_appended
+from frazil.engine.ingest import ingest
+from frazil.engine.marts import update_mart
+from frazil.engine.normalize import contract_of, normalize
+from frazil.engine.settle import warn_of_late
+from frazil.errors import DeclarationError, Failure
+from frazil.lake.trouble import explained
+from frazil.plan.input_bytes import input_bytes
+from frazil.spec.amount import counted
+from frazil.steps import AlterTable, Ingest, Normalize, RefreshGold, UpdateMart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.report import MartReport
+    from frazil.engine.table_run import TableRun
+    from frazil.errors import FrazilError
+    from frazil.steps import Step
+
+SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+"""Settings for small batches: adapting a plan costs more than it can gain."""
+
+
+def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
+    """Do a table's steps; give what failed, which is in its report too."""
+    report, began = context.report, time.monotonic()
+    group = f"frazil {context.table.name} {uuid.uuid4().hex}"
+    errors: dict[str, Exception] = {}
+    try:
+        _count_jobs_as(group, context.spark)
+        size = input_bytes(steps)
+        is_small = size is not None and size <= context.policy.small_run_bytes
+        for name, value in SMALL_RUN.items():
+            context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
+        errors = _do(context, steps, group, at_once=is_small)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
+        errors = {context.table.name: error}
+    finally:
+        # A JVM that is gone fails here too, and has failed above.
+        with suppress(Exception):
+            context.cache.release()
+            report.jobs = _jobs_of(group, context.spark)
+        report.seconds = time.monotonic() - began
+    warn_of_late(report)
+    failures = {name: explained(error, context.pipeline) for name, error in errors.items()}
+    report.errors += [Failure.of(name, failure) for name, failure in failures.items()]
+    report.outcome = "failed" if failures else "done"
+    return [*failures.values()]
+
+
+def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
+    """Do the steps of a table in order.
+
+    Returns:
+        Mart -> why it failed. What fails before the marts is raised.
+    """
+    contract, ingested, normalized = None, None, None
+    due = {step.mart for step in steps if isinstance(step, UpdateMart)}
+    for step in steps:
+        match step:
+            case Ingest():
+                ingested = ingest(context, step)
+                context.report.deferred = len(step.deferred)
+                context.report.batch = step.batch
+            case Normalize():
+                contract = contract_of(context)
+                normalized = normalize(context, step, contract, ingested)
+                context.report.batch = step.upto
+            case AlterTable():
+                if step.mart not in due:
+                    alter_table(context, step, notes=bool(step.mart))
+            case UpdateMart():
+                pass  # below, all of them
+            case RefreshGold():
+                raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
+            case _:
+                assert_never(step)
+    errors: dict[str, Exception] = {}
+    if due:
+        update = partial(update_mart, context, contract=contract or contract_of(context), normalized=normalized)
+        errors = _update_marts(context, steps, update, group, at_once=at_once)
+    spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
+    if spans and not errors:
+        compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
+    return errors
+
+
+def _update_marts(
+    context: TableRun,
+    steps: Sequence[Step],
+    update_one: Callable[[UpdateMart], MartReport],
+    group: str,
+    *,
+    at_once: bool,
+) -> dict[str, Exception]:
+    """Alter and update the marts that have a batch due, all at once if asked: small batches leave cores idle.
+
+    A mart that fails stops no other.
+    """
+    marts = [step for step in steps if isinstance(step, UpdateMart)]
+    alters = {step.mart: step for step in steps if isinstance(step, AlterTable)}
+    done = itertools.count(1)
+
+    def update(step: UpdateMart) -> MartReport:
+        _count_jobs_as(group, context.spark)
+        if step.mart in alters:
+            alter_table(context, alters[step.mart])
+        report = update_one(step)
+        context.progress(f"{next(done)} of {counted(len(marts), 'mart')} done")
+        return report
+
+    with ThreadPoolExecutor(max_workers=len(marts) if at_once else 1) as pool:
+        updates = {step.mart: pool.submit(update, step) for step in marts}
+    errors = {mart: error for mart, update in updates.items() if (error := update.exception()) is not None}
+    context.report.marts = [update.result() for mart, update in updates.items() if mart not in errors]
+    context.report.batch = marts[-1].upto
+    space = context.pipeline.lake.namespaces.marts
+    for error in errors.values():
+        if not isinstance(error, Exception):
+            raise error
+    return {f"{space}.{mart}": error for mart, error in errors.items() if isinstance(error, Exception)}
+
+
+def _count_jobs_as(group: str, spark: SparkSession) -> None:
+    """Count the Spark jobs that this thread starts from now on, where the session can tell."""
+    if (context := getattr(spark, "_sc", None)) is not None:
+        context.setJobGroup(group, group)
+
+
+def _jobs_of(group: str, spark: SparkSession) -> int:
+    context = getattr(spark, "_sc", None)
+    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(group))

@@ -1,0 +1,58 @@
+"""Which records of a file with many tables are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+TABLE_FIELD, SCHEMA_FIELD = "_cdc_table", "_cdc_schema"
+"""Names of the second and third field of a file with many tables that does not name them, while it is read."""
+
+UNNAMED: Final = (TABLE_FIELD, SCHEMA_FIELD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnRecords:
+    """Which records of a file with many tables are kept.
+
+    Attributes:
+        table: the table whose records are kept.
+        schema: its schema; None takes any.
+        exact: upper and lower case of the table's name count.
+        fields: columns with table and schema of a record. Those of :data:`UNNAMED` are the second and third field of
+            every record, and are not kept.
+    """
+
+    table: str
+    schema: str | None
+    exact: bool
+    fields: tuple[str, str] = UNNAMED
+
+    @property
+    def names_fields(self) -> bool:
+        """Return whether table and schema are fields like others."""
+        return self.fields != UNNAMED
+
+    def is_own(self, table: str | None, schema: str | None) -> bool:
+        """Return whether a record with these names is kept."""
+        same = table == self.table if self.exact else (table or "").lower() == self.table.lower()
+        return same and self.schema in {None, schema}
+
+    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
+        """Return which records are kept, for all of them at once."""
+        tables = fields[self.fields[0]]
+        own = equals(tables, self.table) if self.exact else equals(pc.utf8_lower(tables), self.table.lower())
+        return own if self.schema is None else own & equals(fields[self.fields[1]], self.schema)
+
+
+def equals(column: Any, value: str | None) -> NDArray[np.bool_]:
+    """Return where a column has a value; a NULL name is no name, and equals NULL only."""
+    same = column.is_null() if value is None else pc.equal(column, value).fill_null(fill_value=False)
+    found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
+    return found

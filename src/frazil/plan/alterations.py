@@ -1,0 +1,92 @@
+"""What must be altered so that a table becomes what is declared: a pure function of both layouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import SchemaError
+from frazil.steps import AddColumn, RemoveProperty, SetLiveView, SetProperty, SetSortOrder, WidenColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frazil.plan.table_layout import TableLayout
+    from frazil.steps import Alteration
+
+_WIDER: Final = {("int", "bigint"), ("float", "double")}
+
+
+class TypeChangedError(SchemaError):
+    """A declared type is not the one the table has, and data would have to be converted."""
+
+    code = "FZ503"
+
+
+def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
+    """Return what to alter, in order: columns, sort order, properties, live view.
+
+    Columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that are not wanted
+    any more stay. Partitions are not compared: a table that is partitioned otherwise is written again.
+
+    Raises:
+        TypeChangedError: a column has another type that no widening reaches.
+    """
+    return (*_columns(present.columns, wanted), *_settings(present, wanted))
+
+
+def settings_alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
+    """Return what to alter beside the columns: for a table whose columns are replaced with its rows."""
+    return tuple(_settings(present, wanted))
+
+
+def fits(present: Mapping[str, str], wanted: TableLayout) -> bool:
+    """Return whether a table of some columns can be altered so that it has just the wanted ones.
+
+    Others have columns that are not wanted, or of types that no widening reaches: they are replaced, see
+    :func:`frazil.lake.commit.replace_table`.
+    """
+    types = {column.lower(): kind for column, kind in wanted.columns.items()}
+    return all(column.lower() in types and _reaches(have, types[column.lower()]) for column, have in present.items())
+
+
+def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Alteration]:
+    types = {column.lower(): kind for column, kind in present.items()}
+    for column, kind in wanted.columns.items():
+        have = types.get(column.lower())
+        if have is None:
+            yield AddColumn(column=column, type=kind)
+        elif not _reaches(have, kind):
+            raise TypeChangedError(
+                f"{wanted.name}: column {column!r} is {have} in the table and {kind} in the declaration",
+                hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
+            )
+        elif _plain(have) != _plain(kind):
+            yield WidenColumn(column=column, before=have, type=kind)
+
+
+def _settings(present: TableLayout, wanted: TableLayout) -> Iterator[Alteration]:
+    if tuple(present.sort_by) != tuple(wanted.sort_by):
+        yield SetSortOrder(columns=tuple(wanted.sort_by))
+    before, after = present.all_properties, wanted.all_properties
+    for name, value in after.items():
+        if before.get(name) != value:
+            yield SetProperty(name=name, value=value)
+    for name in sorted(before.keys() - after.keys()):
+        yield RemoveProperty(name=name)
+    if present.live_view != wanted.live_view:
+        yield SetLiveView(before=present.live_view, after=wanted.live_view)
+
+
+def _reaches(have: str, want: str) -> bool:
+    have, want = _plain(have), _plain(want)
+    if have == want or (have, want) in _WIDER:
+        return True
+    if have.startswith("decimal(") and want.startswith("decimal("):
+        (p, s), (q, t) = (tuple(map(int, kind[8:-1].split(","))) for kind in (have, want))
+        return q > p and s == t
+    return False
+
+
+def _plain(kind: str) -> str:
+    """Write a type the one way that a schema prints it: without spaces."""
+    return "".join(kind.lower().split())

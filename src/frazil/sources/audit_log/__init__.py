@@ -1,0 +1,1 @@
+"""The audit log that triggers write."""

@@ -1,0 +1,335 @@
+"""Land what an audit log has that is not landed: by what transactions were visible before, not by numbers.
+
+Numbers are drawn before transactions commit, so a bookmark ``id > max(id)`` loses what commits late. The bookmark is
+the snapshot of the last turn: what it did not see, and this turn's snapshot does, is new. A log with a column of the
+transaction is read by just that. Of one without, the system column xmin is read, which may name a part of a
+transaction: every record whose xmin the last snapshot could not be sure of is looked at, and those that were landed
+are left out.
+
+A turn writes its files, named by its number, and then the bookmark. Files of a greater number than the bookmark's are
+of a turn that died: their records count as landed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow.parquet as pq
+
+from frazil.errors import HistoryChangedError, SetupError, SourceError
+from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
+from frazil.sources.capture import Landed, land_file
+from frazil.spec.location import expand
+from frazil.spec.secrets import redacted, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.kinds.audit_log import AuditLog
+
+_AT_ONCE: Final = 10_000
+_EPOCH: Final = 1 << 32
+
+
+@dataclass(slots=True)
+class _Bookmark:
+    """What was landed so far.
+
+    Attributes:
+        number: of the last turn that landed files.
+        snapshot: text of the snapshot that saw all that is landed; empty before the first turn.
+        system: identifier of the database's cluster.
+        tables: tables that are level with the snapshot.
+        seen: numbers of records that are landed although the snapshot is not sure of their transactions.
+        low: records up to this number are landed for sure.
+        fence: a number that will be ``low`` once all transactions before ``fence_xid`` have ended.
+        fence_xid: drawn a turn after ``fence``; 0 where it is not drawn.
+    """
+
+    number: int = 0
+    snapshot: str = ""
+    system: str = ""
+    tables: list[str] = field(default_factory=list)
+    seen: list[int] = field(default_factory=list)
+    low: int = 0
+    fence: int = 0
+    fence_xid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogCapture:
+    """The capture of one log, for all declared tables that are in it.
+
+    Attributes:
+        tables: names of the declared tables.
+        sources: what is declared of each; all of the same database, log, landing folder and columns.
+    """
+
+    tables: tuple[str, ...]
+    sources: tuple[AuditLog, ...]
+
+    @property
+    def name(self) -> str:
+        """Return which log of which database, without a secret."""
+        return f"log {self._first.log} of {redacted(self._first.url or '')}"
+
+    @property
+    def _first(self) -> AuditLog:
+        return self.sources[0]
+
+    def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what the log has now; memory of one file a table."""
+        root = self._root(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        with _alone(root / f".{self._first.log}.lock") as is_alone:
+            if not is_alone:
+                return Landed(busy="another process of Frazil")
+            with _connected(self._first, folder, self.name) as session:
+                return _Turn(self, root, session).land(progress)
+
+    def behind(self, folder: Path) -> Landed:
+        """Return the age of the oldest record that is not landed."""
+        root = self._root(folder)
+        with _connected(self._first, folder, self.name) as session:
+            return Landed(behind_seconds=_Turn(self, root, session).behind())
+
+    def _root(self, folder: Path) -> Path:
+        return folder / expand(self._first.landing or "", setting="landing", folder=folder)
+
+
+def log_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[LogCapture]:
+    """Return one capture for each log."""
+    del pipeline
+    groups: dict[str, list[Table]] = {}
+    for table in tables:
+        if table.source.url is not None:
+            same = table.source.model_dump(mode="json", exclude={"table", "path"})
+            groups.setdefault(json.dumps(same, sort_keys=True), []).append(table)
+    return [
+        LogCapture(tuple(table.name for table in some), tuple(table.source for table in some))
+        for some in groups.values()
+    ]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+@contextmanager
+def _connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
+    try:
+        import psycopg  # noqa: PLC0415 - only databases need it
+    except ImportError:
+        raise SetupError(
+            f"{name}: the Python package psycopg is missing", hint="pip install 'frazil[postgres]'"
+        ) from None
+    url = resolve(source.url or "", setting="url", folder=folder)
+    try:
+        with psycopg.connect(url, autocommit=True, application_name="frazil") as session:
+            yield session
+    except psycopg.Error as error:
+        first = redacted((str(error).splitlines() or [type(error).__name__])[0])
+        raise SourceError(
+            f"{name}: {first}", hint="look at url and log of the source, and at what the user may read; then run again"
+        ) from error
+
+
+class _Turn:
+    """One look at a log."""
+
+    def __init__(self, capture: LogCapture, root: Path, session: Any) -> None:
+        from psycopg import sql  # noqa: PLC0415 - see _connected
+
+        self._sql, self._capture, self._root, self._session = sql, capture, root, session
+        self._spec = capture.sources[0]
+        self._path = root / f".{self._spec.log}.bookmark.json"
+        self._log = sql.Identifier(*(self._spec.log or "").split("."))
+        self._id = sql.Identifier(self._spec.event_id)
+        known = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+        self._before = _Bookmark(**known)
+
+    def land(self, progress: Callable[[str], None]) -> Landed:
+        """Land what is new: files first, then the bookmark."""
+        before, wanted = self._before, sorted({source.table for source in self._capture.sources})
+        leftovers, last = self._leftovers(before.number)
+        fence_xid = before.fence_xid
+        if self._spec.xid is None and before.fence and not fence_xid:
+            fence_xid = int(self._one("SELECT pg_current_xact_id()::text"))
+        with self._session.transaction():
+            self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
+            snapshot = str(self._one("SELECT pg_current_snapshot()::text"))
+            system = self._system()
+            self._check_same_history(system, snapshot)
+            begin = int(snapshot.split(":", maxsplit=1)[0])
+            seen = {*before.seen, *leftovers}
+            writer = Writer(self._root, last + 1, self._columns())
+            unsure: list[int] = []
+            for source, row, xid in self._records(snapshot):
+                number = int(row[0])
+                if self._spec.xid is None and xid >= begin:
+                    unsure.append(number)
+                if number not in seen:
+                    writer.add(source.table, row)
+                    if writer.records % FILE_RECORDS == 0:
+                        progress(f"{writer.records:,} records")
+            writer.close()
+        after = _Bookmark(
+            number=last + 1 if writer.files else last,
+            snapshot=snapshot,
+            system=system,
+            tables=wanted,
+            seen=unsure,
+            low=before.low,
+            fence=before.fence,
+            fence_xid=fence_xid,
+        )
+        self._move_fence(after, begin)
+        text = json.dumps(asdict(after))
+        land_file(self._path, lambda path: _write(path, text))
+        return Landed(files=writer.files, records=writer.records)
+
+    def behind(self) -> float | None:
+        """Return the age in seconds of the oldest record that is not landed; None for none."""
+        if not self._before.snapshot:
+            return None
+        sql = self._sql
+        condition, values = self._condition(str(self._one("SELECT pg_current_snapshot()::text")))
+        query = sql.SQL(
+            "SELECT extract(epoch FROM clock_timestamp() - min({time})::timestamptz)::float8 FROM {log} "
+            "WHERE {condition} AND NOT {id} = ANY(%s)"
+        ).format(time=sql.Identifier(self._spec.timestamp), log=self._log, condition=condition, id=self._id)
+        seconds = self._session.execute(query, [*values, self._before.seen]).fetchone()[0]
+        return None if seconds is None else max(0.0, float(seconds))
+
+    def _one(self, query: str) -> Any:
+        return self._session.execute(query).fetchone()[0]
+
+    def _system(self) -> str:
+        if not self._one("SELECT has_function_privilege('pg_control_system()', 'execute')"):
+            return ""
+        return str(self._one("SELECT system_identifier FROM pg_control_system()"))
+
+    def _check_same_history(self, system: str, snapshot: str) -> None:
+        """Refuse a database whose transactions are not those that the bookmark speaks of."""
+        before = self._before
+        if not before.snapshot:
+            return
+        is_other = before.system and system and system != before.system
+        is_older = int(before.snapshot.split(":")[1]) > int(snapshot.split(":")[1])
+        if is_other or is_older:
+            what = "is another database cluster" if is_other else "was restored to an earlier time"
+            raise HistoryChangedError(
+                f"{self._capture.name}: {what} than at the last capture",
+                hint=f"if it is right so: remove {self._root} and run frazil drop --select {self._capture.tables[0]}, "
+                "then frazil run reads the log from its beginning",
+            )
+
+    def _columns(self) -> list[str]:
+        spec = self._spec
+        columns = [spec.event_id, spec.operation, spec.timestamp, spec.schema_name, spec.table_name, spec.data]
+        return [*columns, spec.old_data] if spec.old_data else columns
+
+    def _xid(self, snapshot: str) -> Any:
+        """Write the transaction of a record as a number that does not wrap around."""
+        sql = self._sql
+        if self._spec.xid is not None:
+            return sql.SQL("{}::text::bigint").format(sql.Identifier(self._spec.xid))
+        end = int(snapshot.split(":")[1])
+        base = end // _EPOCH * _EPOCH
+        here, lower = sql.Literal(base), sql.Literal(base - _EPOCH)
+        return sql.SQL("CASE WHEN {b} + xmin::text::bigint < {e} THEN {b} ELSE {l} END + xmin::text::bigint").format(
+            b=here, e=sql.Literal(end), l=lower
+        )
+
+    def _of_tables(self, sources: Sequence[AuditLog]) -> tuple[Any, list[str]]:
+        """Write the condition that a record is of one of some tables."""
+        sql, parts, values = self._sql, [], []
+        for source in sources:
+            schema, table = source.schema_and_table
+            one = sql.SQL("{} = %s").format(sql.Identifier(source.table_name))
+            values.append(table)
+            if schema is not None:
+                one = sql.SQL("({} AND {} = %s)").format(one, sql.Identifier(source.schema_name))
+                values.append(schema)
+            parts.append(one)
+        return (sql.SQL("(") + sql.SQL(" OR ").join(parts) + sql.SQL(")") if parts else sql.SQL("false")), values
+
+    def _condition(self, snapshot: str) -> tuple[Any, list[Any]]:
+        """Write the condition that a record is perhaps not landed."""
+        sql, before = self._sql, self._before
+        level = [source for source in self._capture.sources if before.snapshot and source.table in before.tables]
+        others = [source for source in self._capture.sources if source not in level]
+        known, values = self._of_tables(level)
+        new, more = self._of_tables(others)
+        begin = (before.snapshot or "0").split(":")[0]
+        if self._spec.xid is not None:
+            xid = sql.Identifier(self._spec.xid)
+            since = sql.SQL("{x} >= %s::xid8 AND NOT pg_visible_in_snapshot({x}, %s::pg_snapshot)").format(x=xid)
+            bounds: list[Any] = [begin, before.snapshot or "1:1:"]
+        else:
+            since = sql.SQL("{x} >= %s AND {i} > %s").format(x=self._xid(snapshot), i=self._id)
+            bounds = [int(begin), before.low]
+        return sql.SQL("(({} AND {}) OR {})").format(known, since, new), [*values, *bounds, *more]
+
+    def _records(self, snapshot: str) -> Iterator[tuple[AuditLog, tuple[str, ...], int]]:
+        """Yield the records that are perhaps not landed, by their numbers: of which table, as text, and its xid."""
+        sql = self._sql
+        condition, values = self._condition(snapshot)
+        texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in self._columns())
+        query = sql.SQL("SELECT {}, {} FROM {} WHERE {} ORDER BY {}").format(
+            texts, self._xid(snapshot), self._log, condition, self._id
+        )
+        exact = {source.schema_and_table: source for source in self._capture.sources}
+        with self._session.cursor(name="frazil") as cursor:
+            cursor.itersize = _AT_ONCE
+            cursor.execute(query, values)
+            for *row, xid in cursor:
+                for place in {(row[3], row[4]), (None, row[4])} & exact.keys():
+                    yield exact[place], tuple(row), xid
+
+    def _leftovers(self, number: int) -> tuple[set[int], int]:
+        """Return the numbers of records in files of turns that died before their bookmark, and the last turn's."""
+        found, last = set[int](), number
+        for source in self._capture.sources:
+            for file in (self._root / source.table).glob("*.parquet"):
+                turn = int(file.name.split("-")[0])
+                if turn > number:
+                    last = max(last, turn)
+                    found |= {int(value) for value in pq.read_table(file, columns=[self._spec.event_id])[0].to_pylist()}
+        return found, last
+
+    def _move_fence(self, after: _Bookmark, begin: int) -> None:
+        """Raise ``low``: numbers drawn before a transaction that no running one is older than are all landed.
+
+        A number is drawn a moment before its transaction has an xid, so the xid of the fence is drawn a turn later.
+        """
+        if self._spec.xid is not None:
+            return
+        if after.fence_xid and begin > after.fence_xid:
+            after.low, after.fence, after.fence_xid = after.fence, 0, 0
+        if not after.fence:
+            serial = "SELECT pg_get_serial_sequence(%s, %s)"
+            sequence = self._session.execute(serial, [self._spec.log, self._spec.event_id]).fetchone()[0]
+            if sequence is None:
+                return
+            query = self._sql.SQL("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}")
+            drawn = self._session.execute(query.format(self._sql.Identifier(*sequence.split(".")))).fetchone()[0]
+            after.fence = int(drawn)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

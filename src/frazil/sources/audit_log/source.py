@@ -1,0 +1,143 @@
+"""Files of an audit log as a source: the rows are JSON inside of its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from frazil.formats.csv_lines import UNREADABLE
+from frazil.formats.json_objects import JsonObjects
+from frazil.formats.own_records import OwnRecords
+from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolded
+from frazil.sources.base import RecordMeaning
+from frazil.sources.record_files import RecordFiles
+from frazil.spec.names import quote
+from frazil.storage.base import MissingFolderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.formats.records import RecordReader
+    from frazil.sources.base import FileRecords, NewFile, SourceFile
+    from frazil.sources.new_files import Content
+    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.storage.base import Entry
+    from frazil.storage.files import HashedFile
+
+NO_LOG: Final = "no_audit_log"
+"""Reason of a file that lacks columns of the log."""
+
+
+@dataclass(frozen=True)  # no slots: super() needs the class that is written here
+class AuditLogSource(RecordFiles):
+    """The records of one table in files of a log, ordered by their numbers.
+
+    Columns of the log are text in bronze, and so are the fields of the row, exactly as its JSON has them. A record that
+    comes again, in another file, has the same position, so it changes nothing.
+    """
+
+    @property
+    def spec(self) -> AuditLog:
+        """Return what is declared."""
+        return cast("AuditLog", self.table.source)
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find what is at a declared place; before the first capture there is no landing folder."""
+        found = super().entries(declared, folder)
+        if self.spec.url is None:
+            return found
+        try:
+            return list(found)
+        except MissingFolderError:
+            return []
+
+    def own_records(self, names: Sequence[str]) -> OwnRecords | None:
+        """Return that those of the declared table are."""
+        here = {name.lower(): name for name in names}
+        schema, table = self.spec.schema_and_table
+        fields = [here.get(name.lower(), name) for name in (self.spec.table_name, self.spec.schema_name)]
+        return OwnRecords(table=table, schema=schema, exact=True, fields=(fields[0], fields[1]))
+
+    def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file; one without the columns of the log is broken.
+
+        Cost: the JSON of all its records is read once for the names of its fields.
+        """
+        content = super().inspect(hashed, file)
+        missing = self._missing(content.columns)
+        if content.broken or not content.columns or not missing:
+            return content
+        return replace(content, columns=(), inner=(), broken=f"{NO_LOG}: no column {', '.join(missing)}")
+
+    def _missing(self, columns: Sequence[tuple[str, str]]) -> list[str]:
+        carried = {name.lower() for name, _ in columns}
+        return [name for name in self.spec.log_fields if name.lower() not in carried]
+
+    def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return the columns of the rows in a file's JSON, of its old keys, and of what is wrong with the JSON."""
+        if not columns or self._missing(columns):
+            return ()
+        layout = self._layout(columns)
+        found: dict[str, str] = {}
+        objects = JsonObjects(layout.column_of)
+        reader = self.open(file, tuple(name for name, _ in columns))
+        try:
+            for parsed in reader:
+                if len(parsed.rows):
+                    for name in objects.columns_of(layout.documents(parsed.fields)):
+                        found.setdefault(name.lower(), name)
+        except (UnicodeError, *UNREADABLE):
+            pass  # Whoever reads the file gets no further either.
+        names = (*found.values(), layout.problem, *layout.old_keys.values())
+        return tuple((name, "string") for name in names)
+
+    def _layout(self, columns: Sequence[tuple[str, str]]) -> Layout:
+        return Layout.of(self.spec, self.table.keys, [name for name, _ in columns])
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file, not a broken one."""
+        opened = super().read(file, columns, **limits)
+        return replace(opened, order_field=PLACE) if file.inner else opened
+
+    def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
+        """Return a reader that adds the fields of the rows."""
+        return Unfolded(reader, self._layout(file.columns), columns) if file.inner else reader
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what operations say, where keys before a change stand, and what came when and from where."""
+        del position
+        operation, spec = "CAST(NULL AS string)", self.spec
+        if spec.operation.lower() in fields:
+            said = quote(fields[spec.operation.lower()])
+            operation = f"CASE WHEN {said} IN ('I', 'U', 'D', 'T') THEN {said} ELSE upper(trim({said})) END"
+        names = {key: f"{spec.old_data}_{key}".lower() for key in self.table.keys} if spec.old_data else {}
+        problem = fields.get(spec.problem_field.lower())
+        return RecordMeaning(
+            operation=operation,
+            change_class=(
+                "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
+                "WHEN _cdc_op = 'T' THEN 'truncate' END"
+            ),
+            old_keys={key: quote(fields[name]) for key, name in names.items()}
+            if {*names.values()} <= {*fields}
+            else {},
+            problem="CAST(NULL AS string)" if problem is None else quote(problem),
+            made={
+                name: f"CAST({quote(column)} AS string)"
+                for name, column in spec.made_columns.items()
+                if name not in fields
+            },
+        )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on."""
+        columns = {"kind", "table", "event_id", "schema_name", "table_name", "data", "old_data"}
+        places = [place for places in self.spec.locations.values() for place in places]
+        keys = {"keys": [*self.table.keys]} if self.spec.old_data else {}
+        return {
+            "path": places,
+            "by_place": False,
+            **self.spec.model_dump(mode="json", include=columns, exclude_none=True),
+            **keys,
+        }

@@ -1,0 +1,100 @@
+"""What a kind owes Frazil whose changes come from a server: it lands them as files, and the files are its source."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What one turn of a capture brought.
+
+    Attributes:
+        files: how many files it landed.
+        records: how many records are in them.
+        behind_bytes: what the server still has to offer, in bytes; None where it does not tell.
+        behind_seconds: age of the oldest change that is not landed; None where nothing is missing or nobody knows.
+        busy: who captures instead, where another process does; then nothing was landed.
+    """
+
+    files: int = 0
+    records: int = 0
+    behind_bytes: int | None = None
+    behind_seconds: float | None = None
+    busy: str | None = None
+
+
+class Capture(Protocol):
+    """Lands what a server has to offer, for one or more tables that share a slot, a log or a topic.
+
+    The delivery contract, on which :class:`frazil.sources.base.Source` stands:
+
+    - **Landing files are whole or absent**, see :func:`land_file`, and never change.
+    - **They are named by position.** What was landed before a crash is found by its name; a range that is landed again
+      gives the same files, or other files of which the records have the same positions.
+    - **Land, then confirm.** The server is told what it may forget only after the files are durable.
+    - **One reader at a time.** Where another process captures, a turn lands nothing and says so.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return what is captured, for people, without a secret: ``slot frazil of 127.0.0.1:5432/shop``."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the source tables, as declared."""
+
+    def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what the server has now.
+
+        Args:
+            folder: the declaration's; relative landing folders start from it.
+            progress: is told how far it is.
+
+        Raises:
+            SourceError: the server cannot be reached, or has not what is declared; says the way out.
+            HistoryChangedError: the server no longer has what comes after the last landed position.
+
+        Cost: memory of one file; no JVM.
+        """
+
+    def behind(self, folder: Path) -> Landed:
+        """Return how far the landing files are behind the server, without landing anything."""
+
+
+def land_file(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a landing file so that it is there whole, durable, or not at all.
+
+    Args:
+        path: its name; what stands there is replaced.
+        write: writes it under the name it is given.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hidden = path.with_name(f".{path.name}.tmp")
+    write(hidden)
+    reveal(hidden, path)
+
+
+def reveal(hidden: Path, path: Path) -> None:
+    """Let what was written under a hidden name appear, durably; ``hidden`` is a file, or a folder of durable files."""
+    if hidden.is_dir():
+        _flush(hidden)
+    else:
+        with hidden.open("rb+") as written:
+            os.fsync(written.fileno())
+    hidden.replace(path)
+    _flush(path.parent)
+
+
+def _flush(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

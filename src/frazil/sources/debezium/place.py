@@ -1,0 +1,71 @@
+"""Where a change stood in its database: a text that sorts, from what a record says of its source."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DIGITS: Final = 20
+_READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
+"""What ``snapshot`` says of a read that stands before all changes of its position; incremental reads are changes."""
+
+
+def place_of(source: Mapping[str, Any]) -> str | None:
+    """Return the place of a change, as text that sorts; None where the record says none.
+
+    PostgreSQL: the last commit before the transaction, then the record. MySQL and MariaDB: file, position, row of the
+    binlog. SQL Server and Db2: commit, change, number. Oracle: commit, change, number. All others: the time in their
+    database, as finely as it is told.
+
+    Args:
+        source: fields of the block ``source``, as texts.
+    """
+    read = "0" if str(source.get("snapshot")).lower() in _READ else "1"
+    if _number(source.get("lsn")) is not None:
+        commit = _last_commit(source.get("sequence"))
+        lsn = source["lsn"]
+        return f"{_padded(lsn if commit is None or read == '0' else commit)}/{read}/{_padded(lsn)}"
+    if source.get("file") and _number(source.get("pos")) is not None:
+        return f"{_binlog(str(source['file']))}/{_padded(source['pos'])}/{read}/{_padded(source.get('row') or 0)}"
+    if source.get("commit_lsn"):
+        number = _padded(source.get("event_serial_no") or 0)
+        return f"{source['commit_lsn']}/{read}/{source.get('change_lsn') or ''}/{number}"
+    if _number(source.get("scn")) is not None:
+        commit = source.get("commit_scn") if _number(source.get("commit_scn")) is not None else source["scn"]
+        return f"{_padded(commit)}/{read}/{_padded(source['scn'])}/{_padded(source.get('ssn') or 0)}"
+    micros = micros_of(source)
+    return None if micros is None else f"{_padded(micros)}/{read}"
+
+
+def micros_of(source: Mapping[str, Any]) -> int | None:
+    """Return the time of a change in microseconds since 1970; None where none is told."""
+    for field, factor, divisor in (("ts_us", 1, 1), ("ts_ns", 1, 1000), ("ts_ms", 1000, 1)):
+        if (told := _number(source.get(field))) is not None:
+            return told * factor // divisor
+    return None
+
+
+def _last_commit(sequence: Any) -> str | None:
+    """Read ``["commit","lsn"]``, JSON in a text."""
+    try:
+        first = json.loads(sequence)[0] if sequence else None
+    except (ValueError, IndexError, TypeError, KeyError):
+        return None
+    return None if _number(first) is None else str(first)
+
+
+def _binlog(name: str) -> str:
+    return re.sub(r"\d+$", lambda found: found[0].rjust(_DIGITS, "0"), name)
+
+
+def _number(value: Any) -> int | None:
+    text = "" if value is None else str(value)
+    return int(text) if re.fullmatch(r"[0-9]{1,20}", text) else None
+
+
+def _padded(value: Any) -> str:
+    return str(value).rjust(_DIGITS, "0")

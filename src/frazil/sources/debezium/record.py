@@ -1,0 +1,304 @@
+"""One line of JSON to the fields of one change: envelopes and flat rows, with and without schemas and keys."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.formats.field_names import safe_name
+from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
+from frazil.sources.debezium.encodings import Field, described, encoded
+from frazil.sources.debezium.place import micros_of, place_of
+from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
+from frazil.spec.names import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.spec import Table
+
+TOMBSTONE: Final = "tombstone"
+"""What ``__op`` says of a message without a value."""
+
+_UPSERTS: Final = ("c", "r", "u", "i", "create", "read", "update", "insert", "upsert")
+_DELETES: Final = ("d", "delete", TOMBSTONE)
+_TRUNCATES: Final = ("t", "truncate")
+_MESSAGE: Final = frozenset(
+    {"topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers", "follows"}
+)
+_FLAT_SOURCE: Final = ("lsn", "sequence", "file", "pos", "row", "commit_lsn", "change_lsn", "scn", "commit_scn")
+_AS_TEXT: Final = Field("string")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NAMED_TWICE: Final = "malformed_json: a field is named twice"
+
+
+def change_class(operation: str) -> str:
+    """Write the class of a change; ``operation`` is SQL of ``__op``. NULL for words that are not known."""
+    cases = (("upsert", _UPSERTS), ("delete", _DELETES), ("truncate", _TRUNCATES))
+    whens = " ".join(f"WHEN lower({operation}) IN ({_list(words)}) THEN {literal(name)}" for name, words in cases)
+    return f"CASE {whens} END"
+
+
+def _list(words: tuple[str, ...]) -> str:
+    return ", ".join(map(literal, words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where and when a record stood in its database."""
+
+    base: str | None = None
+    time: str | None = None
+
+
+@dataclass(slots=True)
+class Records:
+    """Reads the lines of one file, in order: a tombstone stands behind the record before it.
+
+    Attributes:
+        table: the declaration.
+        file: name of the file; decides among records of one place that no partition and offset tell apart.
+        types: lower-case name of every field seen so far -> its column and Spark type.
+    """
+
+    table: Table
+    file: str
+    types: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _last: dict[str, _Place] = field(default_factory=dict)
+    _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
+    _declared: dict[str, str] = field(default_factory=dict)
+    _encodings: dict[str, Field] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        columns = self.table.columns or ()
+        self._declared = {column.name.lower(): column.type for column in columns if column.expr is None}
+        self._encodings = {name.lower(): encoded(way) for name, way in self.table.source.encodings.items()}
+        for name, kind in self.table.source.own_fields.items():
+            self.types[name] = (name, kind)
+
+    def fields(self, text: str) -> dict[str, str | None] | None:
+        """Return the fields of a line by their lower-case names; None for what is not the table's, and for ``null``.
+
+        Raises:
+            NoObjectError: it is no record; says why.
+        """
+        line = parsed(text)
+        if line is None:
+            return None
+        if not isinstance(line, Pairs):
+            raise NoObjectError("malformed_json: not an object")
+        whole = _object(line)
+        is_message = "value" in whole and whole.keys() <= _MESSAGE
+        key, value = (_json(whole.get("key"), strict=False), _json(whole["value"])) if is_message else (None, line)
+        found = self._change(value, key, whole if is_message else {})
+        if found is not None and "\\u" in text:
+            try:
+                "".join(filter(None, found.values())).encode()
+            except UnicodeEncodeError:
+                raise NoObjectError("malformed_json: half of a surrogate pair is no character") from None
+        return found
+
+    def _change(self, value: Any, key: Any, message: Mapping[str, Any]) -> dict[str, str | None] | None:
+        ways, value = self._unwrapped(value)
+        partition = str(message.get("partition"))
+        if value is None:
+            return self._tombstone(key, message, partition)
+        if not isinstance(value, Pairs):
+            raise NoObjectError("malformed_json: the value is no object")
+        whole = _object(value)
+        is_envelope = self.table.source.form == "envelope"
+        if is_envelope and ("op" not in whole or not {"before", "after", "source"} & whole.keys()):
+            raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
+        source = _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
+        if not self._is_own(source):
+            return None
+        self._last[partition] = place = _place(source)
+        if is_envelope:
+            return self._enveloped(whole, ways, key) | self._own(whole["op"], place, message)
+        return self._row(value, ways) | self._own(self._flat_operation(whole), place, message)
+
+    def _enveloped(self, whole: Mapping[str, Any], ways: Mapping[str, Field], key: Any) -> dict[str, str | None]:
+        before, after = whole.get("before"), whole.get("after")
+        is_delete = whole["op"] == "d"
+        image = before if is_delete else after
+        row = self._row(image, ways) if isinstance(image, Pairs) else {}
+        if is_delete:
+            return self._keys(key) | row
+        if isinstance(before, Pairs) and whole["op"] == "u":
+            old = self._row(before, ways)
+            keys = [name.lower() for name in self.table.keys]
+            if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
+                for name in keys:
+                    self.types.setdefault(BEFORE + name, (BEFORE + name, "string"))
+                    row[BEFORE + name] = old[name]
+        return row
+
+    def _tombstone(self, key: Any, message: Mapping[str, Any], partition: str) -> dict[str, str | None] | None:
+        """Return the delete that a message without a value is, behind the one before it.
+
+        After compaction it may be all that is left of a delete.
+        """
+        if (follows := _json(message.get("follows"))) is not None:
+            whole = _object(self._unwrapped(follows)[1] or Pairs())
+            is_envelope = self.table.source.form == "envelope"
+            self._last[partition] = _place(
+                _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
+            )
+        keys = self._keys(key)
+        place = self._last.get(partition)
+        if place is None and self.table.source.form == "flat":
+            place = _Place()
+        return None if not keys or place is None else keys | self._own(TOMBSTONE, place, message)
+
+    def _keys(self, key: Any) -> dict[str, str | None]:
+        ways, key = self._unwrapped(key)
+        if isinstance(key, Pairs):
+            return self._row(key, ways)
+        if key is None or len(self.table.keys) > 1:
+            return {}
+        return self._row(Pairs([(self.table.keys[0], key)]), {})
+
+    def _unwrapped(self, value: Any) -> tuple[dict[str, Field], Any]:
+        """Take a value out of ``{"schema": …, "payload": …}``; return how its fields are written, too."""
+        if not isinstance(value, Pairs) or {name for name, _ in value} != {"schema", "payload"}:
+            return {}, value
+        parts = dict(value)
+        for known, ways in self._schemas:
+            if known == parts["schema"]:
+                return ways, parts["payload"]
+        ways = _ways(parts["schema"], is_envelope=self.table.source.form == "envelope")
+        self._schemas[:0] = [(parts["schema"], ways)]
+        del self._schemas[8:]
+        return ways, parts["payload"]
+
+    def _row(self, row: Pairs, ways: Mapping[str, Field]) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        for name, value in row:
+            column = _column(name)
+            lower = column.lower()
+            if lower in found:
+                raise NoObjectError(_NAMED_TWICE)
+            way = self._encodings.get(lower) or ways.get(name)
+            self.types.setdefault(lower, (column, (way or _AS_TEXT).type))
+            if value is None:
+                found[lower] = None
+            elif self._is_unavailable(value):
+                # Not carried: MISSING-IS-NOT-NULL.
+                continue
+            elif way is None:
+                self._check_told(lower, value)
+                found[lower] = text_of(value)
+            else:
+                found[lower] = way.decode(value) if way.decode else text_of(value)
+        return found
+
+    def _check_told(self, name: str, value: Any) -> None:
+        """Refuse to guess whether a text is a number's digits or their base64."""
+        kind = self._declared.get(name, "").partition("(")[0]
+        if kind in {"decimal", "binary"} and type(value) is str:
+            ways = "text or decimal(scale)" if kind == "decimal" else "base64 or hex"
+            raise NoObjectError(f"unknown_encoding: {name} is a text, and no schema says of what; declare {ways}")
+
+    def _is_unavailable(self, value: Any) -> bool:
+        marker = self.table.source.unavailable
+        return value in _markers(marker) if isinstance(value, str) else text_of(value) in _nested_markers(marker)
+
+    def _is_own(self, source: Mapping[str, Any]) -> bool:
+        wanted = self.table.source.table
+        if wanted is None:
+            return True
+        names = [source.get("schema") or source.get("db"), source.get("table")]
+        return ".".join(str(name) for name in names if name) == str(wanted)
+
+    def _flat_operation(self, whole: Mapping[str, Any]) -> str | None:
+        op = self.table.source.op
+        if str(text_of(whole.get("__deleted"))).lower() == "true":
+            return "d"
+        if op is None:
+            return "upsert"
+        if op.lower() in whole:
+            return text_of(whole[op.lower()])
+        return "u" if "__deleted" in whole else None
+
+    def _own(self, op: Any, place: _Place, message: Mapping[str, Any]) -> dict[str, str | None]:
+        partition, offset = message.get("partition"), message.get("offset")
+        if partition is not None and offset is not None:
+            at = f"{str(partition).rjust(6, '0')}/{str(offset).rjust(20, '0')}"
+            position: str | None = at if place.base is None else f"{place.base}/{at}"
+        else:
+            position = None if place.base is None else f"{place.base}/{self.file}"
+        return {OP: text_of(op), TIME: place.time, POSITION: position}
+
+
+def _place(source: Mapping[str, Any]) -> _Place:
+    micros = micros_of(source)
+    try:
+        time = None if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S.%f}"
+    except OverflowError:
+        time = None
+    return _Place(place_of(source), time)
+
+
+def _object(pairs: Any) -> dict[str, Any]:
+    """Return the fields of an object by their lower-case names."""
+    if not isinstance(pairs, Pairs):
+        raise NoObjectError("malformed_json: not an object")
+    found = {name.lower(): value for name, value in pairs}
+    if len(found) < len(pairs):
+        raise NoObjectError(_NAMED_TWICE)
+    return found
+
+
+def _json(value: Any, *, strict: bool = True) -> Any:
+    """Return a part of a message, which may be JSON in a text; a key may be any text."""
+    if type(value) is not str:
+        return value
+    try:
+        return parsed(value)
+    except NoObjectError:
+        if strict:
+            raise
+        return value
+
+
+def _flat_source(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what fields such as ``__lsn`` and ``__source_ts_ms`` say of the source."""
+    found = {name: whole[f"__{name}"] for name in _FLAT_SOURCE if f"__{name}" in whole}
+    return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
+
+
+def _ways(schema: Any, *, is_envelope: bool) -> dict[str, Field]:
+    """Return how the fields of a row are written; those of an envelope are in its ``after``, or ``before``."""
+    fields = _fields_of(schema)
+    for image in ("after", "before") if is_envelope else ():
+        for one in fields:
+            if one.get("field") == image:
+                return _ways(Pairs(one.items()), is_envelope=False)
+    return {str(one.get("field")): described(one) for one in fields}
+
+
+def _fields_of(schema: Any) -> list[dict[str, Any]]:
+    fields = dict(schema).get("fields") if isinstance(schema, Pairs) else None
+    return [dict(one) for one in fields or () if isinstance(one, Pairs)]
+
+
+@cache
+def _column(name: str) -> str:
+    return safe_name(name)
+
+
+@cache
+def _markers(marker: str) -> frozenset[str]:
+    return frozenset({marker, base64.b64encode(marker.encode()).decode()})
+
+
+@cache
+def _nested_markers(marker: str) -> frozenset[str]:
+    """Return what stands for arrays of texts and of numbers, and for maps."""
+    quoted = text_of([marker]) or ""
+    return frozenset(
+        {quoted, f"[{', '.join(str(byte) for byte in marker.encode())}]", f"{{{quoted[1:-1]}: {quoted[1:-1]}}}"}
+    )

@@ -1,0 +1,70 @@
+"""What files of Debezium's events, and files that a topic was captured into, mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frazil.formats.json_lines import JsonLinesFile
+from frazil.formats.json_text import NoObjectError
+from frazil.sources.base import RecordMeaning
+from frazil.sources.debezium.record import Records, change_class
+from frazil.sources.record_files import JSON_LINES, RecordFiles
+from frazil.spec.kinds.debezium import BEFORE, OP, POSITION
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frazil.formats.records import RecordReader
+    from frazil.sources.base import SourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class DebeziumSource(RecordFiles):
+    """Files of JSON lines, one event each."""
+
+    endings = JSON_LINES
+
+    @property
+    def settle_seconds(self) -> float:
+        """Return how old a file must be that looks cut off."""
+        return float(self.table.source.settle_seconds)
+
+    def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
+        """Return the columns that the rows inside of events name, with their types."""
+        records = Records(self.table, file.name)
+        for line in lines:
+            try:
+                records.fields(line.decode())
+            except (NoObjectError, UnicodeDecodeError):
+                continue
+        return tuple(records.types.values())
+
+    def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
+        """Open a file."""
+        columns = {name.lower(): name for name in names}
+        return JsonLinesFile(file.uri, columns, None, Records(self.table, file.name).fields, **limits)
+
+    def order_field(self) -> str:
+        """Return the place of each event."""
+        return POSITION
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what events mean."""
+        del position
+        before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
+        old = {key: quote(fields[name]) for key, name in before.items() if name in fields}
+        operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
+        return RecordMeaning(
+            operation=operation,
+            change_class=change_class("_cdc_op"),
+            old_keys=old if len(old) == len(before) else {},
+        )
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on."""
+        source = self.table.source
+        read = source.model_dump(mode="json", include={"table", "form", "op", "encodings", "unavailable"})
+        paths = [path for places in source.locations.values() for path in places]
+        return {"path": paths, "by_place": False, "keys": [*self.table.keys], **read}

@@ -1,0 +1,246 @@
+"""Lands a Kafka topic as files that are named by partition and offsets. No consumer group: the names are the bookmark.
+
+``<landing>/<topic>/topic-<id>/<partition>/<first>-<next>.jsonl.gz`` holds what is visible of the offsets from ``first``
+up to, and without, ``next``. One line a message, keys and values as the texts they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import gzip
+import json
+import re
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from frazil.errors import DeclarationError, HistoryChangedError
+from frazil.sources.capture import Landed, land_file
+from frazil.sources.debezium.broker import Broker
+from frazil.spec.amount import counted
+from frazil.spec.location import locate
+from frazil.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from frazil.spec import Pipeline, Table
+
+FILE_BYTES: Final = 32 * 1024 * 1024
+FILE_MESSAGES: Final = 50_000
+"""A file holds no more than this, and one message."""
+
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.jsonl(\.gz)?")
+_ID: Final = "topic-"
+
+
+class LostOffsetsError(HistoryChangedError):
+    """A topic no longer has what comes after the last landed message, or is another topic of the same name."""
+
+    code = "FZ707"
+
+
+class _Range(NamedTuple):
+    """Offsets that a landing file covers, and the file."""
+
+    first: int
+    next: int
+    path: Path
+
+
+def topic_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[TopicCapture]:
+    """Return what lands the topics of some tables; tables of one topic and landing folder share it."""
+    del pipeline
+    found: dict[tuple[str, ...], list[Table]] = {}
+    for table in tables:
+        source = table.source
+        if source.topic is not None:
+            found.setdefault((source.servers, source.topic, source.landing), []).append(table)
+    return [TopicCapture(tuple(some)) for some in found.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCapture:
+    """Lands one topic for the tables that are made of it."""
+
+    of: tuple[Table, ...]
+    file_bytes: int = FILE_BYTES
+    file_messages: int = FILE_MESSAGES
+
+    @property
+    def name(self) -> str:
+        """Return the topic and its brokers."""
+        source = self.of[0].source
+        return f"topic {source.topic} of {source.servers}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the tables."""
+        return tuple(table.name for table in self.of)
+
+    def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what is visible of each partition now."""
+        root = self._root(folder)
+        root.mkdir(parents=True, exist_ok=True)
+        with _alone(root) as is_alone:
+            if not is_alone:
+                return Landed(busy="another process")
+            with self._broker(folder) as broker:
+                mine = self._folder(root, broker.topic_id())
+                files = records = 0
+                for partition in broker.partitions():
+                    at = mine / f"{partition:06}"
+                    first = self._next(at, broker, partition)
+                    for messages, upto in self._pieces(broker, partition, first):
+                        lines = _lines(messages, at)
+                        land_file(at / f"{first:020}-{upto:020}.jsonl.gz", partial(_write, lines=lines))
+                        files, records, first = files + 1, records + len(messages), upto
+                        progress(f"{counted(records, 'message')}, partition {partition}")
+                return Landed(files=files, records=records)
+
+    def behind(self, folder: Path) -> Landed:
+        """Return the age of the oldest message that is not landed."""
+        root = self._root(folder)
+        with self._broker(folder) as broker:
+            mine = root / f"{_ID}{broker.topic_id()}"
+            times = [
+                broker.time_of(partition, max(_ranges(mine / f"{partition:06}"), default=_Range(0, 0, mine)).next)
+                for partition in broker.partitions()
+            ]
+        oldest = min((at for at in times if at is not None), default=None)
+        return Landed(behind_seconds=None if oldest is None else max(time.time() - oldest / 1000, 0.0))
+
+    def _root(self, folder: Path) -> Path:
+        source = self.of[0].source
+        found = locate(source.landing, setting="landing", folder=folder).path
+        if found is None:
+            raise DeclarationError(
+                f"landing '{source.landing}' of {self.name} is no local folder", hint="name one, such as ./landing"
+            )
+        return found / str(source.topic)
+
+    def _broker(self, folder: Path) -> Broker:
+        source = self.of[0].source
+        settings = {name: resolve(text, setting=name, folder=folder) for name, text in source.properties.items()}
+        servers = resolve(source.servers, setting="servers", folder=folder)
+        return Broker(servers, source.topic, settings, self.name)
+
+    def _folder(self, root: Path, topic_id: str) -> Path:
+        """Return the folder of the topic that there is now; its name may have belonged to another before."""
+        mine, others = root / f"{_ID}{topic_id}", sorted(root.glob(f"{_ID}*"))
+        if others and mine not in others:
+            raise LostOffsetsError(
+                f"{self.name} was made again: what is landed came from another topic of this name",
+                hint=f"to go on with the new one behind the old one: mkdir '{mine}'; to begin again, move {root} away, "
+                f"then frazil drop --select {self.tables[0]} and frazil run",
+            )
+        mine.mkdir(exist_ok=True)
+        return mine
+
+    def _next(self, at: Path, broker: Broker, partition: int) -> int:
+        """Return the offset to go on with."""
+        low, high = broker.offsets(partition)
+        ranges = _ranges(at)
+        if not ranges:
+            return low
+        upto = max(ranges).next
+        if low > upto:
+            raise LostOffsetsError(
+                f"{self.name}, partition {partition}: offsets {upto} to {low - 1} are gone, and were not landed",
+                hint="let Debezium read the table again (an incremental snapshot), then go on behind the gap: "
+                f"touch '{at / f'{upto:020}-{low:020}.jsonl'}'",
+            )
+        if high < upto:
+            raise LostOffsetsError(
+                f"{self.name}, partition {partition}: ends at offset {high}, but {upto} offsets were landed: "
+                "messages that were there are lost",
+                hint=f"restore the topic; or move {at.parent.parent} away, then frazil drop --select "
+                f"{self.tables[0]} and frazil run, to begin again",
+            )
+        return upto
+
+    def _pieces(self, broker: Broker, partition: int, first: int) -> Iterator[tuple[list[Any], int]]:
+        """Yield messages enough for a file, and the offset behind them."""
+        piece: list[Any] = []
+        size = 0
+        for message, upto in broker.messages(partition, first):
+            if message is None:
+                if piece:
+                    yield piece, upto
+                return
+            piece.append(message)
+            size += len(message)
+            if size >= self.file_bytes or len(piece) >= self.file_messages:
+                yield piece, upto
+                piece, size = [], 0
+
+
+def _ranges(folder: Path) -> list[_Range]:
+    names = [(_NAME.fullmatch(path.name), path) for path in folder.glob("*.jsonl*")]
+    return sorted(_Range(int(found[1]), int(found[2]), path) for found, path in names if found)
+
+
+def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
+    """Write messages as JSON; a tombstone without a message before it in its file says which it follows."""
+    lines, follows, is_first = [], None, True
+    for message in messages:
+        line = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "timestamp": message.timestamp()[1],
+            "key": _text(message.key()),
+            "value": _text(message.value()),
+            "headers": [[name, _text(value)] for name, value in message.headers() or ()],
+        }
+        if message.value() is not None:
+            is_first = False
+        elif is_first:
+            follows = follows or _last_value(folder)
+            line |= {"follows": follows} if follows else {}
+        lines.append(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n")
+    return lines
+
+
+def _last_value(folder: Path) -> Any:
+    """Return the value of the last landed message that has one; None where none has."""
+    for found in reversed(_ranges(folder)):
+        follows = None
+        with gzip.open(found.path, "rt", encoding="utf-8") if found.path.suffix == ".gz" else found.path.open() as file:
+            for text in file:
+                line = json.loads(text)
+                follows = line.get("follows", follows) if line["value"] is None else line["value"]
+        if follows is not None:
+            return follows
+    return None
+
+
+def _text(data: bytes | str | None) -> Any:
+    if data is None or isinstance(data, str):
+        return data
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    # Without a time in it, the same messages are the same bytes.
+    with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
+        packed.writelines(line.encode() for line in lines)
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[bool]:
+    """Hold the lock of a landing folder; it is free again when the process ends, however it ends."""
+    with (root / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True

@@ -1,0 +1,105 @@
+"""Land the changes of tables that share a replication slot: initial rows first, then ranges of the WAL.
+
+The order of things, so that a process may die between any two of them:
+
+1. The publication has every declared table; then the slot is made.
+2. A table without initial rows gets them from a snapshot, at whatever position that is. Its folder appears at once.
+   What was committed before that position is in it, so those changes of the table are not landed.
+3. A range of the WAL is read into hidden files. The state says which range it is, the files appear, the state says that
+   they are there, and only then may the server forget the range.
+
+The state, not the slot, says where the next range begins: after a crash the server may remember an older position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.sources.postgres.errors import DriverError, explained
+from frazil.sources.postgres.landing import Landing
+from frazil.spec.location import locate
+from frazil.spec.secrets import redacted, resolve
+from frazil.storage.base import UnknownStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from frazil.sources.capture import Landed
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.kinds import Postgres
+
+RANGE_BYTES: Final = 64 * 1024 * 1024
+"""WAL of one range. A transaction is landed whole, with the range that its end is in."""
+
+
+def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[PostgresCapture]:
+    """Return what is to be captured: one for each slot of each database."""
+    del pipeline
+    slots: dict[tuple[str, str], list[Table]] = {}
+    for table in tables:
+        slots.setdefault((table.source.url, table.source.slot), []).append(table)
+    return [PostgresCapture(tuple(sharing)) for sharing in slots.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresCapture:
+    """A replication slot, and the declared tables that share it: a :class:`frazil.sources.capture.Capture`."""
+
+    declared: tuple[Table, ...]
+    range_bytes: int = RANGE_BYTES
+
+    @property
+    def source(self) -> Postgres:
+        """What the first of the tables says; the others say the same of the slot."""
+        found: Postgres = self.declared[0].source
+        return found
+
+    @property
+    def name(self) -> str:
+        """Name the slot, and the database as it is declared."""
+        return f"slot {self.source.slot} of {redacted(self.source.url)}"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the declared tables."""
+        return tuple(table.name for table in self.declared)
+
+    def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what the server has now."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.turn import Turn  # noqa: PLC0415 - needs the driver
+
+        with explained(self.name):
+            return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
+
+    def behind(self, folder: Path) -> Landed:
+        """Return how far the landing files are behind the server."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.turn import behind  # noqa: PLC0415 - needs the driver
+
+        with explained(self.name):
+            return behind(url, landing)
+
+    def _landing(self, folder: Path) -> Landing:
+        first, where = self.source, f"source of table '{self.declared[0].name}'"
+        for table in self.declared:
+            for setting in ("publication", "landing"):
+                if getattr(table.source, setting) != getattr(first, setting):
+                    raise DeclarationError(
+                        f"tables '{self.declared[0].name}' and '{table.name}' share slot '{first.slot}', "
+                        f"but not their {setting}",
+                        hint=f"declare one {setting} for both, or another slot for one of them",
+                    )
+        place = locate(first.landing, setting=f"landing of the {where}", folder=folder)
+        if place.path is None:
+            raise UnknownStoreError(place.uri.partition("://")[0])
+        return Landing(place.path, first.slot)
+
+    def _url(self, folder: Path) -> str:
+        if find_spec("psycopg") is None:
+            raise DriverError
+        return resolve(self.source.url, setting=f"url of the source of table '{self.declared[0].name}'", folder=folder)

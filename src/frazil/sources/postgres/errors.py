@@ -1,0 +1,73 @@
+"""What can be wrong with a PostgreSQL server, and what to do about it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import HistoryChangedError, SetupError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class ServerError(SourceError):
+    """A PostgreSQL server does not answer, or breaks off; it may later."""
+
+    code = "FZ210"
+
+
+class ServerSetupError(SourceError):
+    """A PostgreSQL server is not set up for what is declared; the hint says how to."""
+
+    code = "FZ211"
+    retryable = False
+
+
+class SlotLostError(HistoryChangedError):
+    """A PostgreSQL server no longer has the changes that come after the last landed one."""
+
+    code = "FZ705"
+
+
+class DriverError(SetupError):
+    """The driver of PostgreSQL is not installed."""
+
+    code = "FZ908"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "PostgreSQL is captured with psycopg, which is not installed", hint="pip install 'frazil[postgres]'"
+        )
+
+
+_HINTS: Final = {
+    "42501": "the login needs REPLICATION and SELECT on the tables, and must own them to publish them; or let their "
+    "owner do it: ALTER PUBLICATION frazil ADD TABLE …",
+    "42704": "the publication was made after the slot: SELECT pg_drop_replication_slot('…'), remove the landing "
+    "folder, and run again",
+    "53400": "a capture needs one replication slot for ever and one more for an initial load: raise "
+    "max_replication_slots, or drop a slot that nobody reads",
+}
+"""SQLSTATE -> the way out."""
+
+_PASSING: Final = ("08", "40", "53", "55", "57", "58", "XX")
+"""Classes of SQLSTATE that say nothing of how the server is set up."""
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """Turn what the driver raises into errors for people, by SQLSTATE; ``where`` names the server or slot."""
+    import psycopg  # noqa: PLC0415 - there where it is used
+
+    try:
+        yield
+    except psycopg.Error as error:
+        state = error.sqlstate or ""
+        first = (f"{error}".strip().splitlines() or [type(error).__name__])[0]
+        hint = _HINTS.get(state)
+        if hint is None and (not state or state.startswith(_PASSING)):
+            raise ServerError(
+                f"{where}: {first}", hint="see that the server runs and may be reached; then run again"
+            ) from error
+        raise ServerSetupError(f"{where}: {first}" + (f" (SQLSTATE {state})" if state else ""), hint=hint) from error

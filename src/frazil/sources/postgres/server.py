@@ -1,0 +1,222 @@
+"""Talking with a PostgreSQL server: connections, what it is asked, and what its errors mean."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import ExecStatus
+
+from frazil.sources.postgres.errors import ServerError
+from frazil.sources.postgres.landing import lsn_of, server_lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CONNECT_SECONDS: Final = 20
+_COLUMN_LISTS: Final = 150_000
+"""Version from which publications have column lists and row filters."""
+
+_GENERATED: Final = 180_000
+"""Version from which publications may have generated columns."""
+
+_TEXTS: Final = {
+    "datestyle": "ISO, YMD",
+    "timezone": "UTC",
+    "intervalstyle": "iso_8601",
+    "bytea_output": "hex",
+    "extra_float_digits": "3",
+    "lock_timeout": "0",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+"""How a session prints values, and that it waits as long as it takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerTable:
+    """A table as the server has it.
+
+    Attributes:
+        schema, name: of the table.
+        columns: those that are published, in order.
+        types: number and modifier of each column's type.
+        row_filter: SQL of the rows that are published; None for all.
+        identity: names of the columns of its replica identity.
+        is_full: the identity is the whole row.
+        is_partitioned: it has partitions.
+        is_published: it is in the publication.
+        pages: pages that its rows are on; 0 where it has partitions.
+    """
+
+    schema: str
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[tuple[int, int], ...]
+    row_filter: str | None
+    identity: tuple[str, ...]
+    is_full: bool
+    is_partitioned: bool
+    is_published: bool
+    pages: int
+
+    @property
+    def full_name(self) -> str:
+        """Schema and name, for people."""
+        return f"{self.schema}.{self.name}"
+
+
+class Server:
+    """A session with a server, and what is asked in it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.session = connect(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+    @property
+    def version(self) -> int:
+        """Version as a number: 150018 is 15.18."""
+        return self.session.info.server_version
+
+    def rows(self, query: str, *given: object) -> list[Any]:
+        """Ask a query; return its rows."""
+        return self.session.execute(query.encode(), given).fetchall()
+
+    def one(self, query: str, *given: object) -> Any:
+        """Ask for one value; None where there is no row."""
+        rows = self.rows(query, *given)
+        return rows[0][0] if rows else None
+
+    def tell(self, command: sql.Composed) -> None:
+        """Give an order."""
+        self.session.execute(command)
+
+    def flushed(self) -> int:
+        """Return up to where the WAL can be read."""
+        return lsn_of(self.one("SELECT pg_current_wal_flush_lsn()::text"))
+
+    def lock(self, name: str) -> bool:
+        """Take a lock for the life of this session; return False where another session has it."""
+        return bool(self.one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"frazil {name}"))
+
+    def domains(self) -> dict[int, tuple[int, int]]:
+        """Return number of a domain -> number and modifier of what it is made of."""
+        found = self.rows("SELECT oid::int8, typbasetype::int8, typtypmod FROM pg_type WHERE typtype = 'd'")
+        return {oid: (base, modifier) for oid, base, modifier in found}
+
+    def table(self, place: tuple[str, str], publication: str) -> ServerTable | None:
+        """Return a table as it is published; None where there is none."""
+        schema, name = place
+        lists = self.version >= _COLUMN_LISTS
+        published = self.rows(_PUBLISHED_LISTS if lists else _PUBLISHED, publication, schema, name)
+        found = self.rows(_TABLE, schema, name)
+        if not found:
+            return None
+        oid, identity, kind, pages = found[0]
+        names, row_filter = published[0] if published else (None, None)
+        generated = self.version >= _GENERATED and names is not None
+        columns = [
+            (column, base, modifier)
+            for column, base, modifier, is_generated in self.rows(_COLUMNS, oid)
+            if (names is None or column in names) and (generated or not is_generated)
+        ]
+        keys = self.rows(_IDENTITY, {"d": "p", "i": "i"}.get(identity, ""), oid)
+        return ServerTable(
+            schema=schema,
+            name=name,
+            columns=tuple(column for column, _, _ in columns),
+            types=tuple((base, modifier) for _, base, modifier in columns),
+            row_filter=row_filter,
+            identity=tuple(column for column, _, _ in columns) if identity == "f" else tuple(key for (key,) in keys),
+            is_full=identity == "f",
+            is_partitioned=kind == "p",
+            is_published=bool(published),
+            pages=pages,
+        )
+
+    def peek(self, slot: str, publication: str, end: int) -> Iterator[bytes]:
+        """Yield the messages of the transactions that end before a position, without consuming them.
+
+        Cost: the server keeps them aside first, on its disk if they are many; here some are in memory at a time.
+        """
+        with self.session.transaction(), self.session.cursor("messages", binary=True) as cursor:
+            cursor.itersize = 10_000
+            cursor.execute(_PEEK, (slot, server_lsn(end), publication))
+            for (message,) in cursor:
+                yield message
+
+    def advance(self, slot: str, end: int) -> None:
+        """Let the server forget what is before a position."""
+        self.one("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)::text", slot, server_lsn(end))
+
+
+_TABLE: Final = """
+SELECT c.oid::int8, c.relreplident::text, c.relkind::text,
+    CASE WHEN c.relkind = 'r' THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')"""
+
+_COLUMNS: Final = """
+SELECT attname::text, atttypid::int8, atttypmod, attgenerated <> ''
+FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+
+_IDENTITY: Final = """
+SELECT a.attname::text
+FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[:i.indnkeyatts - 1])
+WHERE CASE %s WHEN 'p' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END AND i.indrelid = %s"""
+
+_PUBLISHED: Final = """
+SELECT NULL, NULL FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+
+_PUBLISHED_LISTS: Final = """
+SELECT attnames::text[], rowfilter FROM pg_publication_tables
+WHERE pubname = %s AND schemaname = %s AND tablename = %s"""
+
+_PEEK: Final = """
+SELECT data FROM pg_logical_slot_peek_binary_changes(
+    %s, %s::pg_lsn, NULL, 'proto_version', '1', 'publication_names', quote_ident(%s))"""
+
+
+@contextmanager
+def exported_snapshot(url: str, number: str) -> Iterator[tuple[int, str]]:
+    """Hold a snapshot of the database: yield its position and its name.
+
+    What was committed before the position is in the snapshot, and nothing else. It comes from a slot that is gone with
+    its session.
+    """
+    with connect(url, replication="database") as session:
+        command = f'CREATE_REPLICATION_SLOT "frazil_load_{number}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
+        result = session.pgconn.exec_(command.encode())
+        if result.status != ExecStatus.TUPLES_OK:
+            raise psycopg.errors.error_from_result(result)
+        point, name = result.get_value(0, 1), result.get_value(0, 2)
+        if point is None or name is None:
+            raise ServerError("the server exports no snapshot")
+        yield lsn_of(point.decode()), name.decode()
+
+
+def connect(url: str, **settings: str) -> psycopg.Connection[Any]:
+    """Open a session that prints values as landing files have them."""
+    session = psycopg.connect(
+        url,
+        autocommit=True,
+        application_name="frazil",
+        client_encoding="UTF8",
+        connect_timeout=_CONNECT_SECONDS,
+        prepare_threshold=None,
+        **settings,  # type: ignore[arg-type]
+    )
+    if not settings:
+        for name, value in _TEXTS.items():
+            session.execute("SELECT set_config(%s, %s, false)", (name, value))
+    return session

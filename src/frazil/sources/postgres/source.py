@@ -1,0 +1,135 @@
+"""Landing files of PostgreSQL as a source."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.formats.field_names import file_columns
+from frazil.sources.base import RecordMeaning, SourceFile, snapshot_position
+from frazil.sources.postgres.files import TYPE_KEY
+from frazil.sources.postgres.landing import LOAD
+from frazil.sources.record_files import RecordFiles
+from frazil.spec.kinds.postgres import OLD, OP, POSITION, UNCHANGED
+from frazil.spec.location import locate
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.formats.records import Parsed, RecordReader
+    from frazil.sources.base import FileRecords, NewFile
+    from frazil.sources.new_files import Content
+    from frazil.storage.base import Entry, Found
+    from frazil.storage.files import HashedFile
+
+
+class PostgresSource(RecordFiles):
+    """Initial rows (``r``) and changes (``i``, ``u``, ``d``, ``t``) of one table.
+
+    A change says its place: where its transaction was committed, and its number in it. Initial rows stand before all
+    changes.
+    """
+
+    settle_seconds = 0.0
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find what is landed; nothing where the table was not captured yet."""
+        place = locate(declared, setting="landing", folder=folder).path
+        return super().entries(declared, folder) if place is None or place.is_dir() else ()
+
+    def _source_file(self, path: str, found: Found) -> SourceFile:
+        file = super()._source_file(path, found)
+        *_, parent, name = path.split("/")
+        is_load = parent.startswith(LOAD)
+        return replace(file, load=True, position=snapshot_position(f"{parent}/{name}")) if is_load else file
+
+    def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file: its columns have the types of the database."""
+        content = super().inspect(hashed, file)
+        return content if content.broken else replace(content, columns=_typed(file, content.columns))
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names, with the types of the database; None if it cannot be read."""
+        named = super().named_fields(file)
+        return None if named is None else _typed(file, named)
+
+    def order_field(self) -> str:
+        """Return the field with the place of each change."""
+        return POSITION
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file, not a broken one."""
+        return replace(super().read(file, columns, **limits), lists=True)
+
+    def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
+        """Return a reader that says which columns each change carries."""
+        return _Carried(reader, tuple(columns[name.lower()] for name, _ in file.columns), columns.get(UNCHANGED))
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what the op says, and where keys before a change stand."""
+        del position
+        change_class = (
+            "CASE WHEN _cdc_op IN ('r', 'i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' "
+            "WHEN _cdc_op = 't' THEN 'truncate' END"
+        )
+        operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
+        old = {key: f"{OLD}{key}".lower() for key in self.table.keys}
+        has_old = {*old.values()} <= {*fields}
+        return RecordMeaning(
+            operation=operation,
+            change_class=change_class,
+            old_keys={key: quote(fields[name]) for key, name in old.items()} if has_old else {},
+        )
+
+    def reading(self) -> dict[str, Any]:
+        """Return where the files are; the rest is the server's."""
+        return {"path": [*self.table.source.locations["landing"]], "by_place": False}
+
+
+def _typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Give columns the types that the metadata of their fields say."""
+    try:
+        fields = pq.read_schema(file.uri)
+    except (pa.ArrowException, OSError):
+        return tuple(columns)
+    kinds = file_columns((field.name, (field.metadata or {}).get(TYPE_KEY, b"string").decode()) for field in fields)
+    return kinds if [name for name, _ in kinds] == [name for name, _ in columns] else tuple(columns)
+
+
+class _Carried:
+    """Reads records, and the list of columns that each does not carry."""
+
+    def __init__(self, reader: RecordReader, own: tuple[str, ...], unchanged: str | None) -> None:
+        self._reader, self._own, self._unchanged = reader, own, unchanged
+
+    @property
+    def head(self) -> bytes | None:
+        """Return what the reader says."""
+        return self._reader.head
+
+    def form(self) -> dict[str, Any]:
+        """Return what the reader says."""
+        return self._reader.form()
+
+    def __iter__(self) -> Iterator[Parsed]:
+        for parsed in self._reader:
+            lists = parsed.fields.get(self._unchanged) if self._unchanged else None
+            if lists is None or lists.null_count == len(lists):
+                yield parsed
+                continue
+            distinct = lists.dictionary_encode()
+            carried = [self._carried(text) for text in distinct.dictionary.to_pylist()]
+            carried.append([*self._own])
+            places = distinct.indices.fill_null(len(carried) - 1)
+            yield replace(parsed, known=pa.array(carried, pa.list_(pa.string())).take(places))
+
+    def _carried(self, unchanged: str) -> list[str]:
+        """Return the columns that a record carries, given the JSON list of those that it does not."""
+        missing = {name.lower() for name in json.loads(unchanged)}
+        return [name for name in self._own if name.lower() not in missing]

@@ -1,0 +1,55 @@
+"""Types of PostgreSQL as types of Spark: those whose every value Spark has, and ``string`` for all others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BYTEA: Final = 17
+_NUMERIC: Final = 1700
+_TYPES: Final = {
+    16: "boolean",
+    BYTEA: "binary",
+    20: "bigint",
+    21: "int",
+    23: "int",
+    700: "float",
+    701: "double",
+    1082: "date",
+    1114: "timestamp_ntz",
+    1184: "timestamp",
+}
+"""Number of a built-in type (``pg_type.oid``, the same on every server) -> Spark's."""
+
+_HEADER_BYTES: Final = 4
+_MOST_DIGITS: Final = 38
+
+
+def spark_type(oid: int, modifier: int) -> str:
+    """Return the Spark type of a type of PostgreSQL.
+
+    Args:
+        oid: number of the type; of a domain that of the type below it.
+        modifier: ``atttypmod``; -1 for none. A ``numeric`` without one has values of any size: text.
+    """
+    if oid != _NUMERIC:
+        return _TYPES.get(oid, "string")
+    if modifier < _HEADER_BYTES:
+        return "string"
+    digits, scale = (modifier - _HEADER_BYTES) >> 16 & 0xFFFF, (modifier - _HEADER_BYTES) & 0x7FF
+    return f"decimal({digits},{scale})" if scale <= digits <= _MOST_DIGITS else "string"
+
+
+def base_type(oid: int, modifier: int, domains: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return number and modifier of the type below a domain; of any other type they stay.
+
+    Args:
+        oid: number of the type.
+        modifier: its modifier.
+        domains: number of a domain -> number and modifier of what it is made of.
+    """
+    while oid in domains:
+        oid, modifier = domains[oid]
+    return oid, modifier

@@ -1,0 +1,262 @@
+"""Files of records that name their fields, in any format: what the kinds of sources that read them have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.formats.csv_file import CsvFile
+from frazil.formats.csv_lines import UNREADABLE, Dialect, count_records, is_gzip, open_text
+from frazil.formats.field_names import file_columns
+from frazil.formats.json_lines import JsonLinesFile, fields_in
+from frazil.formats.parquet_file import ParquetFile
+from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
+from frazil.sources.inspection import FileForm, inspect, named_fields
+from frazil.sources.new_files import Content, find_new
+from frazil.storage.base import Found, Passed, Refused
+from frazil.storage.files import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.formats.own_records import OwnRecords
+    from frazil.formats.records import RecordReader
+    from frazil.sources.base import NewFile, RecordMeaning, SourceDelta
+    from frazil.sources.ledger import Ledger
+    from frazil.spec import Table
+    from frazil.storage.base import Entry
+    from frazil.storage.files import HashedFile
+
+CSV: Final = (".csv", ".csv.gz")
+JSON_LINES: Final = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
+PARQUET: Final = (".parquet",)
+_DIALECT: Final = Dialect(",", None, "")
+"""CSV as PostgreSQL's COPY and most tools write it: quotes doubled, NULL an empty field without quotes."""
+_LINE_ENDS: Final = (b"\n", b"\r")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles(ABC):
+    """CSV files with a header, JSON lines and Parquet files, told apart by the ends of their names.
+
+    A kind that reads such files says where they are, what records mean, and which fields are inside of others. Files
+    are ordered by their names, so a kind whose records say their own places overrides :meth:`order_field`.
+    """
+
+    table: Table
+
+    endings: ClassVar[tuple[str, ...]] = (*CSV, *JSON_LINES, *PARQUET)
+    """How the names of its files end."""
+
+    def list(self, folder: Path) -> Listing:
+        """List all files, by name, whatever their folders and times."""
+        files: dict[str, SourceFile] = {}
+        refused: dict[str, str] = {}
+        passed: dict[str, str] = {}
+        for declared in (place for places in self.table.source.locations.values() for place in places):
+            for entry in self.entries(declared, folder):
+                path = stored_path(entry.uri, folder)
+                match entry:
+                    case Found():
+                        files.setdefault(path, self._source_file(path, entry))
+                    case Refused():
+                        refused.setdefault(path, entry.reason)
+                    case Passed():
+                        passed.setdefault(path, f"not {' or '.join(self.endings)}")
+        by_position = sorted(files.values(), key=lambda file: (file.position, file.path))
+        others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
+        return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find what is at a declared place."""
+        return find(declared, folder, self.endings)
+
+    def _source_file(self, path: str, found: Found) -> SourceFile:
+        return SourceFile(
+            path=path,
+            uri=found.uri,
+            name=found.name,
+            size_bytes=found.size_bytes,
+            modified_ns=found.modified_ns,
+            load=False,
+            position=self.position(path, found.name),
+        )
+
+    def position(self, path: str, name: str) -> str:
+        """Return the position of the records of a file that do not say their own."""
+        return change_position(f"{name}/{path}")
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold."""
+        return find_new(
+            self.list(folder),
+            ledger,
+            self.inspect,
+            settle_seconds=self.settle_seconds,
+            by_place=bool(self.reading()["by_place"]),
+        )
+
+    @property
+    def settle_seconds(self) -> float:
+        """Return how old a file must be that looks cut off; one that is younger waits for a later run."""
+        return 60.0
+
+    def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file: its fields, those inside of others too, and whether it is whole."""
+        if not file.name.lower().endswith(JSON_LINES):
+            content = inspect(hashed, file, form_of(file))
+            return content if content.broken else self._with_inner(content, file)
+        return self._with_inner(self._inspect_json(hashed, file), file)
+
+    def _inspect_json(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file of JSON lines.
+
+        Cost: parses every line.
+        """
+        last = b""
+        while data := hashed.read():
+            last = data[-1:]
+        try:
+            with open_text(file.uri) as lines:
+                columns = self.json_columns(file, lines)
+        except (OSError, UnicodeError, *UNREADABLE) as error:
+            return Content(broken=f"unreadable: {error}", unfinished="the file breaks off")
+        unfinished = None if last in _LINE_ENDS or not last or is_gzip(file.name) else "no line end at its end"
+        return Content(columns, unfinished=unfinished)
+
+    def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
+        """Return the columns that the lines of a JSON file name, with their types.
+
+        Cost: parses every line.
+        """
+        del file
+        return file_columns((name, "string") for name in fields_in(lines))
+
+    def _with_inner(self, content: Content, file: SourceFile) -> Content:
+        inner = self.inner_fields(file, content.columns)
+        return Content(content.columns, broken=content.broken, unfinished=content.unfinished, inner=inner)
+
+    def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return the columns that :meth:`unfold` adds for a file; none where it adds none.
+
+        Args:
+            file: a sound file.
+            columns: (column, type) of its own fields.
+        """
+        del file, columns
+        return ()
+
+    def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
+        """Return a reader that adds the inner fields of records to them.
+
+        Args:
+            reader: yields the fields of the file.
+            file: the file.
+            columns: lower-case name of a field -> its column in bronze.
+        """
+        del file, columns
+        return reader
+
+    def order_field(self) -> str | None:
+        """Return the field with the ``place`` of each record; None where files alone order records."""
+        return None
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names; None if it cannot be read."""
+        if not file.name.lower().endswith(JSON_LINES):
+            own = named_fields(file, form_of(file))
+        else:
+            try:
+                with open_text(file.uri) as lines:
+                    own = self.json_columns(file, lines)
+            except (OSError, UnicodeError, *UNREADABLE):
+                return None
+        return None if own is None else (*own, *self.inner_fields(file, own))
+
+    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
+        """Return bronze's columns: existing ones, then new ones as they appear."""
+        names = {name.lower(): name for name in existing}
+        for file in files:
+            for name, _ in file.fields:
+                names.setdefault(name.lower(), name)
+        return tuple(names.values())
+
+    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+        """Return bronze's columns with their types once some files are taken."""
+        known = {name.lower(): (name, kind) for name, kind in existing.items()}
+        for columns in named:
+            for name, kind in columns:
+                known.setdefault(name.lower(), (name, kind))
+        return dict(known.values())
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file, not a broken one."""
+        here = {name.lower(): name for name in columns}
+        own = tuple(here[name.lower()] for name, _ in file.columns)
+        carried = [here[name.lower()] for name, _ in file.fields]
+        reader, order = self.open(file, own, **limits), self.order_field()
+        return FileRecords(
+            reader=self.unfold(reader, file, here),
+            fields=own,
+            known=None if {*columns} <= {*carried} else carried,
+            lists=file.name.lower().endswith(JSON_LINES) or bool(file.inner),
+            headers=int(isinstance(reader, CsvFile) and bool(file.columns)),
+            order_field=here.get(order.lower()) if order is not None else None,
+        )
+
+    def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
+        """Open a file as it is; ``names`` are the columns of its own fields, in file order."""
+        own = self.own_records(names)
+        if file.name.lower().endswith(JSON_LINES):
+            return JsonLinesFile(file.uri, {name.lower(): name for name in names}, own, **limits)
+        if (dialect := form_of(file).dialect) is None:
+            return ParquetFile(file.uri, names, own=own)
+        return CsvFile(file.uri, dialect, names, header=True, own=own, rejected=None, **limits)
+
+    def own_records(self, names: Sequence[str]) -> OwnRecords | None:
+        """Return which records are the table's, where files have those of many; None for all.
+
+        Args:
+            names: columns of the fields of a file.
+        """
+        del names
+        return None
+
+    def recount(self, file: Path) -> int:
+        """Count records by line ends, or by the footer."""
+        name = file.name.lower()
+        if name.endswith(PARQUET):
+            try:
+                return int(pq.read_metadata(file).num_rows)
+            except (pa.ArrowException, OSError):
+                return 1
+        if not name.endswith(JSON_LINES):
+            return count_records(f"{file}", _DIALECT)
+        try:
+            with open_text(f"{file}") as lines:
+                return sum(bool(line.strip()) for line in lines)
+        except (UnicodeError, *UNREADABLE):
+            return 1
+
+    def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
+        """Return nothing: such files say themselves how they are written."""
+        del named
+        return None
+
+    @abstractmethod
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what records mean: see :meth:`frazil.sources.base.Source.meaning`."""
+
+    @abstractmethod
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on: see :meth:`frazil.sources.base.Source.reading`."""
+
+
+def form_of(file: SourceFile) -> FileForm:
+    """Return how a file that is no JSON is written."""
+    return FileForm(dialect=None if file.name.lower().endswith(PARQUET) else _DIALECT)

@@ -1,0 +1,3 @@
+"""All that is known of whole dumps."""
+
+from __future__ import annotations

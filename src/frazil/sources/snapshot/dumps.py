@@ -1,0 +1,167 @@
+"""Dumps of a table: which there are, in which order, when they were taken, and their rows."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from frazil.errors import SourceError
+from frazil.sources.base import NewFile, SourceFile, stored_path
+from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordFiles
+from frazil.spec.location import expand
+from frazil.storage.base import Found, MissingFolderError, is_hidden
+from frazil.storage.files import HashedFile, find, storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.sources.base import RecordMeaning
+    from frazil.spec import Table
+
+_TIME: Final = re.compile(
+    r"(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2}))?)?(?!\d)",
+)
+
+
+class UnreadableDumpError(SourceError):
+    """A dump has records that cannot be read: their rows would look deleted."""
+
+    code = "FZ220"
+    retryable = False
+
+    def __init__(self, path: str, row: int, reason: str) -> None:
+        super().__init__(
+            f"{path}: record {row} cannot be read ({reason}); its row would look deleted",
+            hint="write the dump again, or take it away; then run again",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """One dump.
+
+    Attributes:
+        name: of its file or folder, encoded so that it can be part of a file's name; dumps are ordered by it.
+        files: its files.
+        modified_ns: when the newest of them was written.
+    """
+
+    name: str
+    files: tuple[Found, ...]
+    modified_ns: int
+
+    @property
+    def taken_at(self) -> str | None:
+        """Return the date or time in the name, as UTC; None where it has none."""
+        found = _TIME.search(self.name.replace("%3A", ":"))
+        if found is None:
+            return None
+        try:
+            taken = datetime(*(int(part) for part in found.groups(default="0")), tzinfo=UTC)  # type: ignore[misc, arg-type]
+        except ValueError:
+            return None
+        return f"{taken:%Y-%m-%d %H:%M:%S}"
+
+
+def landing_folder(table: Table, folder: Path) -> Path:
+    """Return the folder with the differences of a table's dumps."""
+    return folder / expand(table.source.landing, setting="landing", folder=folder) / table.name
+
+
+def dumps_of(table: Table, folder: Path) -> list[Dump]:
+    """List the dumps that are whole, in order.
+
+    Raises:
+        MissingFolderError: the folder does not exist or cannot be listed.
+    """
+    source = table.source
+    place = folder / expand(source.path, setting="path", folder=folder)
+    if not place.is_dir():
+        raise MissingFolderError(source.path, f"{place}", "no such folder")
+    found = []
+    for entry in place.iterdir():
+        if is_hidden(entry.name):
+            continue
+        files = tuple(sorted(_files(entry, folder), key=lambda file: file.uri))
+        newest = max((file.modified_ns for file in files), default=0)
+        if files and time.time() - newest / 1e9 >= source.settle_seconds:
+            found.append(Dump(quote(entry.name, safe="-._~:"), files, newest))
+    return sorted(found, key=lambda dump: dump.name)
+
+
+def _files(entry: Path, folder: Path) -> Iterator[Found]:
+    for file in find(f"{entry}", folder, (*CSV, *JSON_LINES, *PARQUET)):
+        if isinstance(file, Found):
+            yield file
+
+
+class _DumpFiles(RecordFiles):
+    """Reads the files of a dump; what they mean is for whoever compares them."""
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        raise NotImplementedError
+
+    def reading(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class DumpReader:
+    """The rows of a dump as texts, all files with the same columns."""
+
+    def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
+        self._reader, self._folder = _DumpFiles(table), folder
+        self._files = [self._looked_into(file) for file in dump.files]
+        names: dict[str, str] = {}
+        for file in self._files:
+            for name, _ in file.fields:
+                names.setdefault(name.lower(), name)
+        self.columns: tuple[str, ...] = tuple(names.values())
+        """Names of the fields, in order of first appearance."""
+        self.unreadable: UnreadableDumpError | None = None
+
+    def _looked_into(self, found: Found) -> NewFile:
+        listed = SourceFile(
+            path=stored_path(found.uri, self._folder),
+            uri=found.uri,
+            name=found.name,
+            size_bytes=found.size_bytes,
+            modified_ns=found.modified_ns,
+            load=True,
+            position="",
+        )
+        with storage_of(found.uri).open(found.uri) as raw:
+            hashed = HashedFile(raw)
+            content, sha256 = self._reader.inspect(hashed, listed), hashed.sha256()
+        if content.broken:
+            raise UnreadableDumpError(listed.path, 1, content.broken)
+        known = {field.name: getattr(listed, field.name) for field in fields(listed)}
+        return NewFile(**known, sha256=sha256, columns=content.columns, inner=content.inner)
+
+    def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
+        """Yield the rows as record batches.
+
+        Args:
+            names: fields in the order of ``schema``; those that a file lacks are NULL.
+            schema: as many text columns.
+
+        Stops at a record that cannot be read; ``unreadable`` then says which.
+        """
+        for file in self._files:
+            opened = self._reader.read(file, self.columns)
+            for parsed in opened.reader:
+                if parsed.bad:
+                    bad = parsed.bad[0]
+                    # Raised by the caller: what is raised in here reaches it as DuckDB's error.
+                    self.unreadable = UnreadableDumpError(file.path, bad.row, bad.reason)
+                    return
+                here = {name.lower(): values for name, values in parsed.fields.items()}
+                count = len(parsed.rows)
+                arrays = [here.get(name.lower(), pa.nulls(count, pa.string())) for name in names]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,50 @@
+"""The differences between dumps as a source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frazil.sources.base import RecordMeaning, change_position
+from frazil.sources.record_files import PARQUET, RecordFiles
+from frazil.sources.snapshot.dumps import landing_folder
+from frazil.spec.kinds.snapshot import OP
+from frazil.spec.names import quote
+from frazil.storage.files import find
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from frazil.storage.base import Entry
+
+AFTER = " after "
+"""What stands between the names of two dumps in the name of a file of their differences; no name of a dump has it."""
+
+
+class SnapshotSource(RecordFiles):
+    """Files of differences: op i and u are upserts, d is a delete with the values that the row had."""
+
+    settle_seconds = 0.0
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find the files of differences; none before the first dump was taken."""
+        del declared
+        place = landing_folder(self.table, folder)
+        return find(f"{place}", folder, PARQUET) if place.is_dir() else ()
+
+    def position(self, path: str, name: str) -> str:
+        """Return the position of a dump: all its differences, from whichever other dump, have the same."""
+        del path
+        return change_position(name.partition(AFTER)[0])
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what the op says."""
+        del position
+        said = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
+        is_upsert = "CASE WHEN _cdc_op IN ('i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' END"
+        return RecordMeaning(operation=said, change_class=is_upsert, old_keys={})
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on."""
+        source = self.table.source
+        return {"path": [source.path], "by_place": not self.table.sequence_by}

@@ -1,0 +1,32 @@
+"""One column of a contract."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from frazil.errors import DeclarationError
+from frazil.spec.base import Spec
+from frazil.spec.types import column_type
+
+
+def _normal_type(text: str) -> str:
+    """Return the one name of a type; check.py tells of an unknown one, together with all other problems."""
+    try:
+        return column_type(text)
+    except DeclarationError:
+        return text
+
+
+class Column(Spec):
+    """One column of the contract of silver and marts."""
+
+    name: str = Field(description="Name of the column, and of the source field if there is no expr.")
+    type: Annotated[str, AfterValidator(_normal_type)] = Field(
+        default="string",
+        description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
+        "timestamp_ntz or binary.",
+    )
+    nullable: bool = Field(default=True, description="If false, a record with NULL here goes to quarantine.")
+    expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")

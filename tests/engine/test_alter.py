@@ -1,0 +1,99 @@
+"""What a plan says of tables to alter is all that is altered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pytest
+
+import frazil
+from frazil import api
+from frazil.engine.alter import alter_table
+from frazil.engine.report import TableReport
+from frazil.engine.table_run import TableRun
+from frazil.plan.explain import explain
+from frazil.steps import AlterTable
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Shop
+
+    from frazil.spec import Pipeline
+
+pytestmark = pytest.mark.spark
+
+ONE, TWO = "U,1,2026-01-01 00:00:00,ada,1", "U,2,2026-01-02 00:00:00,bob,2"
+BATCH = ["ingest", "normalize", "apply", "apply"]
+
+
+def declared(shop: Shop, mart: str = "kind: current", price: str = "int") -> Pipeline:
+    """Declare the shop with an open contract."""
+    file = shop.pipeline.folder / "frazil.yml"
+    head, _ = file.read_text(encoding="utf-8").split("    columns:")
+    columns = f"[{{name: id, type: bigint}}, {{name: ts, type: timestamp}}, {{name: price, type: {price}}}, '*']"
+    file.write_text(f"{head}    columns: {columns}\n    marts: [{{{mart}}}, {{kind: history}}]\n", encoding="utf-8")
+    return frazil.load(file)
+
+
+def altering(pipeline: Pipeline) -> list[AlterTable]:
+    return [step for step in api.plan(pipeline).steps if isinstance(step, AlterTable)]
+
+
+def test_a_new_field_needs_just_the_steps_that_the_plan_shows(shop: Shop) -> None:
+    pipeline = declared(shop)
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    assert [explain(step).split()[1] for step in api.plan(pipeline).steps] == BATCH
+    frazil.run(pipeline, spark=shop.session)
+    shop.land("2.csv", f"{TWO},x", names=("id", "ts", "name", "price", "note"))
+    steps = altering(pipeline)
+    context = TableRun(
+        spark=shop.session,
+        pipeline=pipeline,
+        table=pipeline.tables[0],
+        now=dt.datetime.now(dt.UTC),
+        report=TableReport(table="orders"),
+    )
+
+    for step in steps:
+        alter_table(context, step)
+
+    assert [explain(step) for step in steps] == [
+        f"orders: alter {name}: add column note string"
+        for name in ("bronze.orders", "silver.orders_changes", "marts.orders", "marts.orders_history")
+    ]
+    assert altering(pipeline) == []
+    frazil.run(pipeline, spark=shop.session)
+    notes = {row["id"]: row["note"] for row in shop.session.table("lake.marts.orders").collect()}
+    assert notes == {1: None, 2: "x"}
+
+
+def test_a_mart_laid_out_otherwise_is_altered_with_its_batch_or_without_one(shop: Shop) -> None:
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    frazil.run(declared(shop), spark=shop.session)
+    sorted_by, renamed = declared(shop, "kind: current, sort_by: [id]"), "kind: current, properties: {team: sales}"
+
+    alone = frazil.run(sorted_by, spark=shop.session)
+    pipeline = declared(shop, renamed)
+    shop.land("2.csv", TWO, names=("id", "ts", "name", "price"))
+    [step] = altering(pipeline)
+    frazil.run(pipeline, spark=shop.session)
+
+    assert (alone.steps, api.plan(pipeline).steps) == (1, ())
+    assert explain(step) == "orders: alter marts.orders: do not sort new files, set property team to 'sales'"
+    shown = {row["key"]: row["value"] for row in shop.session.sql("SHOW TBLPROPERTIES lake.marts.orders").collect()}
+    assert shown["team"] == "sales"
+    assert "sort-order" not in shown
+
+
+def test_a_wider_type_is_a_rebuild_whose_tables_are_widened(shop: Shop) -> None:
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    frazil.run(declared(shop), spark=shop.session)
+    pipeline = declared(shop, price="bigint")
+
+    steps = altering(pipeline)
+    frazil.run(pipeline, spark=shop.session)
+
+    assert {explain(step).split(": ", 2)[2] for step in steps} == {"widen column price from int to bigint"}
+    assert [step.name for step in steps] == ["silver.orders_changes", "marts.orders", "marts.orders_history"]
+    assert dict(shop.session.table("lake.marts.orders").dtypes)["price"] == "bigint"
+    assert api.plan(pipeline).steps == ()

@@ -1,0 +1,231 @@
+"""Whole dumps: what differs from one to the next is what changed, in whatever order they arrive."""
+
+from __future__ import annotations
+
+import json
+import os
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import frazil
+from frazil.lake.session import spark_session
+from frazil.serve.check import check
+from frazil.serve.query import query
+from frazil.sources.snapshot.capture import BadKeyError, DumpGoneError, SnapshotCapture, TooManyDeletesError
+from frazil.sources.snapshot.dumps import UnreadableDumpError
+from frazil.spec.parse import parse
+from frazil.storage.base import MissingFolderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec import Pipeline
+
+Rows = dict[int, dict[str, Any]]
+
+SETTINGS = "settle_seconds: 0, max_delete_fraction: 1"
+
+
+def declared(folder: Path, settings: str = SETTINGS) -> Pipeline:
+    (folder / "dumps").mkdir(exist_ok=True)
+    return parse(f"""
+pipeline: dumps
+lake: {{warehouse: ./lake}}
+tables:
+  - name: things
+    source: {{kind: snapshot, path: ./dumps, {settings}}}
+    keys: [id]
+    columns: [{{name: id, type: int}}, {{name: name}}, {{name: qty, type: int}}]
+    marts: [{{kind: current}}, {{kind: history}}]
+""").at(folder)
+
+
+def land(folder: Path, settings: str = SETTINGS) -> int:
+    pipeline = declared(folder, settings)
+    return SnapshotCapture(pipeline.tables[0]).land(folder, lambda _: None).files
+
+
+def drawn(seed: int, count: int) -> dict[str, Rows]:
+    """Draw the states of a table, day by day."""
+    chance = Random(seed)
+    rows: Rows = {}
+    states = {}
+    for day in range(1, count + 1):
+        for _ in range(chance.randint(0, 6)):
+            key = chance.randint(1, 8)
+            if key in rows and chance.random() < 0.4:
+                del rows[key]
+            else:
+                rows[key] = {
+                    "id": key,
+                    "name": chance.choice(["a", "b", None, "", 'q"uote']),
+                    "qty": chance.randint(0, 2),
+                }
+        states[f"2026-01-{day:02}"] = {key: dict(row) for key, row in rows.items()}
+    return states
+
+
+def write(folder: Path, name: str, rows: Rows, chance: Random) -> None:
+    """Write a dump in any of the forms that dumps have."""
+    lines = [
+        {name: value for name, value in row.items() if not (value is None and chance.random() < 0)}
+        for row in rows.values()
+    ]
+    chance.shuffle(lines)
+    match chance.randrange(3) if lines else 0:
+        case 0:
+            schema = pa.schema([("id", pa.int32()), ("name", pa.string()), ("qty", pa.int64())])
+            pq.write_table(pa.Table.from_pylist(lines, schema), folder / "dumps" / f"{name}.parquet")
+        case 1:
+            text = "".join(f"{json.dumps(line)}\n" for line in lines)
+            (folder / "dumps" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        case _:
+            (folder / "dumps" / name).mkdir()
+            half = len(lines) // 2
+            for part, some in enumerate((lines[:half], lines[half:])):
+                text = "".join(f"{json.dumps(line)}\n" for line in some)
+                (folder / "dumps" / name / f"part-{part}.jsonl").write_text(text, encoding="utf-8")
+
+
+def replayed(folder: Path, upto: str) -> list[str]:
+    """Replay the landed differences of all dumps up to one, in the order of their positions."""
+    rows: dict[str, tuple[str, ...]] = {}
+    for file in sorted(
+        (folder / "landing" / "snapshot" / "things").iterdir(), key=lambda file: file.name.partition(" ")[0]
+    ):
+        if file.name[: len(upto)] <= upto:
+            for row in pq.read_table(file).to_pylist():
+                if row["__op"] == "d":
+                    rows.pop(row["id"], None)
+                else:
+                    rows[row["id"]] = (row["id"], row["name"], row["qty"])
+    return sorted(map(repr, rows.values()))
+
+
+def shown(rows: Rows) -> list[str]:
+    return sorted(repr((str(row["id"]), row["name"], str(row["qty"]))) for row in rows.values())
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_differences_lead_to_every_dump_in_any_order_of_arrival(seed: int, tmp_path: Path) -> None:
+    states, chance = drawn(seed, 5), Random(seed)
+    declared(tmp_path)
+
+    for name in chance.sample([*states], len(states)):
+        write(tmp_path, name, states[name], chance)
+        if chance.random() < 0.7:
+            land(tmp_path)
+    land(tmp_path)
+
+    for name, rows in states.items():
+        assert replayed(tmp_path, name) == shown(rows)
+    assert land(tmp_path) == 0
+
+
+def dump(folder: Path, name: str, ids: Sequence[int], extra: Mapping[str, Any] | None = None) -> Path:
+    (folder / "dumps").mkdir(exist_ok=True)
+    file = folder / "dumps" / f"{name}.jsonl"
+    file.write_text("".join(f"{json.dumps({'id': key, 'qty': 1, **(extra or {})})}\n" for key in ids), encoding="utf-8")
+    return file
+
+
+def test_a_dump_that_lacks_too_many_rows_is_refused_until_it_is_allowed(tmp_path: Path) -> None:
+    dump(tmp_path, "1", range(100))
+    land(tmp_path, "settle_seconds: 0")
+    dump(tmp_path, "2", range(79))
+
+    with pytest.raises(TooManyDeletesError, match="lacks 21 of 100 rows") as refused:
+        land(tmp_path, "settle_seconds: 0")
+
+    assert refused.value.exit_code == 5
+    assert land(tmp_path, "settle_seconds: 0, max_delete_fraction: 0.21") == 1
+
+
+def test_a_dump_that_is_gone_before_the_next_was_compared_with_it_is_told_of(tmp_path: Path) -> None:
+    dump(tmp_path, "1", [1])
+    second = dump(tmp_path, "2", [1, 2])
+    land(tmp_path)
+    second.unlink()
+    dump(tmp_path, "3", [1])
+
+    with pytest.raises(DumpGoneError, match=r"dump 2\.jsonl was taken and is gone") as refused:
+        land(tmp_path)
+
+    assert refused.value.exit_code == 8
+
+
+def test_old_dumps_may_go_once_the_next_was_taken(tmp_path: Path) -> None:
+    first = dump(tmp_path, "1", [1])
+    dump(tmp_path, "2", [1, 2])
+    land(tmp_path)
+    first.unlink()
+    dump(tmp_path, "3", [2])
+
+    assert land(tmp_path) == 1
+
+
+def test_a_dump_with_a_record_that_nobody_can_read_is_refused(tmp_path: Path) -> None:
+    file = dump(tmp_path, "1", [1])
+    with file.open("a") as end:
+        end.write("{\n")
+
+    with pytest.raises(UnreadableDumpError, match=r"dumps/1.jsonl: record 2"):
+        land(tmp_path)
+
+
+@pytest.mark.parametrize(("ids", "extra"), [([1, 1], {}), ([1], {"id": None})], ids=["twice", "NULL"])
+def test_a_dump_whose_rows_cannot_be_told_apart_is_refused(
+    ids: list[int], extra: dict[str, Any], tmp_path: Path
+) -> None:
+    dump(tmp_path, "1", ids, extra)
+
+    with pytest.raises(BadKeyError, match="with id = "):
+        land(tmp_path)
+
+
+def test_a_dump_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    file = dump(tmp_path, "1", [1])
+    assert land(tmp_path, "settle_seconds: 60") == 0
+
+    os.utime(file, (1, 1))
+
+    assert land(tmp_path, "settle_seconds: 60") == 1
+
+
+def test_a_missing_folder_is_told_of(tmp_path: Path) -> None:
+    capture = SnapshotCapture(declared(tmp_path).tables[0])
+    (tmp_path / "dumps").rmdir()
+
+    with pytest.raises(MissingFolderError, match="no such folder"):
+        capture.land(tmp_path, lambda _: None)
+
+
+@pytest.mark.spark
+def test_marts_follow_the_dumps(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    pipeline = declared(tmp_path)
+    states = drawn(7, 5)
+    order = ["2026-01-01", "2026-01-04", "2026-01-02", "2026-01-05", "2026-01-03"]
+
+    for name in order:
+        write(tmp_path, name, states[name], Random(1))
+        frazil.run(pipeline, spark=spark_session(pipeline))
+
+    have = query(pipeline, "SELECT id, name, qty FROM marts.things").rows
+    assert sorted(repr((str(one), name, str(qty))) for one, name, qty in have) == shown(states["2026-01-05"])
+    for day, rows in states.items():
+        at = f"TIMESTAMPTZ '{day} 00:00:00Z'"
+        then = query(
+            pipeline,
+            f"SELECT id, name, qty FROM marts.things_history WHERE valid_from <= {at} "
+            f"AND (valid_to > {at} OR valid_to IS NULL)",
+        ).rows
+        assert sorted(repr((str(one), name, str(qty))) for one, name, qty in then) == shown(rows), day
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []

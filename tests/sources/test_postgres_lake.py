@@ -1,0 +1,57 @@
+"""HANDOVER, KEY-CHANGE, MISSING-IS-NOT-NULL, TRUNCATE: the marts of a table of PostgreSQL hold what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.sources.replay import declare
+
+import frazil
+from frazil.lake.session import spark_session
+from frazil.serve.check import check
+from frazil.serve.query import query
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+TABLE = """CREATE TABLE orders (id int PRIMARY KEY, price numeric(12,2), since timestamptz, doc text);
+    ALTER TABLE orders ALTER COLUMN doc SET STORAGE EXTERNAL;
+    INSERT INTO orders SELECT g, g / 3.0, now(), repeat('long ', 3000) FROM generate_series(1, 50) g"""
+
+STEPS = (
+    "UPDATE orders SET price = -1 WHERE id < 10",
+    "UPDATE orders SET id = id + 1000, doc = 'moved' WHERE id BETWEEN 5 AND 15",
+    "DELETE FROM orders WHERE id = 20",
+    "ALTER TABLE orders ADD COLUMN extra bigint",
+    "INSERT INTO orders (id, extra) VALUES (2000, 9007199254740993)",
+)
+AFTER = ("TRUNCATE orders", "INSERT INTO orders VALUES (1, 1, now(), 'again')")
+
+
+@pytest.mark.spark
+def test_the_marts_hold_what_the_table_holds(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    declare(tmp_path, {"public.orders": "id"})
+    pipeline = frazil.load(tmp_path)
+
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("SET timezone = 'UTC'")
+        session.execute(TABLE)
+        for steps in ((), STEPS, AFTER):
+            for step in steps:
+                session.execute(step.encode())
+            frazil.run(pipeline, spark=spark_session(pipeline))
+            names = "id, price, doc, since" + (", extra" if steps else "")
+            expected: list[Any] = session.execute(f"SELECT {names} FROM orders ORDER BY id").fetchall()
+            assert query(pipeline, f"SELECT {names} FROM marts.orders ORDER BY id").rows == expected
+
+    assert query(pipeline, "SELECT count(*) FROM marts.orders_history WHERE is_current").rows == [(1,)]
+    assert query(pipeline, "SELECT count(*) FROM silver.orders_quarantine").rows == [(0,)]
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []
