@@ -264,7 +264,8 @@ def test_people_are_told_what_they_should_look_at(project: Project) -> None:
     field = "t01: 1 field of the source is in no declared column: 'price'"
     assert passed in plan
     assert field in plan
-    assert plan.rstrip().endswith("3 steps; do them: frazil run")
+    assert "t01: alter bronze.t01: add column price string" in plan
+    assert plan.rstrip().endswith("4 steps; do them: frazil run")
     assert passed in done
     assert field in done
     assert "t01: 101 of 101 changes (100%) are older than what their key already had" in done

@@ -29,7 +29,7 @@ class TableSnapshot:
         committed_at: time of the snapshot.
         branches: names of all other branches.
         location: address of the table's metadata file; None for a table that does not exist, and where SQL was asked.
-            It does not count when two are compared: a commit does not know the file that it made.
+            It and the columns do not count when two are compared: a commit knows neither of what it made.
         columns: names of the table's columns now, with types as Spark writes them; empty in what a commit returns.
         snapshots: how many snapshots can still be read; 0 unless the metadata file was asked.
     """
@@ -41,7 +41,7 @@ class TableSnapshot:
     committed_at: datetime | None = None
     branches: tuple[str, ...] = ()
     location: str | None = field(default=None, compare=False)
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict, compare=False)
     snapshots: int = 0
 
     @property
