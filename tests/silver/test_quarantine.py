@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,6 +121,46 @@ def test_a_limit_is_a_batch_s_also_when_all_batches_are_taken_at_once(spark: Spa
 
     assert session.table("lake.silver.first_quarantine").count() == 2
     assert sorted(row["id"] for row in session.table("lake.marts.first").toArrow().to_pylist()) == [0, 1]
+
+
+@pytest.mark.parametrize("rebuild", [False, True], ids=["batch by batch", "made anew"])
+def test_a_bad_record_shows_the_fields_it_came_with_whenever_others_came(
+    spark: SparkSession, tmp_path: Path, *, rebuild: bool
+) -> None:
+    """CONVERGE: a field that comes later is one that earlier records lack; it is neither NULL nor held against them."""
+    del spark  # as above
+    every = DECLARATION.format(rows=9, fraction=1.0).replace("nullable: false}", "nullable: false}\n      - '*'")
+    (tmp_path / "frazil.yml").write_text(every, encoding="utf-8")
+    pipeline = frazil.load(tmp_path)
+    session = spark_session(pipeline)
+    (tmp_path / "landing").mkdir()
+    for number, fields in enumerate(["id,ts,qty,name", "op,id,ts,qty,name", "op,id,ts,qty,name,note"]):
+        name = f"{'LOAD' if number == 0 else ''}{number}.csv"
+        values = {
+            "op": "I",
+            "id": f"{number}",
+            "ts": "2026-01-01 00:00:01",
+            "qty": "one",
+            "name": "ada",
+            "note": "NULL",
+        }
+        line = ",".join(values[field] for field in fields.split(","))
+        (tmp_path / "landing" / name).write_text(f"{fields}\n{line}\n", encoding="utf-8")
+        frazil.run(pipeline, select=["free"], spark=session)
+
+    frazil.run(pipeline, select=["free"], spark=session, rebuild=rebuild)
+    frazil.run(pipeline, select=["shared"], spark=session)
+
+    fresh, raws = (
+        sorted(str(row["raw"]) for row in session.table(f"lake.silver.{name}_quarantine").toArrow().to_pylist())
+        for name in ("shared", "free")
+    )
+    assert raws == fresh
+    assert sorted(sorted(json.loads(raw)) for raw in raws) == [
+        ["id", "name", "note", "op", "qty", "ts"],
+        ["id", "name", "op", "qty", "ts"],
+        ["id", "name", "op", "qty", "ts"],
+    ]
 
 
 def lines(drawing: str) -> list[str]:

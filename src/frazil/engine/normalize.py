@@ -145,7 +145,8 @@ def _rows(
 ) -> tuple[DataFrame, list[Truncate]]:
     """Return the change rows of records of bronze, and all truncates of the table."""
     source, can_truncate = source_of(context.table), context.table.source.truncates
-    rows = change_rows(records, contract, source, made_of(context.spark, contract), truncates=can_truncate)
+    made, since = made_of(context.spark, contract), context.head(context.bronze).bookmark.get("since", {})
+    rows = change_rows(records, contract, source, made, since=since, truncates=can_truncate)
     before = [] if rebuild else known_truncates(base.bookmark)
     return spread_truncates(context, contract, rows, before, rebuild=rebuild)
 

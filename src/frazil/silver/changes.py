@@ -7,6 +7,7 @@ before the change, a changed key is two changes at one order: a delete of the ol
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
@@ -34,12 +35,31 @@ _REASON_SIGNS, _REASON_FIELDS = 80, 6
 _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Carried:
+    """Which fields a record carries, as conditions.
+
+    Attributes:
+        since: lower-case name of a field that came later than the table -> batch that it came with.
+    """
+
+    since: Mapping[str, int]
+
+    def all_of(self, fields: Collection[str]) -> str:
+        """Return the condition that a record carries some fields, named in lower case."""
+        unlisted = "_cdc_carried IS NULL"
+        if batch := max((self.since.get(field, 0) for field in fields), default=0):
+            unlisted = f"{unlisted} AND {r.BATCH} >= {batch}"
+        return f"({unlisted} OR {_has(fields, '_cdc_carried')})"
+
+
 def change_rows(
     bronze: DataFrame,
     contract: Contract,
     source: Source,
     made: Mapping[str, SparkColumn] | None = None,
     *,
+    since: Mapping[str, int] | None = None,
     truncates: bool = False,
 ) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
@@ -50,6 +70,7 @@ def change_rows(
         source: says what its records mean.
         made: name of every column with an ``expr`` -> a ``struct<value: string>`` over ``bronze``, NULL where the
             expression fails.
+        since: name of a field that came later than the table -> batch that it came with; earlier records lack it.
         truncates: some records may be truncates: good rows of that class have no keys.
 
     Returns:
@@ -66,7 +87,9 @@ def change_rows(
     (bronze.select("*", *tried) if tried else bronze).createOrReplaceTempView(_RECORDS)
     meaning = source.meaning(fields, r.POSITION)
     fields |= {column.name.lower(): column.name for column in _made_by_source(contract, meaning)}
-    rows = _checked(_typed(contract, meaning, fields), contract, fields, meaning.old_keys, truncates=truncates)
+    carried = _Carried({name.lower(): batch for name, batch in (since or {}).items()})
+    typed = _typed(contract, meaning, fields)
+    rows = _checked(typed, contract, fields, carried, meaning.old_keys, truncates=truncates)
     return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
@@ -89,14 +112,20 @@ def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]
 
 
 def _checked(
-    typed: str, contract: Contract, fields: Mapping[str, str], old_keys: Iterable[str], *, truncates: bool
+    typed: str,
+    contract: Contract,
+    fields: Mapping[str, str],
+    carried: _Carried,
+    old_keys: Iterable[str],
+    *,
+    truncates: bool,
 ) -> str:
     """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     known = f"CASE WHEN size({r.KNOWN}) < {len(contract.columns)} THEN {r.KNOWN} END"
-    record, problem = _record_text(fields), _problem(contract, fields, truncates=truncates)
+    record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
@@ -127,13 +156,17 @@ def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
     return _nothing() if field is None else quote(prefix + field)
 
 
-def _record_text(fields: Mapping[str, str]) -> str:
-    """Show a record to people: bad ones as they came (the exact bytes stay in bronze), others as JSON."""
+def _record_text(fields: Mapping[str, str], carried: _Carried) -> str:
+    """Show a record to people: bad ones as they came (the exact bytes stay in bronze), others as JSON of its fields."""
     raw = f"make_valid_utf8(CAST({r.RAW} AS string))"
     if not fields:
         return raw
-    said = ", ".join(f"{literal(name)}, {quote(_SAID + name)}" for name in fields.values())
-    parsed = f"to_json(named_struct({said}), map('ignoreNullFields', 'false'))"
+    said = ", ".join(
+        f"CASE WHEN {carried.all_of([lower])} THEN struct({literal(name)} AS k, {quote(_SAID + name)} AS v) END"
+        for lower, name in fields.items()
+    )
+    there = f"filter(array({said}), field -> field IS NOT NULL)"
+    parsed = f"to_json(map_from_entries({there}), map('ignoreNullFields', 'false'))"
     return f"CASE WHEN {r.KIND} = {literal(r.BAD)} THEN {raw} ELSE {parsed} END"
 
 
@@ -164,7 +197,7 @@ def _has(fields: Collection[str], carried: str) -> str:
     return has if fields else "true"
 
 
-def _problem(contract: Contract, fields: Mapping[str, str], *, truncates: bool) -> str:
+def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool) -> str:
     """Return why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     has_key = "true"
@@ -181,7 +214,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], *, truncates: bool) 
     for column in contract.columns:
         if column.expr is not None:
             # What a record does not carry comes from an earlier one, whatever the expression says without it.
-            fails = f"{quote(_MADE + column.name)} IS NULL AND {_is_known(contract, column)}"
+            fails = f"{quote(_MADE + column.name)} IS NULL AND {carried.all_of(contract.needs(column))}"
             broken = _broken(FAILS, _fails_on(contract, column, fields), column.name)
             rules.append((fails if column.name in must else f"{fails} AND {is_kept}", broken))
         value, text = quote(column.name), _text(column, fields, _SAID)
@@ -198,15 +231,11 @@ def _problem(contract: Contract, fields: Mapping[str, str], *, truncates: bool) 
         if not column.nullable and column.name not in must:
             rules.append(
                 (
-                    f"{quote(column.name)} IS NULL AND {_is_known(contract, column)} AND {is_kept}",
+                    f"{quote(column.name)} IS NULL AND {carried.all_of(contract.needs(column))} AND {is_kept}",
                     _broken("not_null", literal(f"{column.name} is NULL"), column.name),
                 )
             )
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
-
-
-def _is_known(contract: Contract, column: Column) -> str:
-    return f"(_cdc_carried IS NULL OR {_has(contract.needs(column), '_cdc_carried')})"
 
 
 def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:

@@ -82,7 +82,8 @@ class DmsSource:
         op, header = here[source.op.lower()], layout.has_header(file, source)
         lacks_op = None if file.load or op in names else NO_OP_COLUMN
         fields = tuple(name for name in names if name not in layout.TABLE_AND_SCHEMA)
-        carried = [name for name in fields if name != op]
+        # A record without an op, of a full load, says so as one does whose op is NULL.
+        carried = [*(name for name in fields if name != op), op]
         order = None if file.load or not source.change_seq else here.get(source.change_seq.lower())
         reader: CsvFile | ParquetFile
         if layout.is_parquet(file.name):
@@ -94,7 +95,7 @@ class DmsSource:
         return FileRecords(
             reader=reader,
             fields=fields,
-            known=None if set(columns) <= {*carried, op} else carried,
+            known=None if set(columns) <= {*carried} else carried,
             # An empty file has no header either.
             headers=int(header and bool(file.columns) and isinstance(reader, CsvFile)),
             order_field=order if order in names else None,
