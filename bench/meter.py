@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -64,7 +64,8 @@ class Meter:
         other_s = max(busy - self._busy - cpu_s - (watcher - self._watcher), 0.0)
         share = other_s / (wall_s * (os.cpu_count() or 1)) if wall_s > 0 else 0.0
         parts = {part: max(seconds - self._threads[part], 0.0) for part, seconds in _threads_s().items()}
-        self.reading = Reading(wall_s=wall_s, cpu_s=cpu_s, other_share=min(share, 1.0), **parts)
+        self.reading = Reading(wall_s=wall_s, cpu_s=cpu_s, other_share=min(share, 1.0))
+        self.reading = replace(self.reading, compile_s=parts.get("compile_s"), tasks_s=parts.get("tasks_s"))
 
 
 def tree_rss_bytes(pid: int | None = None) -> int:
@@ -112,9 +113,9 @@ def _now() -> tuple[float, float, float, float]:
     return time.perf_counter(), cpu, _busy_s(), _watcher_s()
 
 
-def _threads_s() -> Counter[str]:
+def _threads_s() -> defaultdict[str, float]:
     """Sum up what the threads of all JVMs took so far, by what they do; empty without one, and where it is not told."""
-    seconds = Counter[str]()
+    seconds = defaultdict[str, float](float)
     for process in _tree():
         for stat in Path(f"/proc/{process.pid}/task").glob("*/stat"):
             try:

@@ -10,15 +10,18 @@ import random
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from faker import Faker
 
 from frazil import api
 from frazil.testing.postgres import postgres_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ORDERS = """
 CREATE TABLE public.orders (
@@ -30,31 +33,38 @@ STATUS = ("new", "paid", "sent", "delivered", "cancelled")
 
 def main(folder: Path, count: int) -> int:
     """Run the demonstration in a folder; return how many rows differ from the source."""
-    given = os.environ.get("SHOP_DB")
-    with nullcontext() if given else postgres_server() as server:
-        os.environ["SHOP_DB"] = given or server.url
-        with psycopg.connect(os.environ["SHOP_DB"], autocommit=True) as shop:
-            shop.execute(ORDERS)
-            shop.execute(api.audit_trigger("public.audit_log_dml", ["public.orders"]))
-            draw = Faker()
-            Faker.seed(1)
-            insert(shop, draw, 1, count)
-            frazil("run", folder)
-            trade(shop, draw, count)
-            shop.execute("ALTER TABLE public.orders ADD COLUMN gift_wrap boolean")
-            shop.execute("UPDATE public.orders SET gift_wrap = true WHERE order_id % 7 = 0")
-            frazil("run", folder)
-            frazil("query", "SELECT * FROM gold.orders_by_status ORDER BY orders DESC", folder)
-            frazil("query", "SELECT * FROM gold.revenue_by_day ORDER BY day DESC", "--limit", "5", folder)
-            frazil("query", "SELECT max(ingested_at) AS fresh_as_of FROM marts.orders", folder)
-            frazil(
-                "query",
-                "SELECT order_id, status, quantity, gift_wrap, valid_from, valid_to FROM marts.orders_history_scd2 "
-                "WHERE order_id = 7 ORDER BY valid_from",
-                folder,
-            )
-            frazil("check", folder)
-            return differences(shop, folder)
+    with database() as os.environ["SHOP_DB"], psycopg.connect(os.environ["SHOP_DB"], autocommit=True) as shop:
+        shop.execute(ORDERS)
+        shop.execute(api.audit_trigger("public.audit_log_dml", ["public.orders"]))
+        draw = Faker()
+        Faker.seed(1)
+        insert(shop, draw, 1, count)
+        frazil("run", folder)
+        trade(shop, draw, count)
+        shop.execute("ALTER TABLE public.orders ADD COLUMN gift_wrap boolean")
+        shop.execute("UPDATE public.orders SET gift_wrap = true WHERE order_id % 7 = 0")
+        frazil("run", folder)
+        frazil("query", "SELECT * FROM gold.orders_by_status ORDER BY orders DESC", folder)
+        frazil("query", "SELECT * FROM gold.revenue_by_day ORDER BY day DESC", "--limit", "5", folder)
+        frazil("query", "SELECT max(ingested_at) AS fresh_as_of FROM marts.orders", folder)
+        frazil(
+            "query",
+            "SELECT order_id, status, quantity, gift_wrap, valid_from, valid_to FROM marts.orders_history_scd2 "
+            "WHERE order_id = 7 ORDER BY valid_from",
+            folder,
+        )
+        frazil("check", folder)
+        return differences(shop, folder)
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """Give the URL of the database that SHOP_DB names, else of a new server that lives as long as this is open."""
+    if given := os.environ.get("SHOP_DB"):
+        yield given
+    else:
+        with postgres_server() as server:
+            yield server.url
 
 
 def insert(shop: Any, draw: Faker, first: int, count: int) -> None:
