@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -259,13 +260,21 @@ def test_a_rebuild_touches_nothing_when_bronze_is_damaged(lake: Lake, part: Part
     assert lake.rows() == before
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 1000, None])
-def test_a_catalog_that_is_no_database_is_a_storage_error(whole: Lake, tmp_path: Path, content: bytes | None) -> None:
+@pytest.mark.parametrize("kept", ["another file", "half of a page, the rest in a log", "some pages"])
+def test_a_catalog_that_is_no_database_is_a_storage_error(tmp_path: Path, kept: str) -> None:
     (tmp_path / "my lake").mkdir()
     (tmp_path / "landing").mkdir()
     (tmp_path / "frazil.yml").write_text(DECLARATION)
-    catalog = (whole.kept / "catalog.db").read_bytes()
-    (tmp_path / "my lake" / "catalog.db").write_bytes(content or catalog[: len(catalog) // 2])
+    catalog = tmp_path / "catalog.db"
+    with contextlib.closing(sqlite3.connect(catalog)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        for name in ("iceberg_tables", "iceberg_namespace_properties"):
+            database.execute(
+                f"CREATE TABLE {name} (catalog_name TEXT, table_namespace TEXT, table_name TEXT PRIMARY KEY)"
+            )
+        half = catalog.read_bytes()[:2048]
+    content = {"another file": b"no database at all" * 1000, "some pages": catalog.read_bytes()[:8192]}.get(kept, half)
+    (tmp_path / "my lake" / "catalog.db").write_bytes(content)
 
     with pytest.raises(CatalogError, match=r"catalog\.db") as caught:
         query(frazil.load(tmp_path), "select 1")

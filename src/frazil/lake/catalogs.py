@@ -112,13 +112,25 @@ class EmbeddedReader:
                 raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
             found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1")
         except sqlite3.DatabaseError as error:
-            raise CatalogError(
-                f"the catalog {file} cannot be read: {error}",
-                hint="restore it; or let frazil doctor --repair make it again from the warehouse",
-            ) from error
+            raise _unreadable(file, f"{error}") from error
+        if found is None and _is_cut(file):
+            raise _unreadable(file, "it ends within its first page")
         if found is None:
             raise NoLakeError(f"{file.parent}")
         return found
+
+
+def _unreadable(file: Path, why: str) -> CatalogError:
+    hint = "restore it; or let frazil doctor --repair make it again from the warehouse"
+    return CatalogError(f"the catalog {file} cannot be read: {why}", hint=hint)
+
+
+def _is_cut(file: Path) -> bool:
+    """Return whether not even the first page is whole: SQLite takes such a file for a database without tables."""
+    with file.open("rb") as content:
+        head = content.read(18)
+    page = int.from_bytes(head[16:18], "big")
+    return 0 < file.stat().st_size < (65536 if page == 1 else page)
 
 
 @dataclass(frozen=True, slots=True)
