@@ -195,7 +195,7 @@ def test_header_names_place_the_fields(landing: Landing) -> None:
 
     assert good(rows, "op a b c") == [(None, "1", "2", None), ("U", "3", "4", None), ("D", "7", None, "5\n6")]
     known = [row["_cdc_known"] for row in rows if row["_cdc_kind"] == "record"]
-    assert known == [["a", "b"], ["b", "a"], ["c", "a"]]
+    assert known == [["a", "b", "op"], ["b", "a", "op"], ["c", "a", "op"]]
 
 
 def test_known_is_null_where_a_file_carries_every_column(landing: Landing) -> None:
@@ -203,7 +203,7 @@ def test_known_is_null_where_a_file_carries_every_column(landing: Landing) -> No
 
     assert [row["_cdc_known"] for row in landing.rows(header=True)] == [None, None]
     [row, _] = landing.rows(header=True, existing=("op", "a", "b", "z", "_cdc_kind"))
-    assert (row["_cdc_known"], row["z"], "Z" in row) == (["a", "b"], None, False)
+    assert (row["_cdc_known"], row["z"], "Z" in row) == (["a", "b", "op"], None, False)
 
 
 def test_two_fields_of_one_name_are_an_error_that_names_both(landing: Landing) -> None:

@@ -98,7 +98,7 @@ def test_columns_are_placed_by_name_and_missing_ones_are_not_known(landing: Land
     rows = [row for row in read(landing) if row["_cdc_kind"] == "record"]
 
     assert [(row["op"], row["a"], row["b"], row["_cdc_known"]) for row in rows] == [
-        (None, "x", "1", None), ("D", "y", None, ["a"]),
+        (None, "x", "1", None), ("D", "y", None, ["a", "op"]),
     ]  # fmt: skip
 
 
