@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.server
+
 Session = psycopg.Connection[Any]
 
 LONG = "".join(chr(97 + number * number % 23) for number in range(9000))
