@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,14 +11,19 @@ import pytest
 import frazil
 from frazil import api
 from frazil.engine.alter import alter_table
+from frazil.engine.maintain import maintain
+from frazil.engine.options import RunOptions
 from frazil.engine.report import TableReport
 from frazil.engine.table_run import TableRun
 from frazil.plan.explain import explain
+from frazil.plan.policy import DEFAULT_POLICY
+from frazil.spec.upkeep import Upkeep
 from frazil.steps import AlterTable
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop
 
+    from frazil.plan.policy import Strategy
     from frazil.spec import Pipeline
 
 pytestmark = pytest.mark.spark
@@ -97,3 +103,26 @@ def test_a_wider_type_is_a_rebuild_whose_tables_are_widened(shop: Shop) -> None:
     assert [step.name for step in steps] == ["silver.orders_changes", "marts.orders", "marts.orders_history"]
     assert dict(shop.session.table("lake.marts.orders").dtypes)["price"] == "bigint"
     assert api.plan(pipeline).steps == ()
+
+
+@pytest.mark.parametrize("strategy", ["delete_append", "row_delta"])
+def test_a_mart_whose_partition_column_is_gone_takes_every_batch(shop: Shop, strategy: Strategy) -> None:
+    """Iceberg cannot delete rows of such a table with a query until the snapshots from before expire."""
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    frazil.run(declared(shop, "name: m, kind: history"), spark=shop.session)
+    pipeline = declared(shop, "name: m, kind: current")
+    frazil.run(pipeline, spark=shop.session)
+    options = RunOptions(policy=replace(DEFAULT_POLICY, strategy=strategy))
+    taken = []
+
+    for number in range(2, 6):
+        if number == 4:
+            kept = pipeline.model_copy(update={"upkeep": Upkeep(retain_last=1, expire_after_days=0)})
+            maintain(kept, shop.session)
+        shop.land(f"{number}.csv", f"U,1,2026-01-0{number} 00:00:00,ada,{number}", names=("id", "ts", "name", "price"))
+        report = frazil.run(pipeline, spark=shop.session, options=options)
+        taken += [mart.strategy for mart in report.tables[0].marts if mart.mart == "m"]
+
+    assert [row["price"] for row in shop.session.table("lake.marts.m").collect()] == [5]
+    late = strategy if strategy == "row_delta" else "overwrite"
+    assert taken == [late, late, strategy, strategy]

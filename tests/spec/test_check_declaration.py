@@ -301,7 +301,7 @@ def test_tracked_columns_are_declared_and_said_one_way() -> None:
 def test_partitions_are_transforms_of_columns_that_take_them() -> None:
     mart = {
         **HISTORY,
-        "partition_by": ["month(tss)", "dya(ts)", "day(name)", "is_current", "year(valid_from)"],
+        "partition_by": ["month(tss)", "dya(ts)", "day(name)", "is_deleted", "year(valid_from)"],
     }
 
     text = found(pipeline(table(marts=[mart])))
@@ -310,6 +310,21 @@ def test_partitions_are_transforms_of_columns_that_take_them() -> None:
     assert unknown.endswith("names 'tss', which is not one of its columns; did you mean 'ts'?")
     assert "partition_by.1: unknown partition transform 'dya(ts)' in the history mart" in misspelt
     assert text_day.endswith("partition 'day(name)' of the history mart of table 'hosts' does not go with a string")
+
+
+def test_a_table_is_partitioned_once_by_each_thing() -> None:
+    """Iceberg refuses the rest, when the table is made."""
+    times = {**HISTORY, "partition_by": ["is_current", "month(ts)", "DAYS(ts)", "bucket(4, id)", "id"]}
+    names = {**CURRENT, "partition_by": ["bucket(4, id)", "bucket(8, id)", "truncate(4, id)"]}
+    columns = [{"name": "id", "type": "int"}, {"name": "ts", "type": "timestamp"}, {"name": "ID_bucket"}]
+
+    [living, days] = found(pipeline(table(marts=[times]))).splitlines()
+    [named, again] = found(pipeline(table(columns=columns, marts=[names]))).splitlines()
+
+    assert living.endswith("of table 'hosts' repeats what every history mart is partitioned by; leave it out")
+    assert days.endswith("partition 'DAYS(ts)' of the history mart of table 'hosts' repeats 'month(ts)'; leave it out")
+    assert again.endswith("'bucket(8, id)' of the current mart of table 'hosts' repeats 'bucket(4, id)'; leave it out")
+    assert "'bucket(4, id)' of the current mart of table 'hosts' as a column: id_bucket; give the column" in named
 
 
 def test_files_are_sorted_by_columns_of_the_mart() -> None:

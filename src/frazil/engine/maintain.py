@@ -138,7 +138,9 @@ def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.
     snapshots = spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots")
     before = snapshots.count()
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
-    call(spark, path, "expire_snapshots", f"older_than => {older}", f"retain_last => {upkeep.retain_last}")
+    # With the snapshots go the ways in which only they were partitioned.
+    settings = (f"older_than => {older}", f"retain_last => {upkeep.retain_last}", "clean_expired_metadata => true")
+    call(spark, path, "expire_snapshots", *settings)
     return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
 
 

@@ -110,6 +110,18 @@ class TableTransaction:
         self._spark.sql(f"DELETE FROM {self.branch} AS t WHERE {condition}")
 
     @property
+    def takes_deletes(self) -> bool:
+        """Whether :meth:`delete` can be used: Iceberg fails where a column is gone that files were once partitioned by.
+
+        Also where no such file is left, until the snapshots that had them expire.
+        """
+        table = java_table(self._spark, self.table)
+        if table is None or table.specs().size() == 1:
+            return True
+        schema, specs = table.schema(), table.specs().values()
+        return all(schema.findField(part.sourceId()) is not None for spec in specs for part in spec.fields())
+
+    @property
     def takes_rows(self) -> bool:
         """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this transaction."""
         return takes_row_deltas(self._spark, self.table, deletes=False)

@@ -82,15 +82,15 @@ class RowDelta:
 def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
     """Return whether :func:`stage_row_delta` can be used on a table, with places or without any.
 
-    It needs a JVM gateway, for places format 2 (format 3 wants deletion vectors), a table that was never partitioned,
-    or only ever by one of Frazil's own columns, and rows that may stand in any order. Tables with custom write
+    It needs a JVM gateway, for places format 2 (format 3 wants deletion vectors), a table whose files are all not
+    partitioned, or all by one of Frazil's own columns, and rows that may stand in any order. Tables with custom write
     properties use Spark's writer, which knows all of Iceberg's settings.
     """
     table = java_table(spark, name)
     if table is None or (deletes and table.operations().current().formatVersion() != _WITH_PLACES):
         return False
     spec = table.spec()
-    if table.specs().size() != 1 or not (bool(spec.isUnpartitioned()) or _part(spec) in _PARTS):
+    if not (bool(spec.isUnpartitioned()) or _part(spec) in _PARTS) or not _has_one_spec(table):
         return False
     if table.sortOrder().isSorted():
         return False
@@ -241,6 +241,15 @@ def _parts(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         text = str(value.as_py())
         some = rows if len(values) == 1 else rows.filter(pc.equal(rows[name], value))
         yield f"{name}={text.lower() if name == LIVING else text}", some
+
+
+def _has_one_spec(table: Any) -> bool:
+    """Return whether all files of the newest snapshot are partitioned as the table is now."""
+    newest = table.currentSnapshot()
+    if newest is None or table.specs().size() == 1:
+        return True
+    now = table.spec().specId()
+    return all(manifest.partitionSpecId() == now for manifest in newest.allManifests(table.io()))
 
 
 def _part(spec: Any) -> str | None:

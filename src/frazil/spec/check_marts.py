@@ -23,6 +23,7 @@ def mart_problems(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
     yield from _own_columns(table, mart, at)
     for index, text in enumerate(mart.partition_by):
         yield from _partition(table, mart, text, (*at, "partition_by", index))
+    yield from _repeated(table, mart, (*at, "partition_by"))
     yield from _known(table, mart, "sort_by", {**_types(table), **added_columns(mart)}, at)
     if isinstance(mart, History):
         for setting in ("track_history_columns", "track_history_except_columns"):
@@ -69,6 +70,27 @@ def _partition(table: Table, mart: Mart, text: str, at: Path) -> Iterator[Proble
         name = transform.column
         message = f"partition_by of {_whose(table, mart)} names '{name}', which is not one of its columns"
         yield Problem(at, message, suggestion(name, known))
+
+
+def _repeated(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
+    """Find partitions that Iceberg takes for one it has, and those whose name is that of a column."""
+    taken: dict[str, str] = (
+        {"is_current": "what every history mart is partitioned by"} if isinstance(mart, History) else {}
+    )
+    columns = {name.lower() for name in {**_types(table), **added_columns(mart)}}
+    for index, text in enumerate(mart.partition_by):
+        try:
+            transform = partition_transform(text)
+        except DeclarationError:
+            continue
+        if transform.field in taken:
+            message = f"partition '{text}' of {_whose(table, mart)} repeats {taken[transform.field]}"
+            yield Problem((*at, index), message, "leave it out")
+        elif transform.kind != "identity" and transform.name in columns:
+            message = f"Iceberg would call partition '{text}' of {_whose(table, mart)} as a column: {transform.name}"
+            hint = f"give the column another name: {{name: source_{transform.name}, expr: {transform.name}}}"
+            yield Problem((*at, index), message, hint)
+        taken.setdefault(transform.field, f"'{text}'")
 
 
 def _known(table: Table, mart: Mart, setting: str, known: dict[str, str], at: Path) -> Iterator[Problem]:

@@ -34,6 +34,17 @@ class Transform:
             return column
         return f"{self.kind}({column})" if self.n is None else f"{self.kind}({self.n}, {column})"
 
+    @property
+    def name(self) -> str:
+        """What Iceberg calls the partition, in lower case."""
+        of = {"identity": "", "truncate": "_trunc"}.get(self.kind, f"_{self.kind}")
+        return f"{self.column}{of}".lower()
+
+    @property
+    def field(self) -> str:
+        """What one table can be partitioned by but once: of a time a year, month, day or hour is enough."""
+        return f"{self.column}_time".lower() if self.kind in _OF_TIME else self.name
+
     def accepts(self, column_type: str) -> bool:
         """Return whether Iceberg can partition a column of this (normal) type so."""
         whole = column_type.split("(", maxsplit=1)[0]

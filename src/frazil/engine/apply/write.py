@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def apply_batch(batch: MartBatch, transaction: TableTransaction, strategy: Strategy) -> tuple[Strategy, DeltaCounts]:
     """Write what a batch changes in a mart; return the strategy that was taken, and the counts.
 
-    A row delta that Arrow cannot compute, and an overwrite that replaces no row, become ``delete_append``.
+    A row delta that Arrow cannot compute, and an overwrite that replaces no row, become ``delete_append``; that becomes
+    an overwrite where the table takes no deletes.
 
     Args:
         batch: the batch and the mart.
@@ -40,7 +41,7 @@ def apply_batch(batch: MartBatch, transaction: TableTransaction, strategy: Strat
         _note(transaction, "row_delta", counts)
         transaction.row_delta(delta.rows, delta.positions)
         return "row_delta", counts
-    if strategy == "overwrite" and counts.replaced:
+    if counts.replaced and (strategy == "overwrite" or not transaction.takes_deletes):
         failpoint("mart.before_rows")
         _note(transaction, "overwrite", counts)
         transaction.replace(kept_rows(batch, delta).unionByName(delta.rows))
