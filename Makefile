@@ -20,10 +20,10 @@ demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its au
 	$(BIN)/python examples/shop/shop.py
 
 test: .venv/.jars ## Run the tests: the pure ones and those on Spark; no server
-	$(BIN)/python -m pytest -m "not laws and not server" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not laws and not server and not fault" -n 2 --dist worksteal
 
-e2e: .venv/.jars ## Run the tests against real servers, which they install and start
-	$(BIN)/python -m pytest -m "server and not laws"
+e2e: .venv/.jars ## Run the tests against real servers, and those that kill whole processes
+	$(BIN)/python -m pytest -m "(server or fault) and not laws"
 
 laws: .venv/.jars ## Run the long property tests
 	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal
