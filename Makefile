@@ -19,8 +19,9 @@ demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its audit log into build/demo/shop
 	$(BIN)/python examples/shop/shop.py
 
-test: .venv/.jars ## Run the tests: the pure ones and those on Spark; no server
-	$(BIN)/python -m pytest -m "not laws and not server and not fault" -n 2 --dist worksteal
+test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
+	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault" -n 2 --cov
+	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault" -n 2 --dist worksteal
 
 e2e: .venv/.jars ## Run the tests against real servers, and those that kill whole processes
 	$(BIN)/python -m pytest -m "(server or fault) and not laws"
