@@ -45,8 +45,8 @@ def _place(table: Table, at: Path) -> Iterator[Problem]:
 def _encoding(table: Table, field: str, encoding: str, at: Path) -> Iterator[Problem]:
     whose = f"'{field}' in encodings of the source of table '{table.name}'"
     if encoding not in ENCODINGS and not DECIMAL.fullmatch(encoding):
-        hint = suggestion(encoding, ENCODINGS) or f"known are {', '.join(ENCODINGS)} and decimal(scale)"
-        yield Problem(at, f"{whose} is '{encoding}', which is no encoding", hint)
+        known = (*ENCODINGS, "decimal(scale)")
+        yield Problem(at, f"{whose} is '{encoding}', which is no encoding", suggestion(encoding, known))
     columns = table.columns or ()
     names = [column.name for column in columns]
     if is_closed(table) and field not in names and not any(column.expr for column in columns):
