@@ -126,3 +126,23 @@ def test_a_mart_whose_partition_column_is_gone_takes_every_batch(shop: Shop, str
     assert [row["price"] for row in shop.session.table("lake.marts.m").collect()] == [5]
     late = strategy if strategy == "row_delta" else "overwrite"
     assert taken == [late, late, strategy, strategy]
+
+
+def test_a_run_that_dies_between_a_new_table_and_its_view_leaves_the_view_to_the_next(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONCE: the view has columns that only the new table has, so it cannot be there before."""
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    frazil.run(declared(shop, "name: m, kind: history"), spark=shop.session)
+    pipeline = declared(shop, "name: m, kind: current, deletes: soft, live_view: living")
+    monkeypatch.setenv("FRAZIL_FAILPOINT", "mart.after_publish:raise")
+    with pytest.raises(frazil.RunFailedError):
+        frazil.run(pipeline, spark=shop.session)
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+
+    [step] = altering(pipeline)
+    frazil.run(pipeline, spark=shop.session)
+
+    assert explain(step) == "orders: alter marts.m: create live view living"
+    assert [row["id"] for row in shop.session.table("lake.marts.living").collect()] == [1]
+    assert api.plan(pipeline).steps == ()

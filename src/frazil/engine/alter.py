@@ -36,17 +36,17 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
             if change.after:
                 keep_live_view(context, context.mart(step.mart))
     if notes:
-        _note_layout(context, step)
+        note_layout(context, context.mart(step.mart))
 
 
-def _note_layout(context: TableRun, step: AlterTable) -> None:
-    mart = context.mart(step.mart)
+def note_layout(context: TableRun, mart: Current | History) -> None:
+    """Note a mart's layout in its bookmark, in a commit without rows."""
     path = context.mart_path(mart)
     bookmark = {**context.head(path).bookmark, "layout": mart_layout(mart)}
     with context.transaction(path, bookmark) as transaction:
         transaction.append(context.spark.table(quote(*path)).limit(0))
         failpoint("mart.before_publish")
-        transaction.publish()
+        context.heads[path] = transaction.publish()
 
 
 def keep_live_view(context: TableRun, mart: Current | History) -> None:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.engine.alter import keep_live_view
+from frazil.engine.alter import keep_live_view, note_layout
 from frazil.engine.apply.changes import BatchChanges
 from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
@@ -24,11 +24,10 @@ from frazil.plan.apply_strategy import MartStats, choose_strategy
 from frazil.plan.table_layout import mart_table_layout
 from frazil.silver.batches import batches
 from frazil.silver.contract import declared_mart, settings
+from frazil.spec import Current
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame
 
     from frazil.engine.batch_stats import BatchStats
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from frazil.plan.policy import Strategy
     from frazil.plan.table_layout import TableLayout
     from frazil.silver.contract import Contract
-    from frazil.spec import Current, History
+    from frazil.spec import History
     from frazil.steps import UpdateMart
 
 
@@ -156,25 +155,31 @@ def _newest_sequence(
 
 
 def _replace_table(
-    context: TableRun, update: _Update, bookmark: Mapping[str, object], report: MartReport
+    context: TableRun, update: _Update, bookmark: dict[str, object], report: MartReport
 ) -> TableSnapshot:
     """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
     spark, base, path = context.spark, update.base, update.layout.path
     rows = whole_rows(update.mart, update.changes, update.spec, context.policy)
     failpoint("mart.before_publish")
-    context.heads[path] = replace_table(spark, update.layout, base, bookmark, rows, run_id=context.run_id)
+    has_view = isinstance(update.mart, Current) and update.mart.live_view is not None
+    # The view has the columns of the new table, so it comes after it: until then its absence is on record.
+    begun = bookmark | {"layout": mart_layout(update.mart) | {"live_view": None}} if has_view else bookmark
+    published = replace_table(spark, update.layout, base, begun, rows, run_id=context.run_id)
+    context.heads[path] = published
     failpoint("mart.after_publish")
-    keep_live_view(context, update.mart)
+    if has_view:
+        keep_live_view(context, update.mart)
+        note_layout(context, update.mart)
     before = None
     if base.snapshot_id is not None:
         before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
     counts = count_whole(before, spark.table(update.name), update.spec)
     report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
     report.strategy = "load" if base.snapshot_id is None else "recompute"
-    return context.heads[path]
+    return published
 
 
-def _write(context: TableRun, update: _Update, bookmark: Mapping[str, object], report: MartReport) -> TableSnapshot:
+def _write(context: TableRun, update: _Update, bookmark: dict[str, object], report: MartReport) -> TableSnapshot:
     """Apply the batch in one transaction, by the strategy for its size."""
     strategy = _strategy(context, update)
     with context.transaction(update.layout.path, bookmark) as transaction:
