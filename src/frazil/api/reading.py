@@ -65,6 +65,35 @@ def check(
     return tuple(prove(load(declaration), select=select, listener=listener))
 
 
+def check_source(
+    declaration: Declaration,
+    *,
+    select: Sequence[str] = (),
+    against: Path | None = None,
+    listener: Listener | None = None,
+) -> tuple[Finding, ...]:
+    """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.compare.compare`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: as for :func:`run`.
+        against: a dump of the one selected table, in place of its source.
+        listener: is told what is done and found.
+
+    Returns:
+        A finding for each table, with the keys that differ and what explains them.
+
+    Raises:
+        NothingToCompareError: no selected table has a source that can be looked at.
+        NoLakeError: no table of the lake exists.
+        SourceError: the source cannot be read.
+    """
+    from frazil.serve.check import Silent
+    from frazil.serve.compare import compare
+
+    return tuple(compare(load(declaration), listener or Silent(), select=select, against=against))
+
+
 def query(declaration: Declaration, sql: str, *, limit: int | None = None) -> Result:
     """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query`.
 

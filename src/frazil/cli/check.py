@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -14,12 +15,30 @@ from frazil.cli.render.check import show_proofs, summary
 from frazil.cli.render.progress import CheckProgress
 from frazil.errors import DifferenceError
 
+Source = Annotated[
+    bool, typer.Option("--source", help="Compare the marts with the tables at their sources, and nothing else.")
+]
+Against = Annotated[
+    Path | None, typer.Option("--against", help="Compare the mart of one table with a dump: a file or a folder.")
+]
 
-def check(path: Where = Path(), *, select: Select = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Prove that the tables say what the changes say; exit 9 if they do not."""
+
+def check(
+    path: Where = Path(),
+    *,
+    select: Select = None,
+    source: Source = False,
+    against: Against = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Prove that the tables say what the changes say, or what the source has; exit 9 if they do not."""
     with error_exit(as_json=as_json, verbose=verbose):
         with CheckProgress(quiet=as_json) as progress:
-            findings = api.check(path, select=select or (), listener=progress)
+            if source or against is not None:
+                findings = api.check_source(path, select=select or (), against=against, listener=progress)
+            else:
+                findings = api.check(path, select=select or (), listener=progress)
         wrong = [finding for finding in findings if finding.ok is False]
         if as_json:
             print_json([asdict(finding) for finding in findings])

@@ -51,7 +51,7 @@ class Listener(Protocol):
         """Called with each finding as it comes."""
 
 
-class _Silent:
+class Silent:
     """The listener of nobody."""
 
     def began(self, table: str, what: str) -> None:
@@ -99,7 +99,7 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener 
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
     names = selected(pipeline, select).tables
-    listener = listener or _Silent()
+    listener = listener or Silent()
     findings: list[Finding] = []
     with _Connection(located) as connection:
         for table in pipeline.tables:

@@ -221,21 +221,22 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
     names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
 
     def have(where: str) -> str:
-        return f"SELECT {names} FROM {_living(mart, layer)} AND {where}"
+        return f"SELECT {names} FROM {living(mart, layer)} AND {where}"
 
     def want(where: str) -> str:
-        return f"SELECT {names} FROM {_living(first_mart, first)} AND {where}"
+        return f"SELECT {names} FROM {living(first_mart, first)} AND {where}"
 
     buckets: Sequence[int] | None = None
     if same_types(layer, first, columns):
         buckets = differing(
-            sums(proof, key, content, _living(mart, layer)), sums(proof, key, content, _living(first_mart, first))
+            sums(proof, key, content, living(mart, layer)), sums(proof, key, content, living(first_mart, first))
         )
     wrong = difference(proof, have, want, buckets)
     return not wrong, wrong or f"they show the same living rows at batch {batch}"
 
 
-def _living(mart: Current | History, layer: Layer) -> str:
+def living(mart: Current | History, layer: Layer) -> str:
+    """Write what stands after FROM to read the living rows of a mart; it ends in a condition."""
     match mart:
         case Current(deletes="hard"):
             return f"{layer.rows} WHERE true"

@@ -18,6 +18,21 @@ Verdict: TypeAlias = "tuple[bool | None, str]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A key whose row is not the one at the source.
+
+    Attributes:
+        key: its columns with their values.
+        why: ``in flight``, ``quarantined``, ``lost``, ``written by somebody else``, or ``unknown``.
+        detail: where the change is that explains it, or how the rows differ.
+    """
+
+    key: str
+    why: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What one proof found.
 
@@ -29,6 +44,7 @@ class Finding:
         detail: what was looked at, or what is wrong with a few examples, or why nothing can be told.
         code: of the error that stopped the proof, such as a damaged file; None if it came to its end.
         hint: the way out, or None.
+        differences: of a comparison with the source, the first keys that differ for each reason.
     """
 
     source_table: str
@@ -38,6 +54,7 @@ class Finding:
     detail: str
     code: str | None = None
     hint: str | None = None
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ from frazil.spec.tables import gold_table, source_tables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import duckdb
+
     from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline, Table
     from frazil.spec.select import Selection
@@ -93,10 +95,15 @@ def _bookmark(location: str | None) -> Mapping[str, Any]:
 
 
 def _ledger(located: Located, bronze: str) -> Ledger:
-    fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
     verify_manifests(bronze)
     with connect(located) as database:
-        rows = database.execute(
-            f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
-        ).fetchall()
+        return read_ledger(database, bronze)
+
+
+def read_ledger(database: duckdb.DuckDBPyConnection, bronze: str) -> Ledger:
+    """Read which files a bronze table knows; ``bronze`` is the address of its metadata file."""
+    fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
+    rows = database.execute(
+        f"SELECT _cdc_file, _cdc_position, _cdc_batch, {fields} FROM {scan(bronze)} WHERE _cdc_kind = 'file'"
+    ).fetchall()
     return Ledger.of(rows)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.sources.audit_log.capture import log_captures
+from frazil.sources.audit_log.rows import log_rows
 from frazil.sources.audit_log.source import AuditLogSource
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.postgres.capture import captures as postgres_captures
+from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
@@ -17,9 +19,11 @@ from frazil.spec.pipeline import add_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
 
     from frazil.sources.base import Source
     from frazil.sources.capture import Capture
+    from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.source import SourceSpec
 
@@ -43,6 +47,18 @@ CAPTURES: Final[dict[str, Captures]] = {
     "snapshot": snapshot_captures,
 }
 """``kind`` of a declaration -> its captures; a kind that reads files only has none."""
+
+
+RowsAtSource: TypeAlias = "Callable[[Pipeline, Table], AbstractContextManager[SourceRows]]"
+"""Opens a table as it is at its source."""
+
+ROWS: Final[dict[str, RowsAtSource]] = {"audit_log": log_rows, "postgres": postgres_rows}
+"""``kind`` of a declaration -> its rows at the source; a kind that has changes only is not among them."""
+
+
+def rows_at_source(table: Table) -> RowsAtSource | None:
+    """Return what opens a table as it is at its source; None where there is nothing to open."""
+    return ROWS.get(table.source.kind) if table.source.addresses else None
 
 
 def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:

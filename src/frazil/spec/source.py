@@ -94,3 +94,8 @@ class SourceSpec(Spec, ABC):
     def made_columns(self) -> Mapping[str, str]:
         """Return columns that no field holds -> the column of bronze that does; a declaration may name them."""
         return _NONE
+
+    def landed_in(self, folder: str) -> SourceSpec | None:
+        """Return the same source with another landing folder; None where Frazil lands nothing for it."""
+        del folder
+        return None

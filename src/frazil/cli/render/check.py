@@ -28,6 +28,8 @@ def show_proofs(findings: Sequence[Finding]) -> None:
             code = f"[{one.code}] " if one.code else ""
             line = f"  {_SIGNS[one.ok]:<5}  {one.law:<{law}}  {one.table:<{table}}  {code}{one.detail}"
             out.print(line, style=_STYLES[one.ok], markup=False)
+            for other in one.differences:
+                out.print(f"         {other.key}: {other.why}: {other.detail}", style=_STYLES[one.ok], markup=False)
             if one.hint:
                 out.print(f"         hint: {one.hint}", markup=False)
         out.print()

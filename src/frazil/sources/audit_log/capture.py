@@ -12,19 +12,18 @@ of a turn that died: their records count as landed.
 
 from __future__ import annotations
 
-import fcntl
 import json
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
-from frazil.errors import HistoryChangedError, SetupError, SourceError
+from frazil.errors import HistoryChangedError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
+from frazil.sources.audit_log.session import alone, connected
 from frazil.sources.capture import Landed, land_file
 from frazil.spec.location import expand
-from frazil.spec.secrets import redacted, resolve
+from frazil.spec.secrets import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,17 +86,22 @@ class LogCapture:
         """Land what the log has now; memory of one file a table."""
         root = self._root(folder)
         root.mkdir(parents=True, exist_ok=True)
-        with _alone(root / f".{self._first.log}.lock") as is_alone:
+        with alone(root / f".{self._first.log}.lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process of Frazil")
-            with _connected(self._first, folder, self.name) as session:
+            with connected(self._first, folder, self.name) as session:
                 return _Turn(self, root, session).land(progress)
 
     def behind(self, folder: Path) -> Landed:
         """Return the age of the oldest record that is not landed."""
         root = self._root(folder)
-        with _connected(self._first, folder, self.name) as session:
+        with connected(self._first, folder, self.name) as session:
             return Landed(behind_seconds=_Turn(self, root, session).behind())
+
+    def preview(self, folder: Path, into: Path) -> None:
+        """Write what the log has and the landing files do not below another folder; change nothing."""
+        with connected(self._first, folder, self.name) as session:
+            _Turn(self, self._root(folder), session).preview(into)
 
     def _root(self, folder: Path) -> Path:
         return folder / expand(self._first.landing or "", setting="landing", folder=folder)
@@ -117,41 +121,11 @@ def log_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[LogCapture
     ]
 
 
-@contextmanager
-def _alone(path: Path) -> Iterator[bool]:
-    with path.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-@contextmanager
-def _connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
-    try:
-        import psycopg  # noqa: PLC0415 - only databases need it
-    except ImportError:
-        raise SetupError(
-            f"{name}: the Python package psycopg is missing", hint="pip install 'frazil[postgres]'"
-        ) from None
-    url = resolve(source.url or "", setting="url", folder=folder)
-    try:
-        with psycopg.connect(url, autocommit=True, application_name="frazil") as session:
-            yield session
-    except psycopg.Error as error:
-        first = redacted((str(error).splitlines() or [type(error).__name__])[0])
-        raise SourceError(
-            f"{name}: {first}", hint="look at url and log of the source, and at what the user may read; then run again"
-        ) from error
-
-
 class _Turn:
     """One look at a log."""
 
     def __init__(self, capture: LogCapture, root: Path, session: Any) -> None:
-        from psycopg import sql  # noqa: PLC0415 - see _connected
+        from psycopg import sql  # noqa: PLC0415 - see connected
 
         self._sql, self._capture, self._root, self._session = sql, capture, root, session
         self._spec = capture.sources[0]
@@ -169,20 +143,15 @@ class _Turn:
         if self._spec.xid is None and before.fence and not fence_xid:
             fence_xid = int(self._one("SELECT pg_current_xact_id()::text"))
         with self._session.transaction():
-            self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
-            snapshot = str(self._one("SELECT pg_current_snapshot()::text"))
-            system = self._system()
-            self._check_same_history(system, snapshot)
+            snapshot, system = self._look()
             begin = int(snapshot.split(":", maxsplit=1)[0])
-            seen = {*before.seen, *leftovers}
             writer = Writer(self._root, last + 1, self._columns())
             unsure: list[int] = []
             for source, row, xid in self._records(snapshot):
                 number = int(row[0])
                 if self._spec.xid is None and xid >= begin:
                     unsure.append(number)
-                if number not in seen:
+                if number not in before.seen and number not in leftovers:
                     writer.add(source.table, row)
                     if writer.records % FILE_RECORDS == 0:
                         progress(f"{writer.records:,} records")
@@ -201,6 +170,28 @@ class _Turn:
         text = json.dumps(asdict(after))
         land_file(self._path, lambda path: _write(path, text))
         return Landed(files=writer.files, records=writer.records)
+
+    def preview(self, into: Path) -> None:
+        """Write what a turn would land now below another folder; change nothing."""
+        if not self._before.snapshot:
+            return
+        leftovers, _ = self._leftovers(self._before.number)
+        known = {*self._before.seen, *leftovers}
+        with self._session.transaction():
+            snapshot, _ = self._look()
+            writer = Writer(into, 1, self._columns())
+            for source, row, _ in self._records(snapshot):
+                if int(row[0]) not in known:
+                    writer.add(source.table, row)
+            writer.close()
+
+    def _look(self) -> tuple[str, str]:
+        """Take the snapshot of a transaction that just began; return its text, and which cluster it is."""
+        self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
+        snapshot, system = str(self._one("SELECT pg_current_snapshot()::text")), self._system()
+        self._check_same_history(system, snapshot)
+        return snapshot, system
 
     def behind(self) -> float | None:
         """Return the age in seconds of the oldest record that is not landed; None for none."""

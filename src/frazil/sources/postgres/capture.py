@@ -13,6 +13,7 @@ The state, not the slot, says where the next range begins: after a crash the ser
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -25,10 +26,11 @@ from frazil.spec.secrets import redacted, resolve
 from frazil.storage.base import UnknownStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from frazil.sources.capture import Landed
+    from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.kinds import Postgres
 
@@ -43,6 +45,13 @@ def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[PostgresCaptur
     for table in tables:
         slots.setdefault((table.source.url, table.source.slot), []).append(table)
     return [PostgresCapture(tuple(sharing)) for sharing in slots.values()]
+
+
+@contextmanager
+def postgres_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
+    """Open a table as it is at its source."""
+    with PostgresCapture((table,)).rows(pipeline.folder, table) as rows:
+        yield rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,20 @@ class PostgresCapture:
 
         with explained(self.name):
             return behind(url, landing)
+
+    @contextmanager
+    def rows(self, folder: Path, table: Table) -> Iterator[SourceRows]:
+        """Open one of the tables as it is now."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
+        from frazil.sources.postgres.uncaptured import find_uncaptured  # noqa: PLC0415 - needs the driver
+
+        def uncaptured(into: Path, end: int) -> str | None:
+            return find_uncaptured(url, landing, table, into, end)
+
+        place, where = table.source.schema_and_name, redacted(self.source.url)
+        with table_rows(url, place, where, uncaptured, table.source.publication) as rows:
+            yield rows
 
     def _landing(self, folder: Path) -> Landing:
         first, where = self.source, f"source of table '{self.declared[0].name}'"

@@ -96,6 +96,18 @@ def dumps_of(table: Table, folder: Path) -> list[Dump]:
     return sorted(found, key=lambda dump: dump.name)
 
 
+def dump_at(place: Path, folder: Path) -> Dump:
+    """Return the dump that is a file or a folder of files.
+
+    Raises:
+        MissingFolderError: there is none, or no file of a known format in it.
+    """
+    files = tuple(sorted(_files(place, folder), key=lambda file: file.uri)) if place.exists() else ()
+    if not files:
+        raise MissingFolderError(f"{place}", f"{place}", "no CSV, JSON lines or Parquet file there")
+    return Dump(quote(place.name, safe="-._~:"), files, max(file.modified_ns for file in files))
+
+
 def _files(entry: Path, folder: Path) -> Iterator[Found]:
     for file in find(f"{entry}", folder, (*CSV, *JSON_LINES, *PARQUET)):
         if isinstance(file, Found):

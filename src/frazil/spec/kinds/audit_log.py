@@ -70,6 +70,10 @@ class AuditLog(SourceSpec):
             return {"path": self.path}
         return {} if self.landing is None else {"landing": (f"{self.landing.rstrip('/')}/{self.table}",)}
 
+    def landed_in(self, folder: str) -> AuditLog | None:
+        """Return the same source with another landing folder; None without one."""
+        return None if self.url is None else self.model_copy(update={"landing": folder})
+
     @property
     def addresses(self) -> Mapping[str, str]:
         """Return ``url``."""

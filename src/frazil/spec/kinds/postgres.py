@@ -58,6 +58,10 @@ class Postgres(SourceSpec):
         """Return the folder of the table's files."""
         return {"landing": (f"{self.landing.rstrip('/')}/{table_folder(*self.schema_and_name)}",)}
 
+    def landed_in(self, folder: str) -> Postgres:
+        """Return the same source with another landing folder."""
+        return self.model_copy(update={"landing": folder})
+
     @property
     def addresses(self) -> dict[str, str]:
         """Return the database's."""

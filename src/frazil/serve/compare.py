@@ -1,0 +1,227 @@
+"""``frazil check --source``: compare marts with the tables at their sources, or with dumps of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.trouble import translated
+from frazil.serve.check_marts import living
+from frazil.serve.duck import connect
+from frazil.serve.dump import dump_rows
+from frazil.serve.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
+from frazil.serve.finding import Finding
+from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_files
+from frazil.serve.same_text import bucket_of, digest_of, form_of, row_text
+from frazil.serve.tables import tables
+from frazil.silver.contract import settle
+from frazil.sources.comparison import Compared
+from frazil.sources.kinds import rows_at_source
+from frazil.spec import Current
+from frazil.spec.amount import counted
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+    from frazil.lake.catalogs import Located
+    from frazil.serve.check import Listener
+    from frazil.serve.layers import Layer, Layers
+    from frazil.sources.comparison import SourceRows, Sums
+    from frazil.spec import History, Pipeline, Table
+
+    Mart = tuple[Current | History, Layer]
+
+SETTINGS: Final = {"memory_limit": "1GB", "threads": "4"}
+_LAW: Final = "SOURCE"
+_KIND: Final = "a source of kind {} has changes only, no table to look at"
+
+
+class NothingToCompareError(DeclarationError):
+    """No selected table has a source that can be looked at."""
+
+    code = "FZ170"
+
+
+def compare(
+    pipeline: Pipeline, listener: Listener, *, select: Sequence[str] = (), against: Path | None = None
+) -> list[Finding]:
+    """Compare the living rows of each table with those at its source, or of one with those of a dump.
+
+    Counts and sums of hashes are computed on both sides, in 4,096 buckets of keys; of buckets that differ the hashes of
+    rows, and so the keys that differ, which are explained. Of a table with several marts its first current one is
+    compared, without one its history: AGREE says the rest.
+
+    Args:
+        pipeline: the declaration.
+        listener: is told what is done and found.
+        select: tables to look at, as for a run; all by default.
+        against: a dump (a file, or a folder of files: CSV with header, JSON lines, Parquet) in place of the source.
+
+    Returns:
+        A finding for each table. ``ok`` is None where all that differs is in flight, or nothing can be compared.
+
+    Raises:
+        NothingToCompareError: no selected table has a source that can be looked at, or ``against`` is for several.
+        NoLakeError: no table of the lake exists.
+        SourceError: the source cannot be read.
+        DamagedTableError: a file of the lake is missing or damaged.
+
+    Cost: one scan of the compared columns on both sides. Where rows differ, one or two of the keys at the source, and
+    the changes once in DuckDB, within 1 GB of memory; what does not fit goes to temporary files.
+    """
+    names = selected(pipeline, select).tables
+    chosen = [table for table in pipeline.tables if table.name in names]
+    _verify(chosen, against)
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    findings = []
+    for table in chosen:
+        finding = _finding(pipeline, table, located, against, listener)
+        listener.found(finding)
+        findings.append(finding)
+    return findings
+
+
+def _verify(chosen: Sequence[Table], against: Path | None) -> None:
+    if against is not None and len(chosen) != 1:
+        raise NothingToCompareError(
+            f"a dump is of one table, and {counted(len(chosen), 'table is', 'tables are')} selected",
+            hint="name it: frazil check --against DUMP --select TABLE",
+        )
+    if against is None and not any(map(_can_open, chosen)):
+        kinds = " and ".join(dict.fromkeys(table.source.kind for table in chosen))
+        raise NothingToCompareError(
+            _KIND.format(kinds), hint="compare with a dump of the table: frazil check --against DUMP --select TABLE"
+        )
+
+
+def _can_open(table: Table) -> bool:
+    return rows_at_source(table) is not None
+
+
+@contextmanager
+def _opened(pipeline: Pipeline, table: Table, against: Path | None) -> Iterator[SourceRows]:
+    if against is not None:
+        with dump_rows(table, against, pipeline.folder) as dump:
+            yield dump
+    elif opener := rows_at_source(table):
+        with opener(pipeline, table) as rows:
+            yield rows
+
+
+def _finding(pipeline: Pipeline, table: Table, located: Located, against: Path | None, listener: Listener) -> Finding:
+    def untold(why: str, hint: str | None = None) -> Finding:
+        return Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
+
+    if against is None and not _can_open(table):
+        return untold(_KIND.format(table.source.kind), f"frazil check --against DUMP --select {table.name}")
+    here = layers(pipeline, table, located)
+    pairs = [pair for pair in here.marts if pair[1].exists and pair[1].snapshot.batch]
+    if not pairs or not here.bronze.exists:
+        return untold("nothing was applied to its marts yet", "frazil run")
+    for layer in here.all:
+        if layer.damage is not None:
+            raise layer.damage
+    pair = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
+    verify_files(pair[1].location or "")
+    listener.began(table.name, f"{pair[1].name}: compare with the source")
+    with translated(pipeline), connect(located, SETTINGS) as duck, _opened(pipeline, table, against) as rows:
+        comparison = Comparison(pipeline, here, pair, rows, duck)
+        return comparison.finding(lambda how_far: listener.progressed(table.name, how_far))
+
+
+class Comparison:
+    """A mart, and the rows at its source."""
+
+    def __init__(
+        self, pipeline: Pipeline, here: Layers, pair: Mart, rows: SourceRows, duck: duckdb.DuckDBPyConnection
+    ) -> None:
+        self._pipeline, self._here, self._pair, self._rows, self._duck = pipeline, here, pair, rows, duck
+        types = self._types()
+        forms = rows.forms(types)
+        both = [
+            Compared(name=name, type=kind, form=forms[name])
+            for name, kind in types.items()
+            if forms.get(name) == form_of(kind) is not None
+        ]
+        self._keys = [column for column in both if column.name in here.table.keys]
+        self._columns = [*self._keys, *(column for column in both if column.name not in here.table.keys)]
+
+    def _types(self) -> dict[str, str]:
+        """Return the columns of the mart that are fields of the source, and that the source has, with their types."""
+        here, held = self._here, self._pair[1].snapshot.columns
+        there = {name.lower() for name in self._rows.columns}
+        contract = settle(here.table, dict(here.bronze.snapshot.bookmark.get("fields", {})))
+        plain = {column.name for column in contract.columns if column.expr is None}
+        return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
+
+    def finding(self, progressed: Callable[[str], None]) -> Finding:
+        """Compare."""
+        here = self._here
+        if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
+            why = f"key {missing[0]} is made by an expression, or of another type than at {self._rows.name}"
+            return self._found(f"its rows cannot be told apart there: {why}")
+        progressed("count and hash at the source")
+        theirs = self._rows.sums(self._keys, self._columns)
+        progressed("count and hash here")
+        ours = self._sums()
+        buckets = sorted(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
+        rows_here, rows_there = (sum(count for count, _ in side.values()) for side in (ours, theirs))
+        compared = f"{counted(rows_here, 'row')} here, {rows_there:,} in {self._rows.name}{self._left_out()}"
+        if not buckets:
+            return self._found(f"{compared}; all are the same", ok=True)
+        progressed(f"look into {counted(len(buckets), 'bucket')} that differ")
+        explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
+        explanation.load(self._keys, self._columns, buckets)
+        counts = explanation.explain(progressed)
+        if not counts:  # hashes of rows differ in nothing: the source has changed its answer
+            return self._found(f"{compared}; the source answers differently each time")
+        said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
+        keys = counted(sum(counts.values()), "key differs", "keys differ")
+        ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
+        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, here.table.name))
+        return replace(finding, differences=explanation.differences())
+
+    def _found(self, detail: str, *, ok: bool | None = None, hint: str | None = None) -> Finding:
+        name = self._here.table.name
+        return Finding(source_table=name, law=_LAW, table=self._pair[1].name, ok=ok, detail=detail, hint=hint)
+
+    def _sums(self) -> Sums:
+        mart, layer = self._pair
+        key, row = row_text(self._keys), row_text(self._columns)
+        found = self._duck.execute(
+            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living(mart, layer)} GROUP BY 1"
+        ).fetchall()
+        return {bucket: (count, int(total)) for bucket, count, total in found}
+
+    def _left_out(self) -> str:
+        """Say which columns are not compared."""
+        layer = self._pair[1]
+        compared = {column.name for column in self._columns}
+        there = {name.lower() for name in self._rows.columns}
+        source = self._here.table.source
+        own = {*source.own_fields, *source.made_columns}
+        missing = [name for name in self._here.columns_in(layer) if name not in compared | own]
+        only_there = sorted(there - {name.lower() for name in layer.snapshot.columns})
+        said = f"; not compared: {', '.join(missing)}" if missing else ""
+        return f"{said}; only there: {', '.join(only_there)}" if only_there else said
+
+
+def _hint(counts: Mapping[str, int], table: str) -> str:
+    """Return the way out of the gravest reason."""
+    if FOREIGN in counts:
+        return f"make the marts again from bronze: frazil rebuild --select {table}"
+    if LOST in counts:
+        return "see what the lake has of one: frazil key; changes that never came are in no layer: take the table anew"
+    if QUARANTINED in counts:
+        return f"frazil quarantine --table {table} shows why; mend the declaration or the source"
+    return "frazil run applies what is in flight"
