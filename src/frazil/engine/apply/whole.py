@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from frazil.lake.damage import DamagedTableError
+from frazil.lake.trouble import told
 from frazil.marts.all_rows import all_rows, multi_change_keys, single_change_rows
 from frazil.marts.counts import compared, late_changes, living
 from frazil.marts.late import filter_keys
@@ -43,7 +45,9 @@ def whole_rows(mart: Current | History, changes: BatchChanges, spec: FoldSpec, p
 
 
 def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> WholeCounts:
-    """Count what became of the keys of a mart; where its keys were others before, all of them came.
+    """Count what became of the keys of a mart.
+
+    Where its keys were others before, or what it was cannot be read any more, all of them came.
 
     Args:
         before: its rows as they were; None where there were none.
@@ -55,7 +59,13 @@ def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> W
     living_after = living(after, spec)
     if before is None or not {*spec.keys, *spec.order_columns} <= {*before.columns}:
         return WholeCounts(inserted=living_after.count())
-    [counts] = compared(living(before, spec), living_after, spec).collect()
+    try:
+        [counts] = compared(living(before, spec), living_after, spec).collect()
+    except Exception as error:
+        if not isinstance(told(error), DamagedTableError):
+            raise
+        # A lost file is no reason not to write the mart again: that is its cure.
+        return WholeCounts(inserted=living_after.count())
     return WholeCounts(inserted=counts.inserted, updated=counts.updated, deleted=counts.deleted)
 
 
