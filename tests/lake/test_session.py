@@ -192,6 +192,7 @@ for session in (connect, None):
 connect.stop()
 """
     (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "LOAD00000001.csv").write_text("1\n")
     (tmp_path / "frazil.yml").write_text(
         "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
         "  - {name: t, source: {kind: dms, path: ./landing}, keys: [id], columns: [{name: id, type: int}]}\n"
