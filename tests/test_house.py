@@ -109,7 +109,8 @@ LAWS = [
 ]
 """The laws that files of DMS come under."""
 
-MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__")
+DOORS = (SOURCE / "__init__.py", SOURCE / "__main__.py")
+MODULES = sorted({*SOURCE.rglob("*.py")} - {*DOORS})
 
 
 def room_of(path: Path) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from tests.hostile.situation import command
 
+import frazil
 from frazil import api
 from frazil.cli.main import app
 
@@ -90,3 +93,9 @@ def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
 
     assert said.code == (4 if name in ("check", "drop") else 2)  # these two look for the lake first
     assert "[FZ103]" in said.text or "[FZ304]" in said.text
+
+
+def test_the_package_is_the_command_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True)
+
+    assert done.stdout == f"frazil {frazil.__version__}\n"
