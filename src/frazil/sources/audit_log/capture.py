@@ -43,7 +43,8 @@ class _Bookmark:
     Attributes:
         number: of the last turn that landed files.
         snapshot: text of the snapshot that saw all that is landed; empty before the first turn.
-        system: identifier of the database's cluster.
+        system: identifier of the database's cluster; empty where it may not be asked.
+        database: name of the database: all databases of a cluster share its transactions.
         tables: tables that are level with the snapshot.
         seen: numbers of records that are landed although the snapshot is not sure of their transactions.
         low: records up to this number are landed for sure.
@@ -54,6 +55,7 @@ class _Bookmark:
     number: int = 0
     snapshot: str = ""
     system: str = ""
+    database: str = ""
     tables: list[str] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
     low: int = 0
@@ -160,6 +162,7 @@ class _Turn:
             number=last + 1 if writer.files else last,
             snapshot=snapshot,
             system=system,
+            database=self._database(),
             tables=wanted,
             seen=unsure,
             low=before.low,
@@ -214,17 +217,24 @@ class _Turn:
             return ""
         return str(self._one("SELECT system_identifier FROM pg_control_system()"))
 
+    def _database(self) -> str:
+        return str(self._one("SELECT current_database()"))
+
     def _check_same_history(self, system: str, snapshot: str) -> None:
         """Refuse a database whose transactions are not those that the bookmark speaks of."""
         before = self._before
         if not before.snapshot:
             return
-        is_other = before.system and system and system != before.system
-        is_older = int(before.snapshot.split(":")[1]) > int(snapshot.split(":")[1])
-        if is_other or is_older:
-            what = "is another database cluster" if is_other else "was restored to an earlier time"
+        what = ""
+        if before.system and system and system != before.system:
+            what = "this is another database cluster than at the last capture"
+        elif before.database and self._database() != before.database:
+            what = f"{self._root} has the records of database {before.database!r}; give this one a landing of its own"
+        elif int(before.snapshot.split(":")[1]) > int(snapshot.split(":")[1]):
+            what = "the database was restored to an earlier time than that of the last capture"
+        if what:
             raise HistoryChangedError(
-                f"{self._capture.name}: {what} than at the last capture",
+                f"{self._capture.name}: {what}",
                 hint=f"if it is right so: remove {self._root} and run frazil drop --select {self._capture.tables[0]}, "
                 "then frazil run reads the log from its beginning",
             )
