@@ -29,11 +29,12 @@ _ROWS, _HELD = "frazil_rows", "frazil_held"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncate:
-    """One truncate of a table.
+    """One truncate of a table, or of one of its shards.
 
     Attributes:
         position, row, file, batch: where its record stands.
-        values: text of the columns that order changes or say when they happened; NULL where it has none.
+        values: text of the columns that order changes or say when they happened, and of the shard that it empties;
+            NULL where it has none.
     """
 
     position: str
@@ -46,6 +47,11 @@ class Truncate:
     def place(self) -> tuple[str, int]:
         """Return what orders it among all changes of the table."""
         return (self.position, self.row)
+
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """Return what tells it from all others: two shards may have one position."""
+        return (self.position, self.row, self.file)
 
 
 def known_truncates(bookmark: Mapping[str, Any]) -> list[Truncate]:
@@ -80,7 +86,8 @@ def spread_truncates(
     """
     if not context.table.source.truncates:
         return rows, []
-    carried = _carried(contract)
+    shard = context.table.source.shard_column
+    carried = _carried(contract, shard)
     found, least = _seen(rows, carried)
     every = [*before, *found]
     if not found and (least is None or all(one.place < least for one in before)):
@@ -91,35 +98,43 @@ def spread_truncates(
     if found and not rebuild and context.head(context.changes).snapshot_id is not None:
         context.spark.table(quote(*context.changes)).createOrReplaceTempView(_HELD)
         older += f" UNION ALL SELECT {keys}, {_PLACE}, {r.BATCH}, true FROM {_HELD}"
-    new = {one.place for one in found}
-    truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.place in new) for one in every)
+    new = {one.identity for one in found}
+    truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
-    deletes = _deletes(contract, carried, older, truncates, rows.schema[PROBLEM].dataType.simpleString())
+    problem = rows.schema[PROBLEM].dataType.simpleString()
+    deletes = _deletes(contract, (carried, shard), older, truncates, problem)
     return context.spark.sql(f"{kept} UNION ALL {deletes}"), every
 
 
-def _deletes(contract: Contract, carried: Mapping[str, str], older: str, truncates: str, problem: str) -> str:
-    """Write the SELECT of one delete for every key and truncate where a change of the key is older."""
+def _deletes(
+    contract: Contract, has: tuple[Mapping[str, str], str | None], older: str, truncates: str, problem: str
+) -> str:
+    """Write the SELECT of one delete for every key and truncate where a change of the key is older.
+
+    ``has`` says what a truncate has values of: which columns, and the one with the name of the shard among them.
+    """
+    carried, shard = has
     columns = ", ".join(_column(column.name, column.type, contract.keys, carried) for column in contract.columns)
     of_key = ", ".join(quote("_k", key) for key in contract.keys)
+    of_shard = "true" if shard is None else f"{quote('_k', shard)} = {quote('_t', shard)}"
     of_truncate = ", ".join(quote("_t", name) for name in (r.POSITION, r.ROW, r.FILE, r.BATCH, *carried))
     return f"""SELECT {columns}, {literal(r.DELETE)} AS {r.CLASS}, _t.{r.POSITION}, _t.{r.ROW}, _t.{r.FILE},
             greatest(_t.{r.BATCH}, min(_k.{r.BATCH})) AS {r.BATCH},
             CAST(NULL AS array<string>) AS {r.KNOWN}, CAST(NULL AS {problem}) AS {PROBLEM},
             CAST(NULL AS string) AS {TEXT}
         FROM ({older}) AS _k JOIN ({truncates}) AS _t
-        ON (_k._place < _t._place AND (_t._new OR NOT _k._held))
+        ON (_k._place < _t._place AND (_t._new OR NOT _k._held) AND {of_shard})
         GROUP BY {of_key}, {of_truncate}"""
 
 
 _PLACE: Final = f"struct({r.POSITION}, {r.ROW}) AS _place"
 
 
-def _carried(contract: Contract) -> dict[str, str]:
+def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
     """Return the columns that a truncate has values of, with their types."""
     types = {column.name: column.type for column in contract.columns}
     times = (contract.event_time,) if contract.event_time in types else ()
-    return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times)) if name is not None}
+    return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times, shard)) if name is not None}
 
 
 def _seen(rows: DataFrame, carried: Mapping[str, str]) -> tuple[list[Truncate], tuple[str, int] | None]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.serve.duck import literal
+from frazil.serve.duck import identifier, literal
 from frazil.serve.finding import Step
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
@@ -96,13 +96,27 @@ def _paths_once(proof: Proof) -> Verdict:
 
 def _contents_once(proof: Proof) -> Verdict:
     again = (
-        f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM {_taken(proof)} "
-        "GROUP BY sha256 HAVING count(*) > 1"
+        f"SELECT string_agg({r.FILE}, ' = ' ORDER BY {r.FILE}) AS files FROM {_with_shard(proof)} "
+        "GROUP BY sha256, _cdc_shard HAVING count(*) > 1"
     )
     count, shown = proof.offenders(again, "files")
     if count:
         return False, f"{counted(count, 'content was', 'contents were')} taken twice: {shown}"
     return True, "no content was taken twice"
+
+
+def _with_shard(proof: Proof) -> str:
+    """Write the files that were taken, each with its shard: of two shards the same bytes are two contents."""
+    column = proof.here.table.source.shard_column
+    if column is None:
+        return f"(SELECT *, NULL AS _cdc_shard FROM {_taken(proof)})"
+    shards = (
+        f"SELECT {r.FILE}, any_value({identifier(column)}) AS _cdc_of FROM {proof.here.bronze.rows} "
+        f"WHERE {r.KIND} = '{r.RECORD}' GROUP BY 1"
+    )
+    # Of a file without records nobody knows.
+    joined = f"{_taken(proof)} LEFT JOIN ({shards}) USING ({r.FILE})"
+    return f"(SELECT *, coalesce(_cdc_of, {r.FILE}) AS _cdc_shard FROM {joined})"
 
 
 def _recounted(proof: Proof) -> Verdict:

@@ -13,8 +13,10 @@ from frazil.sources.dms.source import DmsSource
 from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
+from frazil.sources.sharded import ShardCapture, ShardedSource
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
+from frazil.spec.check_sharded import shard_tables
 from frazil.spec.pipeline import add_kind
 
 if TYPE_CHECKING:
@@ -27,14 +29,20 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
     from frazil.spec.source import SourceSpec
 
-KINDS: Final[dict[str, type[Source]]] = {
+
+def _sharded(table: Table) -> Source:
+    return ShardedSource(table, source_of)
+
+
+KINDS: Final[dict[str, Callable[[Table], Source]]] = {
     "audit_log": AuditLogSource,
     "debezium": DebeziumSource,
     "dms": DmsSource,
     "postgres": PostgresSource,
+    "sharded": _sharded,
     "snapshot": SnapshotSource,
 }
-"""``kind`` of a declaration -> the class that reads it."""
+"""``kind`` of a declaration -> what makes the source that reads it: its class."""
 
 
 Captures: TypeAlias = "Callable[[Pipeline, Sequence[Table]], Sequence[Capture]]"
@@ -64,9 +72,19 @@ def rows_at_source(table: Table) -> RowsAtSource | None:
 def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:
     """Return what is to be captured so that the landing files of some tables are level with their servers."""
     found: list[Capture] = []
+    shards = [(name, one) for table in pipeline.tables for name, one in shard_tables(table).items()]
     for kind, captures in CAPTURES.items():
+        # Shards may share a slot or a log with each other and with tables that have none.
         tables = [table for table in pipeline.tables if table.source.kind == kind]
-        found += [one for one in captures(pipeline, tables) if {*one.tables} & {*names}]
+        parts = [(name, one) for name, one in shards if one.source.kind == kind]
+        shards_of: dict[str, list[str]] = {}
+        for name, one in parts:
+            for capture in captures(pipeline, [one]):
+                shards_of.setdefault(capture.name, []).append(name)
+        for capture in captures(pipeline, [*tables, *(one for _, one in parts)]):
+            if {*capture.tables} & {*names}:
+                of = shards_of.get(capture.name)
+                found.append(capture if of is None else ShardCapture(capture, tuple(of)))
     return found
 
 

@@ -8,6 +8,7 @@ from frazil.spec.check_audit_log import audit_log_problems
 from frazil.spec.check_debezium import debezium_problems
 from frazil.spec.check_dms import dms_problems
 from frazil.spec.check_postgres import postgres_problems
+from frazil.spec.check_sharded import shard_tables, sharded_problems
 from frazil.spec.problem import Problem
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ def source_problems(table: Table, at: Path) -> Iterator[Problem]:
     for setting, paths in table.source.locations.items():
         if not all(path.strip() for path in paths):
             yield Problem((*at, setting), f"an empty {setting} in the source of table '{table.name}'")
-    yield from _RULES.get(table.source.kind, _no_rules)(table, at)
+    shards = shard_tables(table)
+    if shards:
+        yield from sharded_problems(table, at)
+    for name, one in shards.items() or ((None, table),):
+        here = at if name is None else (*at, "shards", name)
+        yield from _RULES.get(one.source.kind, _no_rules)(one, here)
 
 
 def _no_rules(table: Table, at: Path) -> Iterator[Problem]:

@@ -76,6 +76,11 @@ class SourceSpec(Spec, ABC):
         return False
 
     @property
+    def shard_column(self) -> str | None:
+        """Return the column with the name of the shard a record is of; None where there are no shards."""
+        return None
+
+    @property
     def own_fields(self) -> Mapping[str, str]:
         """Return the fields that the source adds to every record, with their types; a declaration may name them."""
         return _NONE

@@ -6,7 +6,7 @@ Also mends what has one likely meaning, so that a misspelt name does not hide wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -206,11 +206,15 @@ def _shapes(path: Path, data: object) -> list[type[BaseModel]]:
     """Find the models that a group at this path may be."""
     shapes: list[type[BaseModel]] = [Pipeline]
     at = data
+    is_named = False
     for part in path:
         chosen = next((shape for shape in shapes if _is_kind(shape, at)), shapes[0])
         at = child(at, part)
-        if isinstance(part, str):
+        if is_named:  # a name that the user gave one of several groups
+            is_named = False
+        elif isinstance(part, str):
             field = chosen.model_fields[part]
+            is_named = get_origin(field.annotation) is dict
             shapes = _models((field.annotation, *field.metadata))
     return shapes
 

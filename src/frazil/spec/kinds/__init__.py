@@ -10,9 +10,10 @@ from frazil.spec.kinds.audit_log import AuditLog
 from frazil.spec.kinds.debezium import Debezium
 from frazil.spec.kinds.dms import DmsFiles
 from frazil.spec.kinds.postgres import Postgres
+from frazil.spec.kinds.sharded import Sharded
 from frazil.spec.kinds.snapshot import Snapshots
 
-__all__ = ["AuditLog", "Debezium", "DmsFiles", "Postgres", "Snapshots", "Source", "with_kind"]
+__all__ = ["AuditLog", "Debezium", "DmsFiles", "Postgres", "Sharded", "Snapshots", "Source", "with_kind"]
 
 
 def with_kind(source: object) -> object:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Source: TypeAlias = Any
 else:
     Source = Annotated[
-        DmsFiles | AuditLog | Debezium | Postgres | Snapshots, Field(discriminator="kind"), BeforeValidator(with_kind)
+        DmsFiles | AuditLog | Debezium | Postgres | Snapshots | Sharded,
+        Field(discriminator="kind"),
+        BeforeValidator(with_kind),
     ]
     """Any of them."""
