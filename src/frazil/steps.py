@@ -17,7 +17,6 @@ class Ingest:
     batch: int
     files: tuple[NewFile, ...]
     duplicates: tuple[NewFile, ...]
-    deferred: tuple[tuple[str, str], ...] = ()
 
     @property
     def size_bytes(self) -> int:

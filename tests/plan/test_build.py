@@ -216,9 +216,7 @@ def test_a_plan_reads_as_text() -> None:
     duplicate = new_file("again.csv", same_as="landing/a.csv")
     files = tuple(new_file(f"{number}.csv") for number in range(6))
     steps: list[Step] = [
-        Ingest(
-            table="hosts", batch=2, files=files, duplicates=(duplicate,), deferred=(("landing/cut.csv", "no line end"),)
-        ),
+        Ingest(table="hosts", batch=2, files=files, duplicates=(duplicate,)),
         Normalize(table="hosts", after=1, upto=2),
         Normalize(table="hosts", after=0, upto=2, rebuild=True, reason="keys changed"),
         UpdateMart(table="hosts", mart="hosts", after=0, upto=2),
@@ -245,7 +243,6 @@ def test_a_plan_reads_as_text() -> None:
         *(f"    landing/{number}.csv" for number in range(5)),
         "    and 1 more",
         "    landing/again.csv is the same as landing/a.csv: noted, not read",
-        "    landing/cut.csv waits: no line end",
         "hosts: normalize batch 2",
         "hosts: rebuild the typed changes from bronze, batches 1 to 2; keys changed",
         "hosts: apply batches 1 to 2 to hosts",

@@ -74,3 +74,11 @@ def test_many_late_changes_of_a_large_batch_are_worth_a_warning(changes: int, la
     warn_of_late(report)
 
     assert [warning.split(" are ")[0] for warning in report.warnings] == ["41 of 200 changes (20%)"] * warns
+
+
+def test_files_that_wait_are_named_with_the_reason() -> None:
+    waiting = tuple((f"{number}.csv", "no line end") for number in range(12))
+
+    found = warnings(a_table(ID), TableState(taken=SourceDelta(deferred=waiting)))
+
+    assert (found[0], found[9:]) == ("0.csv waits: no line end", ["9.csv waits: no line end", "2 more files wait"])

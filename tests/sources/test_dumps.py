@@ -15,6 +15,7 @@ import frazil
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
+from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError, DumpGoneError, SnapshotCapture, TooManyDeletesError
 from frazil.sources.snapshot.dumps import UnreadableDumpError
 from frazil.spec.parse import parse
@@ -74,10 +75,7 @@ def drawn(seed: int, count: int) -> dict[str, Rows]:
 
 def write(folder: Path, name: str, rows: Rows, chance: Random) -> None:
     """Write a dump in any of the forms that dumps have."""
-    lines = [
-        {name: value for name, value in row.items() if not (value is None and chance.random() < 0)}
-        for row in rows.values()
-    ]
+    lines = [dict(row) for row in rows.values()]
     chance.shuffle(lines)
     match chance.randrange(3) if lines else 0:
         case 0:
@@ -192,11 +190,15 @@ def test_a_dump_whose_rows_cannot_be_told_apart_is_refused(
 
 def test_a_dump_that_is_still_being_written_waits(tmp_path: Path) -> None:
     file = dump(tmp_path, "1", [1])
+    source = source_of(declared(tmp_path, "settle_seconds: 60").tables[0])
     assert land(tmp_path, "settle_seconds: 60") == 0
+    [waiting] = source.list(tmp_path).refused
 
     os.utime(file, (1, 1))
 
+    assert waiting[1] == "younger than settle_seconds (60), so it may still be written"
     assert land(tmp_path, "settle_seconds: 60") == 1
+    assert source.list(tmp_path).refused == ()
 
 
 def test_a_missing_folder_is_told_of(tmp_path: Path) -> None:

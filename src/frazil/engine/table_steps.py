@@ -75,7 +75,6 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         match step:
             case Ingest():
                 ingested = ingest(context, step)
-                context.report.deferred = len(step.deferred)
                 context.report.batch = step.batch
             case Normalize():
                 contract = contract_of(context)

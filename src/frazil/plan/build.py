@@ -81,7 +81,6 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
             batch=bronze,
             files=taken.files,
             duplicates=taken.duplicates,
-            deferred=taken.deferred,
         )
     why = _why_all(stand, rebuild=rebuild) if bronze else ""
     if why or stand.silver < bronze:

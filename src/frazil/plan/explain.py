@@ -70,7 +70,6 @@ def _explain_files(step: Ingest) -> str:
     lines += [
         f"    {file.path} is the same as {file.same_as}: noted, not read" for file in step.duplicates[:_SHOWN_FILES]
     ]
-    lines += [f"    {path} waits: {reason}" for path, reason in step.deferred[:_SHOWN_FILES]]
     return "\n".join(lines)
 
 

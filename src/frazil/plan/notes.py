@@ -8,6 +8,8 @@ from frazil.silver.contract import settle
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil.plan.state import TableState
     from frazil.spec import Table
 
@@ -32,8 +34,15 @@ def undeclared_fields(table: Table, state: TableState) -> tuple[str, ...]:
 
 
 def warnings(table: Table, state: TableState) -> list[str]:
-    """Write what a user should know of what is about to be taken: a sentence each."""
-    fields = undeclared_fields(table, state)
+    """Write what a user should know of what is about to be taken, and of what is not: a sentence each."""
+    waiting = state.taken.deferred
+    found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
+    if waiting[_SHOWN:]:
+        found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
+    return [*found, *_undeclared(undeclared_fields(table, state))]
+
+
+def _undeclared(fields: Sequence[str]) -> list[str]:
     if not fields:
         return []
     shown = ", ".join(map(repr, fields[:_SHOWN])) + (f" and {len(fields) - _SHOWN} more" if fields[_SHOWN:] else "")

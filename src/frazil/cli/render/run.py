@@ -54,7 +54,6 @@ def _show_counts(table: TableReport) -> None:
     """Print how many files and records of a table are no changes."""
     notes = [
         (table.duplicates, "file delivered again", "files delivered again"),
-        (table.deferred, "file that waits", "files that wait"),
         (table.quarantined, "record quarantined", "records quarantined"),
         (table.foreign, "record of other tables", "records of other tables"),
     ]

@@ -81,6 +81,24 @@ def dumps_of(table: Table, folder: Path) -> list[Dump]:
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
     """
+    return [dump for dump in _all_dumps(table, folder) if _is_whole(dump, table)]
+
+
+def unsettled(table: Table, folder: Path) -> tuple[tuple[str, str], ...]:
+    """Return (path, reason) of the dumps that may still be written; none where there is no folder of dumps."""
+    try:
+        found = [dump for dump in _all_dumps(table, folder) if not _is_whole(dump, table)]
+    except MissingFolderError:
+        return ()
+    reason = f"younger than settle_seconds ({table.source.settle_seconds:g}), so it may still be written"
+    return tuple((f"{table.source.path}/{dump.name}", reason) for dump in found)
+
+
+def _is_whole(dump: Dump, table: Table) -> bool:
+    return bool(time.time() - dump.modified_ns / 1e9 >= table.source.settle_seconds)
+
+
+def _all_dumps(table: Table, folder: Path) -> list[Dump]:
     source = table.source
     place = folder / expand(source.path, setting="path", folder=folder)
     if not place.is_dir():
@@ -91,7 +109,7 @@ def dumps_of(table: Table, folder: Path) -> list[Dump]:
             continue
         files = tuple(sorted(_files(entry, folder), key=lambda file: file.uri))
         newest = max((file.modified_ns for file in files), default=0)
-        if files and time.time() - newest / 1e9 >= source.settle_seconds:
+        if files:
             found.append(Dump(quote(entry.name, safe="-._~:"), files, newest))
     return sorted(found, key=lambda dump: dump.name)
 

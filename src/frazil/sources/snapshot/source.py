@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.sources.base import RecordMeaning, change_position
+from frazil.sources.base import Listing, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles
-from frazil.sources.snapshot.dumps import landing_folder
+from frazil.sources.snapshot.dumps import landing_folder, unsettled
 from frazil.spec.kinds.snapshot import OP
 from frazil.spec.names import quote
 from frazil.storage.files import find
@@ -31,6 +32,11 @@ class SnapshotSource(RecordFiles):
         del declared
         place = landing_folder(self.table, folder)
         return find(f"{place}", folder, PARQUET) if place.is_dir() else ()
+
+    def list(self, folder: Path) -> Listing:
+        """List the files of differences; dumps that may still be written wait, and a run says so."""
+        listing = super().list(folder)
+        return replace(listing, refused=(*listing.refused, *unsettled(self.table, folder)))
 
     def position(self, path: str, name: str) -> str:
         """Return the position of a dump: all its differences, from whichever other dump, have the same."""
