@@ -50,6 +50,9 @@ class Command:
     @classmethod
     def start(cls, folder: Path, arguments: Sequence[str], *, terminal: bool, ending: str = "") -> Command:
         """Start a command; ``ending`` is what it can read from standard input where there is no terminal."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            # What a shell starts in the background ignores Ctrl-C, and so would its children.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         temporary = folder / "tmp"
         temporary.mkdir(exist_ok=True)
         environment = {**os.environ, "TMPDIR": f"{temporary}", "FRAZIL_DRIVER_MEMORY": "1g"}
@@ -104,8 +107,9 @@ class Command:
 
     def end(self) -> int:
         """Wait for its end, and return the exit code."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self._read():
-            pass
+            assert time.monotonic() < deadline, f"does not end after: {self.said}"
         return self.process.wait(PATIENCE_SECONDS)
 
     def left_behind(self) -> list[str]:
