@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from random import Random
 from typing import TYPE_CHECKING
@@ -230,3 +232,22 @@ def test_thirty_interruptions_at_random_moments_leave_nothing(spark: SparkSessio
     world.run(spark)
     assert world.differences(spark) == []
     assert world.living(spark) == world.expected_living()
+
+
+@pytest.mark.fault
+def test_a_signal_after_the_end_changes_nothing(tmp_path: Path) -> None:
+    """Python gives signals back while it ends, and a command that has done its work would die of one."""
+    script = tmp_path / "ending.py"
+    script.write_text(
+        "import os, sys, time\nfrom frazil.cli import interrupt\n"
+        "class Slow:\n    def __del__(self, write=os.write, sleep=time.sleep): write(2, b'ending\\n'); sleep(2)\n"
+        "interrupt.listen()\ninterrupt.finish()\nsys.slow = Slow()\n",
+        encoding="utf-8",
+    )
+
+    with subprocess.Popen([sys.executable, f"{script}"], stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        assert process.stderr.readline() == b"ending\n"
+        process.terminate()
+
+    assert process.returncode == 0

@@ -73,6 +73,9 @@ def finish() -> None:
     """Let no signal change any more how this process ends; never returns where one has already."""
     if not _is_over.acquire(blocking=False):
         Event().wait()
+    for number in _WORDS:
+        # Python gives signals back to the system while it ends, and the system would kill.
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _answer(told: int) -> None:
