@@ -54,6 +54,7 @@ def main(folder: Path, count: int) -> int:
             folder,
         )
         frazil("check", folder)
+        frazil("check", "--source", folder)
         return differences(shop, folder)
 
 
