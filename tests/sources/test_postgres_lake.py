@@ -55,3 +55,55 @@ def test_the_marts_hold_what_the_table_holds(
     assert query(pipeline, "SELECT count(*) FROM marts.orders_history WHERE is_current").rows == [(1,)]
     assert query(pipeline, "SELECT count(*) FROM silver.orders_quarantine").rows == [(0,)]
     assert [finding for finding in check(pipeline) if finding.ok is False] == []
+
+
+SWAP = """BEGIN; UPDATE orders SET id = -1 WHERE id = 11; UPDATE orders SET id = 11 WHERE id = 12;
+    UPDATE orders SET id = 12 WHERE id = -1; COMMIT"""
+
+MOVES = (
+    ("UPDATE orders SET id = id + 100, price = -1 WHERE id <= 10",),
+    (
+        "UPDATE orders SET id = id + 100 WHERE id BETWEEN 101 AND 105",  # a second time, in a batch of its own
+        SWAP,
+        "UPDATE orders SET doc = 'short' WHERE id = 13",
+        "UPDATE orders SET id = 1013 WHERE id = 13",
+        "UPDATE orders SET doc = NULL WHERE id = 14",
+        "UPDATE orders SET id = 1014 WHERE id = 14",
+        "UPDATE orders SET id = 1015 WHERE id = 15",
+        "INSERT INTO orders VALUES (15, 0, now(), 'another row')",
+        "UPDATE orders SET id = 1016 WHERE id = 15",
+        "DELETE FROM orders WHERE id = 1015",
+        "UPDATE orders SET id = 1015 WHERE id = 16",
+        "UPDATE orders SET price = 7 WHERE id = 1015",
+    ),
+)
+
+
+@pytest.mark.spark
+def test_a_row_keeps_its_long_values_under_another_key(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    declare(tmp_path, {"public.orders": "id"})
+    pipeline = frazil.load(tmp_path)
+    rows = "SELECT id, price, doc FROM {} ORDER BY id"
+
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute(TABLE)
+        session.execute("UPDATE orders SET doc = id || doc")
+        for steps in ((), *MOVES):
+            for step in steps:
+                session.execute(step.encode())
+            frazil.run(pipeline, spark=spark_session(pipeline))
+            expected: list[Any] = session.execute(rows.format("orders").encode()).fetchall()
+            assert query(pipeline, rows.format("marts.orders")).rows == expected
+            assert [finding for finding in check(pipeline) if finding.ok is False] == []
+
+    versions = "SELECT id, price, doc, valid_from, valid_to FROM marts.orders_history ORDER BY 1, 4, 2"
+    kept = query(pipeline, versions).rows
+    assert all(doc is not None for number, _, doc, *_ in kept if number not in (14, 1014))
+    frazil.run(pipeline, spark=spark_session(pipeline), rebuild=True)
+    assert query(pipeline, versions).rows == kept
+    assert query(pipeline, rows.format("marts.orders")).rows == expected
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
-from frazil.silver.changes import PROBLEM, TEXT
+from frazil.engine.moves import fill_moves, moves_of, moves_sql
+from frazil.silver.changes import MOVED, PROBLEM, TEXT
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from frazil.engine.moves import Move
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
 
@@ -68,7 +70,7 @@ def in_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
 def spread_truncates(
     context: TableRun, contract: Contract, rows: DataFrame, before: Sequence[Truncate], *, rebuild: bool
 ) -> tuple[DataFrame, list[Truncate]]:
-    """Put deletes in the place of truncates.
+    """Put deletes in the place of truncates, and fill what changes of key do not carry.
 
     Args:
         context: the table's part of the run.
@@ -78,17 +80,21 @@ def spread_truncates(
         rebuild: ``rows`` are all there are, and what silver holds does not count.
 
     Returns:
-        The rows without truncates, and a delete for every key and truncate where a change of the key is older; then
-        all truncates there are.
+        The rows without truncates and ``_cdc_moved``, and a delete for every key and truncate where a change of the key
+        is older; then all truncates there are.
 
     Cost: nothing for sources that know no truncates. For others one Spark job over the batch; with a truncate, or a
-    change older than one, another pass over the batch, and with a truncate one over the keys of silver.
+    change older than one, another pass over the batch, and with a truncate one over the keys of silver. For moves see
+        :func:`frazil.engine.moves.fill_moves`.
     """
     if not context.table.source.truncates:
-        return rows, []
+        return rows.drop(MOVED), []
     shard = context.table.source.shard_column
     carried = _carried(contract, shard)
-    found, least = _seen(rows, carried)
+    found, least, moves = _seen(rows, carried, contract)
+    if moves:
+        rows = fill_moves(context, contract, rows, moves, rebuild=rebuild)
+    rows = rows.drop(MOVED)
     every = [*before, *found]
     if not found and (least is None or all(one.place < least for one in before)):
         return rows, every
@@ -137,16 +143,20 @@ def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
     return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times, shard)) if name is not None}
 
 
-def _seen(rows: DataFrame, carried: Mapping[str, str]) -> tuple[list[Truncate], tuple[str, int] | None]:
-    """Return the truncates among the rows, and the place of the first change."""
+def _seen(
+    rows: DataFrame, carried: Mapping[str, str], contract: Contract
+) -> tuple[list[Truncate], tuple[str, int] | None, list[Move]]:
+    """Return the truncates among the rows, the place of the first change, and the moves."""
+    moves = moves_sql(contract) if MOVED in rows.columns else "array()"
     values = ", ".join(f"CAST({quote(name)} AS string) AS {quote(name)}" for name in carried)
     held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, struct({values or 'true AS _none'}) AS _values)"
     seen = rows.selectExpr(
         f"collect_list(CASE WHEN {_IS_TRUNCATE} THEN {held} END) AS found",
         f"min(CASE WHEN {_IS_CHANGE} THEN struct({r.POSITION}, {r.ROW}) END) AS least",
+        f"{moves} AS moves",
     ).first()
     if seen is None:
-        return [], None
+        return [], None, []
     found = [
         Truncate(
             position=one[r.POSITION],
@@ -157,7 +167,8 @@ def _seen(rows: DataFrame, carried: Mapping[str, str]) -> tuple[list[Truncate], 
         )
         for one in seen["found"]
     ]
-    return found, None if seen["least"] is None else (seen["least"][0], seen["least"][1])
+    least = None if seen["least"] is None else (seen["least"][0], seen["least"][1])
+    return found, least, moves_of(seen["moves"])
 
 
 def _as_row(one: Truncate, carried: Mapping[str, str], *, is_new: bool) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
+MOVED = "_cdc_moved"
+"""The old key, see :func:`key_text`, of a change of key that does not carry every column; else NULL."""
 FAILS = "expr"
 """Rule of a record on which a column's expression fails."""
 
@@ -77,7 +79,8 @@ def change_rows(
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
         ``_cdc_position``, ``_cdc_row``, ``_cdc_file``, ``_cdc_batch``, ``_cdc_known``, and ``_cdc_problem``
         (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the record as text, NULL
-        for a good row). ``_cdc_known`` is NULL when every column is known.
+        for a good row). ``_cdc_known`` is NULL when every column is known. Where records may change keys,
+        ``_cdc_moved`` too.
 
     Cost: narrow, no shuffle, no UDF. One SELECT as text, whatever the number of columns, so that handing it to
     Spark costs next to nothing.
@@ -139,9 +142,16 @@ def _with_old_keys_deleted(rows: str, contract: Contract) -> str:
     kept = ", ".join(map(quote, contract.names))
     gone = ", ".join(quote(_OLD + name if name in contract.keys else name) for name in contract.names)
     rest = f"{_WHERE_FROM}, {r.KNOWN}, {PROBLEM}, {TEXT}"
+    old_key = key_text(contract.keys, _OLD)
     return f"""WITH changes AS ({rows})
-        SELECT {kept}, {r.CLASS}, {rest} FROM changes
-        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {rest} FROM changes WHERE {moved}"""
+        SELECT {kept}, {r.CLASS}, {rest}, CASE WHEN {moved} AND {r.KNOWN} IS NOT NULL THEN {old_key} END AS {MOVED}
+        FROM changes
+        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {rest}, {_nothing()} FROM changes WHERE {moved}"""
+
+
+def key_text(keys: Iterable[str], prefix: str = "") -> str:
+    """Write a key as one text that no other key has; ``prefix`` stands before the columns' names."""
+    return f"to_json(struct({', '.join(f'{quote(prefix + key)} AS {quote(key)}' for key in keys)}))"
 
 
 def _nothing() -> str:
