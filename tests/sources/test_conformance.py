@@ -18,6 +18,11 @@ import frazil
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
+from frazil.sources.capture import Landed
+from frazil.sources.postgres.capture import PostgresCapture
+from frazil.sources.postgres.files import schema_of
+from frazil.sources.postgres.landing import hex_lsn, range_name
+from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
 from frazil.testing.changes import write_csv
 from frazil.testing.conformance import CASES, Engine, World
 
@@ -189,6 +194,40 @@ class DebeziumMessages(DebeziumEnvelopes):
         return 2
 
 
+@dataclass(frozen=True)
+class PostgresLanding:
+    """Landing files of a capture of PostgreSQL, its records in transactions of two."""
+
+    source: str = "{kind: postgres, url: postgresql://nobody, table: things, landing: ./landing}"
+
+    def write(self, landing: Path, number: int, records: Sequence[Record]) -> list[Path]:
+        start, end = ((number + place) * 1_000_000 for place in (1, 2))
+        folder = landing / "public.things"
+        folder.mkdir(exist_ok=True)
+        rows = []
+        for row, record in enumerate(records):
+            values = {name: text for name, text in record.items() if name != "op"}
+            place = f"{hex_lsn(start + row // 2)}-{row % 2 + 1:010d}"
+            own = {OP: f"{record['op']}".lower(), POSITION: place, COMMITTED_AT: values["ts"], XID: f"{row // 2}"}
+            rows.append({**own, UNCHANGED: None, f"{OLD}id": None, **values})
+        schema = schema_of([*POSTGRES_TYPES], [*POSTGRES_TYPES.values()], [0], start=hex_lsn(start), end=hex_lsn(end))
+        file = folder / range_name(start, end, 1)
+        pq.write_table(pa.Table.from_pylist(rows, schema), file)
+        return [file]
+
+    def spoil(self, file: Path) -> int:
+        rows = pq.read_table(file)
+        # Of a database without an encoding.
+        values = [b"\xff" if name == "name" else rows[name][-1].as_py() for name in rows.column_names]
+        bad = [pa.array([value], pa.binary()).view(pa.string()) for value in values]
+        pq.write_table(pa.concat_tables([rows, pa.table(bad, rows.schema)]), file)
+        return 1
+
+
+POSTGRES_TYPES = {"id": (23, -1), "ts": (1114, -1), "name": (25, -1), "qty": (23, -1), "note": (25, -1)}
+"""Column -> number and modifier of its type."""
+
+
 def _schema(records: Sequence[Record]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in records[0]])
 
@@ -203,6 +242,7 @@ FORMS: dict[str, Form] = {
     "debezium": DebeziumEnvelopes(),
     "debezium with schema": DebeziumEnvelopes(with_schema=True),
     "debezium messages": DebeziumMessages(),
+    "postgres": PostgresLanding(),
     "tiny": TinyForm(),
     "audit log csv": AuditLogCsv(),
     "audit log json lines": AuditLogJson(),
@@ -215,6 +255,12 @@ def tiny() -> Iterator[None]:
     """A second kind of source, for these tests only."""
     with tiny_kind():
         yield
+
+
+@pytest.fixture(autouse=True)
+def landed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PostgreSQL has is landed already: the suite is about what is read."""
+    monkeypatch.setattr(PostgresCapture, "land", lambda *_: Landed())
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +282,7 @@ def engine(spark: SparkSession) -> Engine:
     return Engine(run, rows, proofs)
 
 
-USUAL = {"dms csv", "debezium", "tiny"}
+USUAL = {"dms csv", "debezium", "postgres", "tiny"}
 """Forms that go through all cases every time; the others do with the laws."""
 
 
