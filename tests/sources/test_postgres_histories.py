@@ -8,8 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
+from time import sleep
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -17,6 +21,12 @@ from tests.sources.replay import declare, land, replayed, selected
 from tests.sources.writers import KEYS, TABLES, Writers
 
 from frazil.failpoints import FAILPOINTS
+from frazil.sources.postgres.errors import ServerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frazil.testing.postgres import PostgresServer
 
 DEATHS = tuple(name for name in FAILPOINTS if name.startswith("capture."))
 
@@ -24,8 +34,8 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.sources.replay", "frazil.sources.postgres.turn"])
 
 
-def history(seed: int, url: str, folder: Path, deaths: int) -> set[str]:
-    """Let writers write while captures land and die; return where they died."""
+def history(seed: int, url: str, folder: Path, deaths: int, server: PostgresServer | None = None) -> set[str]:
+    """Let writers write while captures land and die, and a server once; return where the captures died."""
     random = Random(seed)
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(TABLES)
@@ -33,9 +43,10 @@ def history(seed: int, url: str, folder: Path, deaths: int) -> set[str]:
     declare(folder, early)
     places = random.sample(DEATHS, deaths)
     died = set()
+    crash_at = random.choice(places)
     with Writers(url, seed):
         for place in places:
-            ended = die(folder, url, place)
+            ended = die(folder, url, place, partial(crash, server, random) if server and place == crash_at else None)
             if ended == -signal.SIGKILL:
                 died.add(place)
             if random.random() < 0.5:
@@ -45,10 +56,19 @@ def history(seed: int, url: str, folder: Path, deaths: int) -> set[str]:
     return died
 
 
-def die(folder: Path, url: str, place: str) -> int | None:
+def crash(server: PostgresServer, random: Random) -> None:
+    """Let the server end as if its machine had stopped, and start again."""
+    sleep(random.random() * 2)
+    server.kill()
+    server.start()
+
+
+def die(folder: Path, url: str, place: str, meanwhile: Callable[[], None] | None = None) -> int | None:
     """Let a capture have a turn in a process of its own, which is killed at a place if it comes there."""
     process = PROCESSES.Process(target=one_turn, args=(f"{folder}", url, place))
     process.start()
+    if meanwhile:
+        meanwhile()
     process.join(120)
     assert process.exitcode in (0, -signal.SIGKILL)
     return process.exitcode
@@ -56,7 +76,8 @@ def die(folder: Path, url: str, place: str) -> int | None:
 
 def one_turn(folder: str, url: str, place: str) -> None:
     os.environ |= {"FRAZIL_FAILPOINT": place, "TEST_DB": url}
-    land(Path(folder))
+    with suppress(ServerError):  # it may have died
+        land(Path(folder))
 
 
 def settled(folder: Path) -> None:
@@ -93,8 +114,9 @@ def test_histories_equal_the_source(
     seed: int, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = request.getfixturevalue("newest_database" if seed % 2 else "database")
+    server = request.getfixturevalue("newest_postgres" if seed % 2 else "postgres")
     monkeypatch.setenv("TEST_DB", url)
 
-    history(seed, url, tmp_path, 4)
+    history(seed, url, tmp_path, 4, server)
 
     equals_the_source(tmp_path, url)

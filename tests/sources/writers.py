@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 TABLES = """
 CREATE TABLE plain (id int PRIMARY KEY, qty int, note text);
@@ -73,25 +73,32 @@ class Writers:
 
 
 def write(url: str, seed: int, number: int, stop: Event) -> None:
-    """Write random transactions: most of them short, some slow, some rolled back, some in parts."""
+    """Write random transactions until told to stop, and again when the server is back that went away."""
     random = Random(seed)
     mine = [text for text in CHANGES if number == 0 or "INTO whole" not in text]
-    with psycopg.connect(url, autocommit=True) as session:
-        while not stop.is_set():
-            fate = random.random()
-            try:
-                with session.transaction(force_rollback=fate < 0.1):
-                    for _ in range(random.choice((1, 1, 3, 20))):
-                        try:
-                            with session.transaction(force_rollback=random.random() < 0.05):
-                                text = random.choice(RARE) if random.random() < 0.002 else random.choice(mine)
-                                session.execute(
-                                    text.format(a=random.randrange(1, 300), b=random.randrange(1, 9)).encode()
-                                )
-                        except psycopg.errors.UniqueViolation:
-                            continue
-                    if fate > 0.85:
-                        stop.wait(random.random() / 2)
-            except (psycopg.errors.DeadlockDetected, psycopg.errors.UniqueViolation):
-                continue
-            stop.wait(random.random() / 100)
+    while not stop.is_set():
+        try:
+            with psycopg.connect(url, autocommit=True) as session:
+                write_on(session, random, mine, stop)
+        except psycopg.OperationalError:
+            stop.wait(0.1)
+
+
+def write_on(session: psycopg.Connection, random: Random, mine: Sequence[str], stop: Event) -> None:
+    """Write transactions, most of them short, some slow, some rolled back, some in parts."""
+    while not stop.is_set():
+        fate = random.random()
+        try:
+            with session.transaction(force_rollback=fate < 0.1):
+                for _ in range(random.choice((1, 1, 3, 20))):
+                    try:
+                        with session.transaction(force_rollback=random.random() < 0.05):
+                            text = random.choice(RARE) if random.random() < 0.002 else random.choice(mine)
+                            session.execute(text.format(a=random.randrange(1, 300), b=random.randrange(1, 9)).encode())
+                    except psycopg.errors.UniqueViolation:
+                        continue
+                if fate > 0.85:
+                    stop.wait(random.random() / 2)
+        except (psycopg.errors.DeadlockDetected, psycopg.errors.UniqueViolation):
+            continue
+        stop.wait(random.random() / 100)
