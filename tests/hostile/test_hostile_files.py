@@ -198,5 +198,5 @@ def test_a_folder_is_taken_as_far_as_it_can_be_and_the_rest_is_told(entry: Entry
     errors = [error for error in plan["errors"] if error["name"] == name]
 
     assert len(step.get("files", [])) == entry.taken
-    assert entry.says in json.dumps([step, errors, plan["passed"].get(name)])
+    assert entry.says in json.dumps([step, errors, plan["passed"].get(name), plan["warnings"].get(name)])
     assert all(error["hint"] for error in errors)
