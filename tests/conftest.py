@@ -42,9 +42,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     is_short = all(item.get_closest_marker("laws") is None for item in request.session.items)
     table = Table(name="none", source=DmsFiles(path=("none",)), keys=("id",))
     pipeline = Pipeline(pipeline="tests", lake=Lake(warehouse="lake"), tables=(table,))
-    session = spark_session(
-        pipeline.at(tmp_path_factory.mktemp("tests")), memory="1g" if is_short else "2g", short=is_short
-    )
+    session = spark_session(pipeline.at(tmp_path_factory.mktemp("tests")), memory="2g", short=is_short)
     yield session
     session.stop()
 

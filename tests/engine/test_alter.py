@@ -105,7 +105,7 @@ def test_a_wider_type_is_a_rebuild_whose_tables_are_widened(shop: Shop) -> None:
     assert api.plan(pipeline).steps == ()
 
 
-@pytest.mark.parametrize("strategy", ["delete_append", "row_delta"])
+@pytest.mark.parametrize("strategy", ["delete_append", pytest.param("row_delta", marks=pytest.mark.laws)])
 def test_a_mart_whose_partition_column_is_gone_takes_every_batch(shop: Shop, strategy: Strategy) -> None:
     """Iceberg cannot delete rows of such a table with a query until the snapshots from before expire."""
     shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))

@@ -113,6 +113,7 @@ def test_of_every_dozen_batches_the_files_are_merged_and_of_every_gross_the_merg
     assert span_due(after, upto, 12) == span
 
 
+@pytest.mark.laws
 def test_batches_leave_few_files_in_bronze_and_silver(shop: Shop) -> None:
     """The files of three batches become one in silver, and of nine in both, but for the large one of the load.
 
