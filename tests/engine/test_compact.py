@@ -84,6 +84,7 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(shop: 
     assert (history.count(), history.where("is_current").count()) == (105, 95)
 
 
+@pytest.mark.laws
 def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(shop: Shop) -> None:
     """Small files are merged with each other, while few rows of the large one are deleted."""
     shop = shop.by(compact_every=7, compact_files=4)

@@ -63,6 +63,7 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
     }
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("strategy", SOME_STRATEGIES)
 def test_every_strategy_leads_to_what_the_oracle_says(strategy: Strategy, spark: SparkSession, tmp_path: Path) -> None:
     """CONVERGE and all laws it stands on, however a batch is applied."""

@@ -283,8 +283,8 @@ def engine(spark: SparkSession) -> Engine:
 
 
 USUAL = {
-    **dict.fromkeys(("dms csv", "postgres"), tuple(CASES)),
-    **dict.fromkeys(("debezium", "tiny"), ("keeps_order", "keeps_what_nobody_can_read")),
+    "dms csv": tuple(CASES),
+    **dict.fromkeys(("postgres", "debezium", "tiny"), ("keeps_order", "keeps_what_nobody_can_read")),
 }
 """Form -> the cases that it goes through every time; the others it does with the laws."""
 
