@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from frazil.errors import HistoryChangedError, SourceError
-from frazil.sources.audit_log.capture import LogCapture
+from frazil.sources.audit_log.capture import LogCapture, _Turn
 from frazil.spec import AuditLog
 
 if TYPE_CHECKING:
@@ -66,6 +66,31 @@ def test_what_commits_late_is_landed_although_greater_numbers_were(
         assert landed(tmp_path) == [2, 1]
         # The bookmark that everybody writes first: it never sees number 1.
         assert second.execute("SELECT audit_event_id FROM audit_log_dml WHERE audit_event_id > 2").fetchall() == []
+
+
+def test_a_log_is_not_emptied_between_the_snapshot_and_its_records(
+    database: str, xid: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a TRUNCATE removes is gone from older snapshots too, so it has to wait."""
+    capture = capture_of(database, xid)
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute(ADD)
+        session.execute("SET lock_timeout = '100ms'")
+        snapshot_taken = _Turn._check_same_history
+        refused = []
+
+        def then_empty_it(turn: _Turn, system: str, snapshot: str) -> None:
+            snapshot_taken(turn, system, snapshot)
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                session.execute("TRUNCATE audit_log_dml")
+            refused.append(snapshot)
+
+        monkeypatch.setattr(_Turn, "_check_same_history", then_empty_it)
+        land(capture, tmp_path)
+        session.execute("TRUNCATE audit_log_dml")
+
+    assert len(refused) == 1
+    assert landed(tmp_path) == [1]
 
 
 def test_a_part_of_a_transaction_is_landed_when_it_commits(database: str, xid: str | None, tmp_path: Path) -> None:

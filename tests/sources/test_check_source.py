@@ -16,15 +16,19 @@ from frazil import api
 from frazil.lake.session import spark_session
 from frazil.serve.compare import NothingToCompareError
 from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.sources.comparison import Compared
+from frazil.sources.kinds import rows_at_source
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import SparkSession
     from tests.hostile.situation import Said
 
     from frazil.serve.finding import Finding
+    from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline
 
 TYPES = {
@@ -214,6 +218,28 @@ def test_while_others_write_nothing_looks_lost_and_at_rest_all_is_the_same(here:
     run(here)
     for finding in api.check_source(pipeline):
         assert finding.ok is True, finding
+
+
+def test_a_table_is_not_emptied_while_it_is_compared(here: Path, database: str) -> None:
+    """What a TRUNCATE removes is gone from older snapshots too, so it has to wait."""
+    declare(here, {"public.orders": "id"})
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("CREATE TABLE orders (id int PRIMARY KEY)")
+        session.execute("INSERT INTO orders SELECT generate_series(1, 5)")
+        session.execute("SET lock_timeout = '100ms'")
+        pipeline = run(here)
+        with source_of_table(pipeline) as rows:
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                session.execute("TRUNCATE orders")
+            key = [Compared(name="id", type="int", form="number")]
+            assert sum(count for count, _ in rows.sums(key, key).values()) == 5
+        session.execute("TRUNCATE orders")
+
+
+def source_of_table(pipeline: Pipeline) -> AbstractContextManager[SourceRows]:
+    opener = rows_at_source(pipeline.tables[0])
+    assert opener is not None
+    return opener(pipeline, pipeline.tables[0])
 
 
 LOGGED = """

@@ -192,6 +192,8 @@ class _Turn:
         """Take the snapshot of a transaction that just began; return its text, and which cluster it is."""
         self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
+        # Before the snapshot: a TRUNCATE of the log hides from it what it says it has seen.
+        self._session.execute(self._sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._log))
         snapshot, system = str(self._one("SELECT pg_current_snapshot()::text")), self._system()
         self._check_same_history(system, snapshot)
         return snapshot, system

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import psycopg
 from psycopg import sql
 
 from frazil.sources.comparison import BUCKET_DIGITS, SUM_DIGITS
@@ -212,14 +213,12 @@ def table_rows(
         ServerSetupError: there is no such table, or several.
         ServerError: the server does not answer.
     """
-    with explained(where), Server(url) as server, server.session.transaction():
-        server.session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        # The snapshot is taken before the position is read: all that it shows was committed before.
+    with explained(where), Server(url) as server, _snapshot(server, where, place) as found:
+        # The snapshot was taken before the position is read: all that it shows was committed before.
         position = server.one("SELECT pg_current_wal_insert_lsn()::text")
-        schema, name = place if place[0] is not None else _only(server, where, place[1])
-        table = server.table((schema or "", name), publication or "")
+        table = server.table(found, publication or "")
         if table is None:
-            raise ServerSetupError(f"{where}: there is no table {schema}.{name}")
+            raise _missing(where, found)
         domains = server.domains()
         types = [base_type(*kind, domains)[0] for kind in table.types]
         yield TableRows(
@@ -233,6 +232,25 @@ def table_rows(
             types={column.lower(): oid for column, oid in zip(table.columns, types, strict=True)},
             is_utf8=server.one("SHOW server_encoding") == "UTF8",
         )
+
+
+@contextmanager
+def _snapshot(server: Server, where: str, place: tuple[str | None, str]) -> Iterator[tuple[str, str]]:
+    """Open a transaction with a snapshot in which a table stays as it is; yield its schema and name."""
+    schema, name = place
+    found = (schema, name) if schema is not None else _only(server, where, name)
+    with server.session.transaction():
+        server.session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            # Before the snapshot: a TRUNCATE, or an ALTER TABLE that writes rows anew, hides them from it too.
+            server.tell(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*found)))
+        except psycopg.errors.UndefinedTable:
+            raise _missing(where, found) from None
+        yield found
+
+
+def _missing(where: str, place: tuple[str, str]) -> ServerSetupError:
+    return ServerSetupError(f"{where}: there is no table {'.'.join(place)}")
 
 
 def _only(server: Server, where: str, name: str) -> tuple[str, str]:
