@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CSV, VALUES, BYTES = "csv", "values", "bytes"
 """How the bytes of a file follow from its records: see ``FORM_TYPE`` in :mod:`frazil.bronze.record`."""
@@ -82,3 +82,30 @@ class RecordReader(Protocol):
 
     def form(self) -> dict[str, Any]:
         """Return how the bytes of the file follow from its records, once all is read: fields of ``FORM_TYPE``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Reads what another reader reads, with something done to its records; how many there are stays the same.
+
+    Attributes:
+        reader: the other one.
+        change: does it; is not given what holds bad records alone.
+    """
+
+    reader: RecordReader
+    change: Callable[[Parsed], Parsed]
+
+    @property
+    def head(self) -> bytes | None:
+        """Return what the reader says."""
+        return self.reader.head
+
+    def form(self) -> dict[str, Any]:
+        """Return what the reader says."""
+        return self.reader.form()
+
+    def __iter__(self) -> Iterator[Parsed]:
+        """Yield the records in the order of the file."""
+        for parsed in self.reader:
+            yield self.change(parsed) if len(parsed.rows) else parsed

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from frazil.errors import FrazilError
+from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
 from frazil.sources.ledger import Ledger
 from frazil.spec.check_sharded import fixed_part, places_of, shard_tables
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from frazil.formats.records import Parsed, RecordReader
+    from frazil.formats.records import Parsed
     from frazil.sources.base import FileRecords, NewFile, Source, SourceFile
     from frazil.sources.capture import Capture, Landed
     from frazil.spec import Table
@@ -126,7 +127,7 @@ class ShardedSource:
         opened = self.shards[name].read(_bare(file), others, **limits)
         return replace(
             opened,
-            reader=_InShard(opened.reader, self.column, name),
+            reader=Changed(opened.reader, lambda parsed: _in_shard(parsed, self.column, name)),
             known=None if opened.known is None else [self.column, *opened.known],
         )
 
@@ -181,32 +182,14 @@ class ShardCapture:
             return self.inner.behind(folder)
 
 
-class _InShard:
-    """Reads records, and adds the column with the shard's name."""
-
-    def __init__(self, reader: RecordReader, column: str, name: str) -> None:
-        self._reader, self._column, self._name = reader, column, name
-
-    @property
-    def head(self) -> bytes | None:
-        """Return what the reader says."""
-        return self._reader.head
-
-    def form(self) -> dict[str, Any]:
-        """Return what the reader says."""
-        return self._reader.form()
-
-    def __iter__(self) -> Iterator[Parsed]:
-        for parsed in self._reader:
-            count = len(parsed.rows)
-            known = parsed.known
-            if known is not None:
-                lists = [None if names is None else [self._column, *names] for names in known.to_pylist()]
-                known = pa.array(lists, pa.list_(pa.string()))
-            shard = pa.repeat(pa.scalar(self._name, pa.string()), count)
-            yield replace(
-                parsed, fields={self._column: shard, **parsed.fields} if count else parsed.fields, known=known
-            )
+def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:
+    """Add the column with the shard's name."""
+    known = parsed.known
+    if known is not None:
+        lists = [None if names is None else [column, *names] for names in known.to_pylist()]
+        known = pa.array(lists, pa.list_(pa.string()))
+    shard = pa.repeat(pa.scalar(name, pa.string()), len(parsed.rows))
+    return replace(parsed, fields={column: shard, **parsed.fields}, known=known)
 
 
 @contextmanager

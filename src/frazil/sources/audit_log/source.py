@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from frazil.formats.csv_lines import UNREADABLE
 from frazil.formats.json_objects import JsonObjects
 from frazil.formats.own_records import OwnRecords
-from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolded
+from frazil.formats.records import Changed
+from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
 from frazil.sources.base import RecordMeaning
 from frazil.sources.record_files import RecordFiles
 from frazil.spec.names import quote
@@ -102,7 +103,7 @@ class AuditLogSource(RecordFiles):
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
         """Return a reader that adds the fields of the rows."""
-        return Unfolded(reader, self._layout(file.columns), columns) if file.inner else reader
+        return Changed(reader, Unfolding(self._layout(file.columns), columns).with_rows) if file.inner else reader
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what operations say, where keys before a change stand, and what came when and from where."""

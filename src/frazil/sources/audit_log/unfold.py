@@ -12,10 +12,10 @@ from frazil.formats.field_names import safe_name
 from frazil.formats.json_objects import JsonObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from frazil.formats.json_objects import Objects
-    from frazil.formats.records import Parsed, RecordReader
+    from frazil.formats.records import Parsed
     from frazil.spec.kinds.audit_log import AuditLog
 
 PLACE: Final = "_cdc_place"
@@ -85,35 +85,21 @@ class Layout:
         return pc.coalesce(data, old)
 
 
-class Unfolded:
+class Unfolding:
     """Adds the fields of rows to the records of a file.
 
     Args:
-        reader: yields the fields of the log.
         layout: where things stand.
         columns: lower-case name of a field -> its column in bronze.
     """
 
-    def __init__(self, reader: RecordReader, layout: Layout, columns: Mapping[str, str]) -> None:
-        self._reader, self._layout, self._columns = reader, layout, columns
+    def __init__(self, layout: Layout, columns: Mapping[str, str]) -> None:
+        self._layout, self._columns = layout, columns
         self._objects = JsonObjects(layout.column_of)
         self._old = JsonObjects(str.lower)
 
-    @property
-    def head(self) -> bytes | None:
-        """Return what stands before the first record."""
-        return self._reader.head
-
-    def form(self) -> dict[str, Any]:
-        """Return how the bytes of the file follow from its records."""
-        return self._reader.form()
-
-    def __iter__(self) -> Iterator[Parsed]:
-        """Yield the records in the order of the file."""
-        for parsed in self._reader:
-            yield self._with_rows(parsed) if len(parsed.rows) else parsed
-
-    def _with_rows(self, parsed: Parsed) -> Parsed:
+    def with_rows(self, parsed: Parsed) -> Parsed:
+        """Add them."""
         layout, fields = self._layout, dict(parsed.fields)
         documents = layout.documents(fields)
         objects = self._objects.split(documents)

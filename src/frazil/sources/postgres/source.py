@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.formats.field_names import file_columns
+from frazil.formats.records import Changed
 from frazil.sources.base import RecordMeaning, SourceFile, snapshot_position
 from frazil.sources.postgres.files import TYPE_KEY
 from frazil.sources.postgres.landing import LOAD
@@ -19,7 +20,7 @@ from frazil.spec.location import locate
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import Parsed, RecordReader
@@ -69,7 +70,8 @@ class PostgresSource(RecordFiles):
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
         """Return a reader that says which columns each change carries."""
-        return _Carried(reader, tuple(columns[name.lower()] for name, _ in file.columns), columns.get(UNCHANGED))
+        own = [columns[name.lower()] for name, _ in file.columns]
+        return Changed(reader, lambda parsed: _with_lists(parsed, own, columns.get(UNCHANGED)))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what the op says, and where keys before a change stand."""
@@ -102,34 +104,19 @@ def _typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[
     return kinds if [name for name, _ in kinds] == [name for name, _ in columns] else tuple(columns)
 
 
-class _Carried:
-    """Reads records, and the list of columns that each does not carry."""
+def _with_lists(parsed: Parsed, own: Sequence[str], unchanged: str | None) -> Parsed:
+    """List the columns that each record carries: all but those that it says are unchanged."""
+    lists = parsed.fields.get(unchanged) if unchanged else None
+    if lists is None or lists.null_count == len(lists):
+        return parsed
+    distinct = lists.dictionary_encode()
+    carried = [_carried(text, own) for text in distinct.dictionary.to_pylist()]
+    carried.append([*own])
+    places = distinct.indices.fill_null(len(carried) - 1)
+    return replace(parsed, known=pa.array(carried, pa.list_(pa.string())).take(places))
 
-    def __init__(self, reader: RecordReader, own: tuple[str, ...], unchanged: str | None) -> None:
-        self._reader, self._own, self._unchanged = reader, own, unchanged
 
-    @property
-    def head(self) -> bytes | None:
-        """Return what the reader says."""
-        return self._reader.head
-
-    def form(self) -> dict[str, Any]:
-        """Return what the reader says."""
-        return self._reader.form()
-
-    def __iter__(self) -> Iterator[Parsed]:
-        for parsed in self._reader:
-            lists = parsed.fields.get(self._unchanged) if self._unchanged else None
-            if lists is None or lists.null_count == len(lists):
-                yield parsed
-                continue
-            distinct = lists.dictionary_encode()
-            carried = [self._carried(text) for text in distinct.dictionary.to_pylist()]
-            carried.append([*self._own])
-            places = distinct.indices.fill_null(len(carried) - 1)
-            yield replace(parsed, known=pa.array(carried, pa.list_(pa.string())).take(places))
-
-    def _carried(self, unchanged: str) -> list[str]:
-        """Return the columns that a record carries, given the JSON list of those that it does not."""
-        missing = {name.lower() for name in json.loads(unchanged)}
-        return [name for name in self._own if name.lower() not in missing]
+def _carried(unchanged: str, own: Sequence[str]) -> list[str]:
+    """Return the columns that a record carries, given the JSON list of those that it does not."""
+    missing = {name.lower() for name in json.loads(unchanged)}
+    return [name for name in own if name.lower() not in missing]
