@@ -150,13 +150,14 @@ def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection
     return selected(load(declaration), select)
 
 
-def audit_trigger(log: str, tables: Sequence[str]) -> str:
+def audit_trigger(log: str, tables: Sequence[str], *, rows: bool = False) -> str:
     """Return SQL that makes an audit log in PostgreSQL 14 or newer, and lets tables write to it.
 
     Args:
         log: the log, as ``schema.table``.
         tables: the tables, each as ``schema.table``.
+        rows: rows that a table has before it gets the trigger are written to the log too, as inserts.
     """
     from frazil.sources.audit_log.trigger import audit_trigger as write
 
-    return write(log, tables)
+    return write(log, tables, rows=rows)

@@ -15,8 +15,11 @@ def sql(
     tables: Annotated[list[str] | None, typer.Argument(help="Tables that write to the log, as schema.table.")] = None,
     *,
     log: Annotated[str, typer.Option(help="The log, as schema.table.")] = "public.audit_log_dml",
+    with_rows: Annotated[
+        bool, typer.Option("--with-rows", help="Write the rows to the log that the tables have now.")
+    ] = False,
 ) -> None:
     """Print SQL that a source database needs; give it to psql."""
     del what  # there is one
     with error_exit():
-        out.out(api.audit_trigger(log, tables or ()), end="", highlight=False)
+        out.out(api.audit_trigger(log, tables or (), rows=with_rows), end="", highlight=False)

@@ -8,25 +8,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def audit_trigger(log: str, tables: Iterable[str]) -> str:
+def audit_trigger(log: str, tables: Iterable[str], *, rows: bool = False) -> str:
     """Return a script that makes an audit log and lets tables write to it; to run it again changes nothing.
 
     The log has an ``xid8`` column, so that no commit is missed, and a sequence without a cache, so that the numbers of
-    one row's records are in the order of its changes. Its trigger fires after each row, while the row is locked.
+    one row's records are in the order of its changes. Its trigger fires after each row, while the row is locked. Rows of a
+    partition are logged under the name of the table that is given.
 
     Args:
         log: the log, as ``schema.table``.
         tables: the tables, each as ``schema.table``.
+        rows: the rows that a table has before it gets the trigger are written to the log too, as inserts. Nobody can
+            write to the table meanwhile.
     """
     schema, name = _parts(log)
     place, function = f"{_quoted(schema)}.{_quoted(name)}", f"{_quoted(schema)}.{_quoted(f'write_{name}')}"
     made = _LOG.format(schema=_quoted(schema), log=place, index=_quoted(f"{name}_xid"), function=function)
-    return made + "".join(_TRIGGERS.format(table=_table(one), function=function) for one in tables)
-
-
-def _table(text: str) -> str:
-    schema, name = _parts(text)
-    return f"{_quoted(schema)}.{_quoted(name)}"
+    template = f"{_ROWS}{_TRIGGERS}COMMIT;\n" if rows else _TRIGGERS
+    for schema, name in map(_parts, tables):
+        table = f"{_quoted(schema)}.{_quoted(name)}"
+        names = {"of": f"{_text(schema)}, {_text(name)}", "known": _text(table)}
+        made += template.format(table=table, function=function, log=place, **names)
+    return made
 
 
 def _parts(text: str) -> tuple[str, str]:
@@ -36,6 +39,10 @@ def _parts(text: str) -> tuple[str, str]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 _LOG = """\
@@ -57,7 +64,7 @@ CREATE OR REPLACE FUNCTION {function}() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $body$
 BEGIN
     INSERT INTO {log} (audit_operation, tbl_schema, tbl_name, raw_data, old_data)
-    SELECT left(TG_OP, 1), TG_TABLE_SCHEMA, TG_TABLE_NAME,
+    SELECT left(TG_OP, 1), coalesce(TG_ARGV[0], TG_TABLE_SCHEMA), coalesce(TG_ARGV[1], TG_TABLE_NAME),
         CASE WHEN TG_OP IN ('INSERT', 'UPDATE') THEN to_jsonb(NEW) WHEN TG_OP = 'DELETE' THEN to_jsonb(OLD) END,
         CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(OLD) END;
     RETURN NULL;
@@ -65,9 +72,17 @@ END
 $body$;
 """
 
+_ROWS = """
+BEGIN;
+LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE;
+INSERT INTO {log} (audit_operation, tbl_schema, tbl_name, raw_data)
+    SELECT 'I', {of}, to_jsonb(one.*) FROM {table} AS one WHERE NOT EXISTS (
+        SELECT FROM pg_trigger WHERE tgrelid = {known}::regclass AND tgname = 'frazil_audit_rows');"""
+"""The lock is that of CREATE TRIGGER: it waits for transactions that have written to the table, and holds up others."""
+
 _TRIGGERS = """
 CREATE OR REPLACE TRIGGER frazil_audit_rows AFTER INSERT OR UPDATE OR DELETE ON {table}
-    FOR EACH ROW EXECUTE FUNCTION {function}();
+    FOR EACH ROW EXECUTE FUNCTION {function}({of});
 CREATE OR REPLACE TRIGGER frazil_audit_truncate AFTER TRUNCATE ON {table}
-    FOR EACH STATEMENT EXECUTE FUNCTION {function}();
+    FOR EACH STATEMENT EXECUTE FUNCTION {function}({of});
 """
