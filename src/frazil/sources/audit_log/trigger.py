@@ -12,8 +12,8 @@ def audit_trigger(log: str, tables: Iterable[str], *, rows: bool = False) -> str
     """Return a script that makes an audit log and lets tables write to it; to run it again changes nothing.
 
     The log has an ``xid8`` column, so that no commit is missed, and a sequence without a cache, so that the numbers of
-    one row's records are in the order of its changes. Its trigger fires after each row, while the row is locked. Rows of
-    a partition are logged under the name of the table that is given.
+    one row's records are in the order of its changes. Its trigger fires after each row, while the row is locked.
+    Rows of a partition are logged under the name of the table that is given.
 
     Args:
         log: the log, as ``schema.table``.
