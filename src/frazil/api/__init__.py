@@ -19,7 +19,7 @@ from frazil.api.declaring import (
     selection,
     validate,
 )
-from frazil.api.reading import Status, check, check_source, key, query, status, write_csv, write_parquet
+from frazil.api.reading import Status, check, check_source, key, quarantine, query, status, write_csv, write_parquet
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, run, session, watch
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
@@ -46,6 +46,7 @@ __all__ = [
     "load",
     "maintain",
     "plan",
+    "quarantine",
     "query",
     "rebuild",
     "repair",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.serve.check import Listener
     from frazil.serve.finding import Finding
     from frazil.serve.key import KeyStory
+    from frazil.serve.quarantine import Quarantine
     from frazil.serve.query import Result
     from frazil.serve.status import MadeStatus, TableStatus
 
@@ -144,3 +145,20 @@ def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequen
     from frazil.serve.key import explain_key
 
     return explain_key(load(declaration), table, values)
+
+
+def quarantine(declaration: Declaration, table: str | None = None, *, limit: int = 20) -> Quarantine:
+    """Return what is in quarantine, as :func:`frazil.serve.quarantine.quarantine`; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, for its records; None for the rules that are broken in all tables.
+        limit: records at most.
+
+    Raises:
+        UnknownSelectionError: there is no such source table.
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.quarantine import quarantine as look
+
+    return look(load(declaration), table, limit=limit)

@@ -16,6 +16,7 @@ from frazil.cli.init import init
 from frazil.cli.key import key
 from frazil.cli.maintain import maintain
 from frazil.cli.plan import plan
+from frazil.cli.quarantine import quarantine
 from frazil.cli.query import query
 from frazil.cli.rebuild import rebuild
 from frazil.cli.run import run
@@ -55,6 +56,6 @@ def frazil(
 for _command in (
     *(init, generate, validate, doctor, sql),
     *(plan, run, watch, capture, rebuild, maintain, drop),
-    *(status, check, query, key),
+    *(status, check, query, key, quarantine),
 ):
     app.command()(_command)

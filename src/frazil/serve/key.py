@@ -15,7 +15,7 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.query import QueryError, result_of
 from frazil.serve.tables import tables
-from frazil.spec.select import selected
+from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,17 +107,13 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
     Raises:
         QueryError: the key has other columns, a text is no value of its column's type, or the table has no
             changes yet.
-        UnknownSelectionError: there is no such table.
+        UnknownSelectionError: there is no such table, or the word means several.
         NoLakeError: nothing was written yet.
         DamagedTableError: a file of one of the tables is missing or damaged.
 
     Cost: one scan of the key columns in bronze, silver and each mart.
     """
-    names = selected(pipeline, [table]).tables
-    if len(names) != 1:
-        means = f"several tables: {', '.join(names)}" if names else "no table, but an aggregate"
-        raise QueryError(f"{table!r} means {means}", hint="name one table")
-    declared = next(one for one in pipeline.tables if one.name == names[0])
+    declared = source_table(pipeline, table)
     texts = _texts(declared, key_values)
     located = tables(pipeline)
     with translated(pipeline), connect(located) as connection:

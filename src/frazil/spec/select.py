@@ -13,7 +13,7 @@ from frazil.spec.sql import mart_references
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from frazil.spec.pipeline import Pipeline
+    from frazil.spec.pipeline import Pipeline, Table
 
 
 class UnknownSelectionError(DeclarationError):
@@ -60,6 +60,19 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
         tuple(table for table in names if table in tables),
         tuple(name for name in _gold_names(pipeline) if name in gold),
     )
+
+
+def source_table(pipeline: Pipeline, word: str) -> Table:
+    """Return the one source table that a word means: its own name, or that of one of its marts.
+
+    Raises:
+        UnknownSelectionError: a word matches nothing, several tables, or an aggregate.
+    """
+    names = selected(pipeline, [word]).tables
+    if len(names) != 1:
+        means = f"several tables: {', '.join(names)}" if names else "no table, but an aggregate"
+        raise UnknownSelectionError(f"{word!r} means {means}", hint="name one table")
+    return next(table for table in pipeline.tables if table.name == names[0])
 
 
 def _of_tables(pipeline: Pipeline, word: str, names: dict[str, set[str]]) -> set[str]:

@@ -1,0 +1,146 @@
+"""What is in quarantine: counts by rule, and the records with the reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.bronze import record as r
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.trouble import translated
+from frazil.serve.duck import connect
+from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.tables import tables
+from frazil.spec.select import source_table
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from frazil.lake.catalogs import Located
+    from frazil.serve.layers import Layer
+    from frazil.spec import Pipeline, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenRule:
+    """A rule that records of a table break.
+
+    Attributes:
+        table: the source table.
+        rule: such as ``cast``, ``null_key`` or ``not_null``.
+        column: the column that it is about; None for a record as a whole.
+        records: how many break it; of several rules a record is counted by the first.
+        first_batch, last_batch: batches of the first and of the last of them.
+        example: the reason of the last of them.
+    """
+
+    table: str
+    rule: str
+    column: str | None
+    records: int
+    first_batch: int
+    last_batch: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedRecord:
+    """A record in quarantine.
+
+    Attributes:
+        file, row: where it stands.
+        position: decides with ``row`` where its change would stand in order.
+        batch: the batch it came in.
+        rule, reason, column: what it breaks, and how; ``column`` is None for a record as a whole.
+        raw: the record as text; its exact bytes are in bronze.
+    """
+
+    file: str
+    row: int
+    position: str
+    batch: int
+    rule: str
+    reason: str
+    column: str | None
+    raw: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """What is in quarantine.
+
+    Attributes:
+        rules: rules that are broken, most records first.
+        records: of one table, the newest batch first; empty where no table is named.
+    """
+
+    rules: tuple[BrokenRule, ...]
+    records: tuple[QuarantinedRecord, ...] = ()
+
+
+def quarantine(pipeline: Pipeline, table: str | None = None, *, limit: int = 20) -> Quarantine:
+    """Return what is in quarantine.
+
+    Args:
+        pipeline: the declaration.
+        table: a source table, or one of its marts: only its rules, and its records. None: the rules of all tables.
+        limit: records at most.
+
+    Raises:
+        UnknownSelectionError: there is no such table, or the word means several.
+        NoLakeError: nothing was written yet.
+        DamagedTableError: a file of a quarantine is missing or damaged.
+
+    Cost: one scan of each quarantine; no file of a table without bad records is opened.
+    """
+    chosen = pipeline.tables if table is None else (source_table(pipeline, table),)
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    rules: list[BrokenRule] = []
+    found: list[QuarantinedRecord] = []
+    with translated(pipeline), connect(located) as duck:
+        for one in chosen:
+            if (layer := _layer(pipeline, one, located)) is not None:
+                rules += _rules(duck, one.name, layer)
+                found += _records(duck, layer, limit) if table is not None else []
+    return Quarantine(rules=tuple(sorted(rules, key=lambda rule: -rule.records)), records=tuple(found))
+
+
+def _layer(pipeline: Pipeline, table: Table, located: Located) -> Layer | None:
+    """Return a table's quarantine; None where it holds nothing."""
+    layer = layers(pipeline, table, located).quarantine
+    if layer.damage is not None:
+        raise layer.damage
+    if layer.location is None or not layer.snapshot.records:
+        return None
+    verify_manifests(layer.location)
+    return layer
+
+
+def _rules(duck: duckdb.DuckDBPyConnection, table: str, layer: Layer) -> list[BrokenRule]:
+    rows = duck.execute(
+        f'SELECT rule, "column", count(*), min({r.BATCH}), max({r.BATCH}), '
+        f"arg_max(reason, ({r.BATCH}, {r.FILE}, {r.ROW})) FROM {layer.rows} GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    return [
+        BrokenRule(
+            table=table, rule=rule, column=column, records=count, first_batch=first, last_batch=last, example=example
+        )
+        for rule, column, count, first, last, example in rows
+    ]
+
+
+def _records(duck: duckdb.DuckDBPyConnection, layer: Layer, limit: int) -> list[QuarantinedRecord]:
+    rows = duck.execute(
+        f'SELECT {r.FILE}, {r.ROW}, {r.POSITION}, {r.BATCH}, rule, reason, "column", raw FROM {layer.rows} '
+        f"ORDER BY {r.BATCH} DESC, {r.FILE}, {r.ROW} LIMIT ?",
+        [limit],
+    ).fetchall()
+    return [
+        QuarantinedRecord(
+            file=file, row=row, position=position, batch=batch, rule=rule, reason=reason, column=column, raw=raw
+        )
+        for file, row, position, batch, rule, reason, column, raw in rows
+    ]
