@@ -19,7 +19,18 @@ from frazil.api.declaring import (
     selection,
     validate,
 )
-from frazil.api.reading import Status, check, check_source, key, quarantine, query, status, write_csv, write_parquet
+from frazil.api.reading import (
+    Status,
+    check,
+    check_source,
+    key,
+    quarantine,
+    query,
+    status,
+    test,
+    write_csv,
+    write_parquet,
+)
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, run, session, watch
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
@@ -54,6 +65,7 @@ __all__ = [
     "selection",
     "session",
     "status",
+    "test",
     "validate",
     "watch",
     "write_csv",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from frazil.serve.key import KeyStory
     from frazil.serve.quarantine import Quarantine
     from frazil.serve.query import Result
+    from frazil.serve.rules import RuleTest
     from frazil.serve.status import MadeStatus, TableStatus
 
 
@@ -162,3 +163,21 @@ def quarantine(declaration: Declaration, table: str | None = None, *, limit: int
     from frazil.serve.quarantine import quarantine as look
 
     return look(load(declaration), table, limit=limit)
+
+
+def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:
+    """Test the rules of contracts over the rows that the marts have, as :func:`frazil.serve.rules.test_rules`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: as for :func:`run`.
+
+    Returns:
+        A result for each rule: ``ok`` is false where it is broken, None where it only warns or cannot be told.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.rules import test_rules
+
+    return tuple(test_rules(load(declaration), select))

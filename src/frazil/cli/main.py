@@ -22,6 +22,7 @@ from frazil.cli.rebuild import rebuild
 from frazil.cli.run import run
 from frazil.cli.sql import sql
 from frazil.cli.status import status
+from frazil.cli.test import test
 from frazil.cli.validate import validate
 from frazil.cli.watch import watch
 
@@ -56,6 +57,6 @@ def frazil(
 for _command in (
     *(init, generate, validate, doctor, sql),
     *(plan, run, watch, capture, rebuild, maintain, drop),
-    *(status, check, query, key, quarantine),
+    *(status, check, test, query, key, quarantine),
 ):
     app.command()(_command)

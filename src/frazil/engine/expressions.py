@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.lake.expression import attempt, reason, user_sql
-from frazil.silver.changes import FAILS
+from frazil.silver.changes import FAILS, Expressions
 from frazil.silver.quarantine import quarantined
 from frazil.spec.sql import fields_of
 
@@ -26,12 +26,19 @@ MOST_REASONS: Final = 20
 """So many different failures of a batch are told in Spark's words, the others by what they fail on."""
 
 
-def made_of(spark: SparkSession, contract: Contract) -> dict[str, SparkColumn]:
-    """Return the columns that have an expression, as :func:`frazil.silver.changes.change_rows` takes them."""
+def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
+    """Return the expressions of a contract, as :func:`frazil.silver.changes.change_rows` takes them."""
     is_record = F.col(r.KIND) == r.RECORD
-    return {
+    made = {
         column.name: attempt(spark, column.expr, is_record) for column in contract.columns if column.expr is not None
     }
+    kept = {rule.name: is_kept(spark, rule.expr) for rule in contract.rules if rule.on_violation == "quarantine"}
+    return Expressions(made=made, kept=kept)
+
+
+def is_kept(spark: SparkSession, expr: str) -> SparkColumn:
+    """Return whether a change keeps a rule, over typed columns: as :func:`frazil.lake.expression.attempt` gives it."""
+    return attempt(spark, expr, F.col(r.CLASS) == r.UPSERT)
 
 
 def check_expressions(spark: SparkSession, table: Table, fields: Mapping[str, str]) -> None:

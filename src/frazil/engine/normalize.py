@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
 from frazil.engine.driver_batch import DriverBatch
-from frazil.engine.expressions import made_of, reasons
+from frazil.engine.expressions import expressions_of, reasons
+from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
 from frazil.engine.truncates import Truncate, in_bookmark, known_truncates, spread_truncates
 from frazil.engine.unread import explained
@@ -32,6 +33,7 @@ from frazil.spec.names import literal, quote
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
     from frazil.engine.step_results import Ingested
@@ -86,10 +88,10 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     Raises:
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
             of the batch is visible past bronze.
+        RuleBrokenError: changes break a rule that stops the run; likewise.
     """
     context.tell("normalize")
-    spark = context.spark
-    layout = changes_layout(context.tables.changes, contract)
+    spark, layout = context.spark, changes_layout(context.tables.changes, contract)
     ensure(spark, quarantine_layout(context.tables.quarantine))
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
         return _replace_all(context, step, contract, layout)
@@ -99,7 +101,8 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
     rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
     counts, is_new = Observation(), step.after > 0 and not step.rebuild
-    observed = _observed(rows, counts, contract, is_new=is_new)
+    watched = Watched.of(contract, _since(contract, bronze))
+    observed = rows.observe(counts, *_sums(contract, is_new=is_new), *watched.sums(spark))
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze) | in_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
@@ -111,7 +114,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         if staged is None:
             (batch.replace if step.rebuild else batch.append)(good(observed) if kept is None else kept.frame(spark))
         seen = counts.get
-        _check_limits(context, {step.upto: seen} if not step.rebuild else _bad_by_batch(context, rows))
+        _judge(context, step, watched, seen, rows)
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
             batch.set_bookmark(bookmark | {"partial": True})
@@ -134,10 +137,10 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     )
 
 
-def _observed(rows: DataFrame, counts: Observation, contract: Contract, *, is_new: bool) -> DataFrame:
+def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
     """Count what is good and bad while rows are written; of a batch that is new also what its marts decide by."""
     measured = measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]
-    return rows.observe(counts, *map(F.expr, [*measured, *_SUMS]))
+    return [*map(F.expr, [*measured, *_SUMS])]
 
 
 def _rows(
@@ -145,8 +148,8 @@ def _rows(
 ) -> tuple[DataFrame, list[Truncate]]:
     """Return the change rows of records of bronze, and all truncates of the table."""
     source, can_truncate = source_of(context.table), context.table.source.truncates
-    made, since = made_of(context.spark, contract), context.head(context.bronze).bookmark.get("since", {})
-    rows = change_rows(records, contract, source, made, since=since, truncates=can_truncate)
+    expressions, since = expressions_of(context.spark, contract), context.head(context.bronze).bookmark.get("since", {})
+    rows = change_rows(records, contract, source, expressions, since=since, truncates=can_truncate)
     before = [] if rebuild else known_truncates(base.bookmark)
     return spread_truncates(context, contract, rows, before, rebuild=rebuild)
 
@@ -163,9 +166,10 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
     whole = replace(step, after=0, rebuild=True)
     rows, truncates = _rows(context, contract, _bronze_records(context, whole, bronze), base, rebuild=True)
-    sums = [F.expr(newest_sequence_sql(contract, _IS_GOOD)), *map(F.expr, _SUMS)]
+    watched = Watched.of(contract, _since(contract, bronze))
+    sums = [*_sums(contract, is_new=False), *watched.sums(context.spark)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
-    _check_limits(context, _bad_by_batch(context, rows))
+    _judge(context, whole, watched, seen, rows)
     failpoint("silver.before_write")
     _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
@@ -206,19 +210,24 @@ def _bookmark(
     context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return where silver stands, and since which batch it knows columns that came later than the table."""
-    arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
-    since = {
-        column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
-        for column in contract.columns
-    }
     return context.bookmark(
         "silver",
         step.upto,
         declared=declared(context.table),
         settings=settings(context.table),
-        since={name: batch for name, batch in since.items() if batch},
+        since=_since(contract, bronze),
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
     )
+
+
+def _since(contract: Contract, bronze: Mapping[str, Any]) -> dict[str, int]:
+    """Return the batch that a column came with, of those that came later than the table."""
+    arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
+    since = {
+        column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
+        for column in contract.columns
+    }
+    return {name: batch for name, batch in since.items() if batch}
 
 
 def _bad_by_batch(context: TableRun, rows: DataFrame) -> dict[int, dict[str, int]]:
@@ -228,6 +237,12 @@ def _bad_by_batch(context: TableRun, rows: DataFrame) -> dict[int, dict[str, int
     is_good = F.col(PROBLEM).isNull()
     counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
+
+
+def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[str, Any], rows: DataFrame) -> None:
+    """Hold what was counted of change rows against the rules of the contract and the table's limits."""
+    watched.report(context, seen)
+    _check_limits(context, {step.upto: seen} if not step.rebuild else _bad_by_batch(context, rows))
 
 
 def _check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]]) -> None:

@@ -60,6 +60,7 @@ class TableReport:
         outcome: how the table came out of the run.
         deferred: files that wait for a later run.
         passed: (path, reason) of files at the source that are no files of it.
+        broken_rules: rule that warns -> changes of the batch that break it.
         warnings: sentences on what the user should look at; nothing failed.
         errors: what failed; marts are told apart, since one that fails stops no other.
         commits: table of the lake -> id of the snapshot that this run left as its newest.
@@ -82,6 +83,7 @@ class TableReport:
     marts: list[MartReport] = field(default_factory=list)
     jobs: int = 0
     seconds: float = 0.0
+    broken_rules: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     errors: list[Failure] = field(default_factory=list)
     commits: dict[str, int] = field(default_factory=dict)

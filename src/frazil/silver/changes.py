@@ -7,11 +7,12 @@ before the change, a changed key is two changes at one order: a delete of the ol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
+from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.silver.contract import Contract
+    from frazil.silver.rules import RowRule
     from frazil.sources.base import RecordMeaning, Source
     from frazil.spec import Column
 
@@ -31,8 +33,8 @@ MOVED = "_cdc_moved"
 FAILS = "expr"
 """Rule of a record on which a column's expression fails."""
 
-_RECORDS = "frazil_records"
-_MADE, _SAID, _OLD = "_cdc_made_", "_cdc_said_", "_cdc_old_"
+_RECORDS, _TYPED = "frazil_records", "frazil_typed"
+_MADE, _SAID, _OLD, _KEPT = "_cdc_made_", "_cdc_said_", "_cdc_old_", "_cdc_kept_"
 _REASON_SIGNS, _REASON_FIELDS = 80, 6
 _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
@@ -55,11 +57,24 @@ class _Carried:
         return f"({unlisted} OR {_has(fields, '_cdc_carried')})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expressions:
+    """What users wrote, as columns that cannot fail: each a ``struct<value: string>``, NULL where it fails.
+
+    Attributes:
+        made: name of every column with an ``expr`` -> its value, over bronze.
+        kept: name of every rule with one that sends records to quarantine -> whether it is kept, over typed columns.
+    """
+
+    made: Mapping[str, SparkColumn] = field(default_factory=dict)
+    kept: Mapping[str, SparkColumn] = field(default_factory=dict)
+
+
 def change_rows(
     bronze: DataFrame,
     contract: Contract,
     source: Source,
-    made: Mapping[str, SparkColumn] | None = None,
+    expressions: Expressions | None = None,
     *,
     since: Mapping[str, int] | None = None,
     truncates: bool = False,
@@ -70,8 +85,7 @@ def change_rows(
         bronze: n rows of kind ``record`` or ``bad``, in any order.
         contract: the settled columns.
         source: says what its records mean.
-        made: name of every column with an ``expr`` -> a ``struct<value: string>`` over ``bronze``, NULL where the
-            expression fails.
+        expressions: those of the contract.
         since: name of a field that came later than the table -> batch that it came with; earlier records lack it.
         truncates: some records may be truncates: good rows of that class have no keys.
 
@@ -86,14 +100,19 @@ def change_rows(
     Spark costs next to nothing.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
-    tried = [column.alias(_MADE + name) for name, column in (made or {}).items()]
-    (bronze.select("*", *tried) if tried else bronze).createOrReplaceTempView(_RECORDS)
+    expressions, spark = expressions or Expressions(), bronze.sparkSession
+    made = [column.alias(_MADE + name) for name, column in expressions.made.items()]
+    (bronze.select("*", *made) if made else bronze).createOrReplaceTempView(_RECORDS)
     meaning = source.meaning(fields, r.POSITION)
     fields |= {column.name.lower(): column.name for column in _made_by_source(contract, meaning)}
     carried = _Carried({name.lower(): batch for name, batch in (since or {}).items()})
     typed = _typed(contract, meaning, fields)
+    if expressions.kept:
+        kept = [column.alias(_KEPT + name) for name, column in expressions.kept.items()]
+        spark.sql(typed).select("*", *kept).createOrReplaceTempView(_TYPED)
+        typed = f"SELECT * FROM {_TYPED}"
     rows = _checked(typed, contract, fields, carried, meaning.old_keys, truncates=truncates)
-    return bronze.sparkSession.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
+    return spark.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
 def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]) -> str:
@@ -237,15 +256,33 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
     for rule, names, holds in (("null_key", contract.keys, has_key), ("null_sequence", contract.sequence_by, "true")):
         is_null = f"IS NULL AND {holds}" if truncates else "IS NULL"
         rules += [(f"{quote(name)} {is_null}", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
-    for column in contract.columns:
-        if not column.nullable and column.name not in must:
-            rules.append(
-                (
-                    f"{quote(column.name)} IS NULL AND {carried.all_of(contract.needs(column))} AND {is_kept}",
-                    _broken("not_null", literal(f"{column.name} is NULL"), column.name),
-                )
-            )
+    needs = {column.name: contract.needs(column) for column in contract.columns}
+    for declared in row_rules(contract):
+        if declared.on_violation == "quarantine":
+            read = frozenset[str]().union(*(needs.get(name, ()) for name in declared.columns))
+            condition = f"{_breaks(declared)} AND {carried.all_of(read)} AND {is_kept}"
+            rules.append((condition, _broken(declared.name, _why_broken(declared), declared.column)))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
+
+
+def _breaks(rule: RowRule) -> str:
+    if rule.expr is None:
+        return breaks(rule, Spark())
+    kept = quote(_KEPT + rule.name)
+    return f"({kept} IS NULL OR {kept}.value = 'false')"
+
+
+def _why_broken(rule: RowRule) -> str:
+    """Return what a rule says, and the values that break it."""
+    if rule.name == NOT_NULL:
+        return literal(rule.says)
+    values = [
+        f"coalesce(substring(CAST({quote(name)} AS string), 1, {_REASON_SIGNS}), 'NULL')" for name in rule.columns
+    ]
+    if rule.expr is None:
+        return f"concat({literal(f'{rule.says}: ')}, {values[0]})"
+    parts = [f"{literal(f', {name} = ')}, {value}" for name, value in zip(rule.columns, values, strict=True)]
+    return f"concat({', '.join([literal(rule.says), *parts[:_REASON_FIELDS]])})"
 
 
 def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:

@@ -12,12 +12,13 @@ from frazil.spec import Column
 from frazil.spec.contract import added_columns, event_time, is_closed
 from frazil.spec.contract import declared as declared_columns
 from frazil.spec.names import quote
+from frazil.spec.rule import COLUMN_RULES
 from frazil.spec.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from frazil.spec import Current, History, Table
+    from frazil.spec import Current, History, Rule, Table
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 _SOURCE = "source_"
@@ -38,6 +39,7 @@ class Contract:
         keys: names of the columns that name a row.
         sequence_by: names of the columns that order the changes of a key.
         event_time: the column history takes its times from, or None.
+        rules: what rows keep over several columns.
         fields: the source's fields with their types, in order of first appearance.
     """
 
@@ -45,6 +47,7 @@ class Contract:
     keys: tuple[str, ...]
     sequence_by: tuple[str, ...]
     event_time: str | None
+    rules: tuple[Rule, ...] = ()
     fields: tuple[tuple[str, str], ...]
 
     @property
@@ -96,6 +99,7 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
         keys=table.keys,
         sequence_by=table.sequence_by,
         event_time=event_time(table) or (times[0] if times else None),
+        rules=table.rules,
         fields=tuple(fields.items()),
     )
 
@@ -161,7 +165,19 @@ def _table_settings(table: Table) -> dict[str, Any]:
     implied = {"own": own} if own else {}
     meaning: dict[str, Any] = table.source.meaning
     own_settings = table.model_dump(mode="json", include={"keys", "sequence_by", "columns", "effective_at"})
-    return own_settings | meaning | renames | implied
+    if table.columns is not None:
+        own_settings["columns"] = [*map(_column_settings, table.columns)]
+    rules = [[rule.name, rule.expr] for rule in table.rules if rule.on_violation == "quarantine"]
+    return own_settings | meaning | renames | implied | ({"rules": rules} if rules else {})
+
+
+def _column_settings(column: Column) -> dict[str, Any]:
+    """Return what changes depend on of a column. Rules that only warn or stop a run leave silver as it is."""
+    settings = column.model_dump(mode="json", include={"name", "type", "nullable", "expr"})
+    if column.on_violation != "quarantine":
+        return settings | {"nullable": True}
+    rules = column.model_dump(mode="json", include={*COLUMN_RULES}, exclude_none=True)
+    return settings | rules
 
 
 def _mart_settings(mart: Current | History) -> dict[str, Any]:

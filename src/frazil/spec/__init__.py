@@ -15,6 +15,7 @@ from frazil.spec.pipeline import (
     ServiceCatalog,
     Table,
 )
+from frazil.spec.rule import Rule
 from frazil.spec.upkeep import Upkeep
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Namespaces",
     "Pipeline",
     "Postgres",
+    "Rule",
     "ServiceCatalog",
     "Snapshots",
     "Table",

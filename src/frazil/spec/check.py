@@ -12,6 +12,7 @@ from frazil.errors import DeclarationProblems
 from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
+from frazil.spec.check_rules import rule_problems
 from frazil.spec.check_source import source_problems
 from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.problem import Problem, suggestion
@@ -46,7 +47,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
     found = [*_lake(pipeline), *path_problems(pipeline), *_names(pipeline)]
     for index, table in enumerate(pipeline.tables):
         at = ("tables", index)
-        found += [*source_problems(table, (*at, "source")), *column_problems(table, at)]
+        found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
     found += _gold(pipeline)

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field
 
 from frazil.errors import DeclarationError
 from frazil.spec.base import Spec
+from frazil.spec.rule import OnViolation, Value  # noqa: TC001 - pydantic reads them at run time
 from frazil.spec.types import column_type
 
 
@@ -28,5 +29,17 @@ class Column(Spec):
         description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
         "timestamp_ntz or binary.",
     )
-    nullable: bool = Field(default=True, description="If false, a record with NULL here goes to quarantine.")
+    nullable: bool = Field(default=True, description="If false, a record with NULL here breaks the rule not_null.")
     expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
+    accepted_values: tuple[Value, ...] | None = Field(default=None, description="The values that it can have.")
+    min: Value | None = Field(default=None, description="The least value, for numbers and times.")
+    max: Value | None = Field(default=None, description="The greatest value, for numbers and times.")
+    pattern: str | None = Field(
+        default=None, description="A regular expression that is found in the text; ^ and $ bind it to its ends."
+    )
+    min_length: int | None = Field(default=None, ge=0, description="The fewest characters of a text.")
+    max_length: int | None = Field(default=None, ge=0, description="The most characters of a text.")
+    on_violation: OnViolation = Field(
+        default="quarantine",
+        description="What becomes of a change that breaks one of its rules: quarantine, warn or fail.",
+    )

@@ -11,6 +11,7 @@ from frazil.spec.base import Spec
 from frazil.spec.column import Column
 from frazil.spec.kinds import Source, with_kind
 from frazil.spec.mart import Current, Gold, History, Mart
+from frazil.spec.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.upkeep import Upkeep
 
@@ -90,6 +91,7 @@ class Table(Spec):
         description="The contract. Left out: every field of the source, evolved as it grows. "
         'A last entry "*" adds the rest as text.',
     )
+    rules: tuple[Rule, ...] = Field(default=(), description="What every row keeps, over several columns.")
     effective_at: str | None = Field(
         default=None,
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",

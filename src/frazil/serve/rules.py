@@ -1,0 +1,195 @@
+"""``frazil test``: the rules of contracts over the rows that marts have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from frazil.errors import ContractError
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.trouble import translated
+from frazil.serve.check_marts import living
+from frazil.serve.duck import connect, identifier, literal
+from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_files
+from frazil.serve.tables import tables
+from frazil.silver.contract import settle
+from frazil.silver.rules import breaks, row_rules
+from frazil.spec import Current
+from frazil.spec.names import backslashes
+from frazil.spec.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frazil.lake.catalogs import Located
+    from frazil.serve.layers import Layer
+    from frazil.silver.rules import RowRule
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.rule import OnViolation
+
+_SHOWN: Final = 3
+"""Keys of rows that break a rule."""
+
+_NOT_DUCKDB: Final = (
+    duckdb.ParserException,
+    duckdb.BinderException,
+    duckdb.CatalogException,
+    duckdb.InvalidInputException,
+)
+"""What DuckDB raises for an expression of Spark that it has not, or a pattern."""
+
+_TYPES: Final = {"timestamp": "timestamptz", "timestamp_ntz": "timestamp"}
+
+
+class RulesBrokenError(ContractError):
+    """``test`` found rows that break rules."""
+
+    code = "FZ404"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleTest:
+    """What a rule says of a table.
+
+    Attributes:
+        source_table: the source table.
+        table: the mart that was looked at.
+        rule: name of the rule.
+        column: whose rule it is; None for one over several columns.
+        on_violation: what is declared.
+        rows: rows that were looked at.
+        broken: how many of them break it; None where that cannot be told.
+        detail: keys of the first of them, or why nothing can be told.
+    """
+
+    source_table: str
+    table: str
+    rule: str
+    column: str | None
+    on_violation: OnViolation
+    rows: int
+    broken: int | None
+    detail: str = ""
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether it is kept; None where it only warns, or cannot be told."""
+        if self.broken is None:
+            return None
+        return True if not self.broken else None if self.on_violation == "warn" else False
+
+
+class Duck:
+    """DuckDB's SQL: a :class:`frazil.silver.rules.Dialect`."""
+
+    def name(self, column: str) -> str:
+        """Write the name of a column."""
+        return identifier(column)
+
+    def text(self, value: str) -> str:
+        """Write a text."""
+        return literal(value)
+
+    def typed(self, value: str, type_name: str) -> str:
+        """Write a value of a type."""
+        return f"CAST({literal(value)} AS {_TYPES.get(type_name, type_name)})"
+
+    def finds(self, text: str, pattern: str) -> str:
+        """Write the condition that a pattern is found in a text."""
+        return f"regexp_matches({text}, {pattern})"
+
+
+def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]:
+    """Test the rules of tables over the living rows of their marts.
+
+    Of a table with several marts its first current one is looked at, without one the history.
+
+    Args:
+        pipeline: the declaration.
+        select: tables, as for a run; all by default.
+
+    Returns:
+        A result for each rule, in the order of the declaration. A table without rules, or without rows, has none.
+
+    Raises:
+        NoLakeError: nothing was written yet.
+        DamagedTableError: a file of a mart is missing or damaged.
+
+    Cost: for each rule a scan of the columns that it reads, and another one for the keys where it is broken.
+    """
+    names = selected(pipeline, select).tables
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    with translated(pipeline), connect(located) as duck:
+        return [
+            result
+            for table in pipeline.tables
+            if table.name in names
+            for result in _of_table(pipeline, table, located, duck)
+        ]
+
+
+def _of_table(
+    pipeline: Pipeline, table: Table, located: Located, duck: duckdb.DuckDBPyConnection
+) -> Iterator[RuleTest]:
+    here = layers(pipeline, table, located)
+    pairs = [pair for pair in here.marts if pair[1].exists]
+    if not pairs or not here.bronze.exists:
+        return
+    mart, layer = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
+    for one in (here.bronze, layer):
+        if one.damage is not None:
+            raise one.damage
+    rules = row_rules(settle(table, dict(here.bronze.snapshot.bookmark.get("fields", {}))))
+    if rules:
+        verify_files(layer.location or "")
+    for rule in rules:
+        yield _tested(duck, table, layer, living(mart, layer), rule)
+
+
+def _tested(duck: duckdb.DuckDBPyConnection, table: Table, layer: Layer, rows: str, rule: RowRule) -> RuleTest:
+    """Test one rule over ``rows``, what stands after FROM and ends in a condition."""
+    count, broken, detail = 0, None, ""
+    missing = [name for name in rule.columns if name.lower() not in {one.lower() for one in layer.snapshot.columns}]
+    try:
+        if missing:
+            detail = f"{layer.name} has no column {missing[0]} yet"
+        else:
+            condition = _broken(rule)
+            asked = duck.execute(f"SELECT count(*), count(*) FILTER (WHERE {condition}) FROM {rows}")
+            [(count, broken)] = asked.fetchall()
+            detail = _keys(duck, table, f"{rows} AND {condition}") if broken else ""
+    except _NOT_DUCKDB as error:
+        detail = f"DuckDB cannot tell: {f'{error}'.strip().splitlines()[0]}"
+    return RuleTest(
+        source_table=table.name,
+        table=layer.name,
+        rule=rule.name,
+        column=rule.column,
+        on_violation=rule.on_violation,
+        rows=count,
+        broken=broken,
+        detail=detail,
+    )
+
+
+def _broken(rule: RowRule) -> str:
+    """Write the condition that a row breaks a rule, as DuckDB reads it."""
+    if rule.expr is None:
+        return breaks(rule, Duck())
+    from sqlglot import transpile  # noqa: PLC0415 - rules without expressions do without it
+
+    [expr] = transpile(backslashes(rule.expr), read="spark", write="duckdb")
+    return f"coalesce(NOT TRY(({expr})::boolean), false)"
+
+
+def _keys(duck: duckdb.DuckDBPyConnection, table: Table, rows: str) -> str:
+    keys = ", ".join(map(identifier, table.keys))
+    found = duck.execute(f"SELECT {keys} FROM {rows} ORDER BY ALL LIMIT {_SHOWN}").fetchall()
+    return "; ".join(
+        ", ".join(f"{name} = {value}" for name, value in zip(table.keys, row, strict=True)) for row in found
+    )

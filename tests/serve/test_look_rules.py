@@ -1,0 +1,146 @@
+"""``frazil test``: the rules over the rows that marts have, and the two compilers of a rule beside each other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from pyspark.sql import functions as F
+from tests.hostile.situation import command
+
+import frazil
+from frazil import api
+from frazil.lake.session import spark_session
+from frazil.serve.rules import Duck
+from frazil.silver.rules import RowRule, Spark, breaks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+DECLARATION = """
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    keys: [id]
+    columns: [{{name: id, type: int}}, {{name: n, type: int{column}}}, {{name: note}}]
+    {rules}
+    marts: [{{kind: current, name: gone, deletes: soft}}, {{kind: current}}]
+"""
+RULES = """rules:
+      - {name: small, expr: "12 % n < 3", on_violation: warn}
+      - {name: noted, expr: "note rlike '^\\\\w+$'", on_violation: fail}
+      - {name: strange, expr: "soundex(note) = 'I200'", on_violation: warn}"""
+
+
+def declare(folder: Path, column: str = "", rules: str = "") -> None:
+    (folder / "frazil.yml").write_text(DECLARATION.format(column=column, rules=rules), encoding="utf-8")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession) -> Path:
+    """Rows that came before the rules; 3 is deleted."""
+    del spark  # only there so that Java runs
+    (tmp_path / "landing").mkdir()
+    rows = ["op,id,n,note", "I,1,3,ice", "I,2,NULL,snow", "I,3,-5,a b", "D,3,-5,a b", "I,4,-7,x y", "I,5,9,"]
+    (tmp_path / "landing" / "20260101-000000000.csv").write_text("\n".join([*rows, ""]))
+    declare(tmp_path)
+    pipeline = frazil.load(tmp_path)
+    frazil.run(pipeline, spark=spark_session(pipeline))
+    return tmp_path
+
+
+def test_rules_are_held_against_living_rows_and_name_keys(shop: Path) -> None:
+    declare(shop, ", min: -6, nullable: false, on_violation: fail", RULES)
+    found = {(one.rule, one.column): (one.rows, one.broken, one.ok) for one in api.test(shop)}
+
+    assert found == {
+        ("not_null", "n"): (4, 1, False),
+        ("min", "n"): (4, 1, False),
+        ("small", None): (4, 2, None),
+        ("noted", None): (4, 1, False),
+        ("strange", None): (0, None, None),
+    }
+    details = {one.rule: one.detail for one in api.test(shop)}
+    assert details["not_null"] == "id = 2"
+    assert details["noted"] == "id = 4"
+    assert details["strange"].startswith("DuckDB cannot tell: ")
+    assert {one.table for one in api.test(shop)} == {"marts.gone"}
+
+
+def test_the_command_ends_with_5_where_a_rule_is_broken(shop: Path) -> None:
+    declare(shop, ", min: -6, on_violation: fail")
+    said = command("test", f"{shop}")
+    assert (said.code, "[FZ404] 0 rules are kept, 1 broken" in said.text) == (5, True)
+    assert " ".join(said.text.split()).count("marts.gone min n 4 1 fail id = 4") == 1
+    assert json.loads(command("test", f"{shop}", "--json").stdout)[0]["broken"] == 1
+    assert command("test", f"{shop}", "--json").code == 5
+
+    declare(shop, ", min: -6, on_violation: warn")
+    said = command("test", f"{shop}")
+    assert (said.code, "0 rules are kept, 1 broken that only warns" in said.text) == (0, True)
+
+    declare(shop, ", min: -7, on_violation: fail")
+    assert "1 rule is kept" in command("test", f"{shop}").text
+    declare(shop)
+    assert "no table has rules and rows" in command("test", f"{shop}").text
+
+
+VALUES = {
+    "int": ["-2147483648", "-1", "0", "7", None],
+    "bigint": ["9007199254740993", "9007199254740992", None],
+    "decimal(12,2)": ["0.00", "0.01", "-0.01", "9999999999.99", None],
+    "double": ["0.1", "-0.0", "1e300", "NaN", "Infinity", None],
+    "float": ["0.1", "0.5", "NaN", None],
+    "boolean": ["true", "false", None],
+    "date": ["2024-02-29", "0001-01-01", "9999-12-31", None],
+    "timestamp": ["2024-02-29 10:00:00", "1969-12-31 23:59:59.999999", None],
+    "timestamp_ntz": ["2024-02-29 10:00:00", "2024-02-29 10:00:00.000001", None],
+    "string": ["", " ", "a", "A", "añ👩‍👩‍👧", "it's \\n", "a\nb", "NULL", None],
+}
+"""Type -> values that a rule is held against."""
+
+CASES: list[tuple[str, str, list[str]]] = [
+    *(("accepted_values", kind, [one for one in some[:2] if one is not None]) for kind, some in VALUES.items()),
+    *(
+        (name, kind, [value])
+        for kind, some in VALUES.items()
+        if kind not in {"string", "boolean"}
+        for name in ("min", "max")
+        for value in some[:2]
+        if value
+    ),
+    *(("min", "decimal(12,2)", [value]) for value in ("0.005", "1e-3", "-1E+9")),
+    *(("pattern", "string", [value]) for value in ("^a", "^\\w+$", "'", "\\\\", "^.$", "[añ]", "(?i)^A$")),
+    *((name, "string", [value]) for name in ("min_length", "max_length") for value in ("0", "1", "2", "7")),
+    *(("not_null", kind, []) for kind in VALUES),
+]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_rule_means_the_same_to_spark_and_to_duckdb(kind: str, spark: SparkSession) -> None:
+    rules = [
+        RowRule(name=name, column="v", columns=("v",), on_violation="fail", type=kind, values=tuple(values))
+        for name, of, values in CASES
+        if of == kind
+    ]
+    rows = spark.createDataFrame([(value,) for value in VALUES[kind]], "said string")
+    typed = rows.select("said", F.col("said").cast(kind).alias("v"))
+    by_spark = typed.select("said", *(F.expr(breaks(rule, Spark())) for rule in rules)).collect()
+    with duckdb.connect() as duck:
+        duck.execute("SET TimeZone = 'UTC'")
+        value = f"CAST(said AS {'timestamptz' if kind == 'timestamp' else kind.removesuffix('_ntz')})"
+        duck.execute("CREATE TABLE rows (said VARCHAR)")
+        duck.executemany("INSERT INTO rows VALUES (?)", [(text,) for text in VALUES[kind]])
+        columns = ", ".join(breaks(rule, Duck()) for rule in rules)
+        by_duck = duck.execute(f"SELECT said, {columns} FROM (SELECT said, {value} AS v FROM rows)").fetchall()
+
+    assert [tuple(row) for row in by_spark] == by_duck
+    assert {broken for _, *some in by_duck for broken in some} == {True, False}
