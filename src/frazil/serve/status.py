@@ -15,6 +15,7 @@ from frazil.lake.catalogs import NoLakeError
 from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
 from frazil.serve.duck import connect, scan
+from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import Current
@@ -87,6 +88,7 @@ class TableStatus:
             zeros for what is not known; None where all is well.
         failures: why the newest run that tried the table failed, mart by mart where only marts did; a later success
             clears them.
+        captured: of a table that is captured, how far the landing files are behind each of its servers.
     """
 
     table: str
@@ -105,6 +107,7 @@ class TableStatus:
     passed: tuple[tuple[str, str], ...] = ()
     trouble: str | None = None
     failures: tuple[PastFailure, ...] = ()
+    captured: tuple[CaptureLag, ...] = ()
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -121,8 +124,9 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         UnknownSelectionError: a word of ``select`` matches nothing.
         DamagedTableError: a file of one of the tables is missing or damaged.
 
-    Cost: a metadata file for each table, the ledger of each bronze table, a listing of each source; rows are
-    read only where delete files or deletion flags make the metadata's numbers inexact.
+    Cost: a metadata file for each table, the ledger of each bronze table, a listing of each source, a connection for
+    each slot, log and topic; rows are read only where delete files or deletion flags make the metadata's numbers
+    inexact.
     """
     located = _located(pipeline)
     names = selected(pipeline, select).tables
@@ -131,10 +135,12 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
     with ThreadPoolExecutor(max_workers=1) as beside:
         # DuckDB takes a quarter of a second to load; meanwhile the sources are listed.
         opening = beside.submit(connect, located)
+        lags = Lags(pipeline, names)
         sources = [_listed(pipeline, table) for table in chosen]
         with translated(pipeline), opening.result() as connection:
             lake = _Lake(pipeline, located, connection, failures)
-            return [lake.table(table, source) for table, source in zip(chosen, sources, strict=True)]
+            found = [lake.table(table, source) for table, source in zip(chosen, sources, strict=True)]
+    return [replace(one, captured=lags.of(one.table)) for one in found]
 
 
 def open_run(pipeline: Pipeline) -> OpenRun | None:

@@ -30,6 +30,22 @@ class Landed:
     busy: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far landing files are behind their server.
+
+    Attributes:
+        behind_bytes: what the server still has to offer, in bytes; None where it does not tell.
+        behind_seconds: age of the oldest change that is not landed, at most; 0 where nothing is missing, None where
+            nobody knows.
+        begun: something was landed before.
+    """
+
+    behind_bytes: int | None = None
+    behind_seconds: float | None = None
+    begun: bool = True
+
+
 class Capture(Protocol):
     """Lands what a server has to offer, for one or more tables that share a slot, a log or a topic.
 
@@ -64,8 +80,11 @@ class Capture(Protocol):
         Cost: memory of one file; no JVM.
         """
 
-    def behind(self, folder: Path) -> Landed:
-        """Return how far the landing files are behind the server, without landing anything."""
+    def behind(self, folder: Path) -> Lag | None:
+        """Return how far the landing files are behind the server; None for a kind that cannot tell.
+
+        Reads little, changes nothing there, and disturbs no capture that is at work.
+        """
 
 
 def land_file(path: Path, write: Callable[[Path], object]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import Parsed
     from frazil.sources.base import FileRecords, NewFile, Source, SourceFile
-    from frazil.sources.capture import Capture, Landed
+    from frazil.sources.capture import Capture, Lag, Landed
     from frazil.spec import Table
 
 
@@ -176,7 +176,7 @@ class ShardCapture:
         with _of_shard(*self.shards):
             return self.inner.land(folder, lambda how_far: progress(f"{_named(self.shards)}: {how_far}"))
 
-    def behind(self, folder: Path) -> Landed:
+    def behind(self, folder: Path) -> Lag | None:
         """Return how far the landing files are behind the server."""
         with _of_shard(*self.shards):
             return self.inner.behind(folder)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from frazil.serve.lag import CaptureLag
     from frazil.sources.capture import Landed
 
 
@@ -18,3 +19,20 @@ def landed_line(landed: Landed) -> str:
     if landed.behind_seconds is not None:
         parts.append(f"{landed.behind_seconds:.1f} s behind")
     return ", ".join(parts)
+
+
+def is_behind(lag: CaptureLag) -> bool:
+    """Return whether something at the server is not landed, or whether nothing ever was."""
+    return not lag.begun or bool(lag.behind_bytes or lag.behind_seconds)
+
+
+def lag_line(lag: CaptureLag) -> str:
+    """Return how far the landing files are behind a server that has answered."""
+    if not lag.begun:
+        return f"{lag.name}: not captured yet"
+    if not is_behind(lag):
+        return f"{lag.name}: everything is landed"
+    parts = [] if lag.behind_bytes is None else [f"{lag.behind_bytes:,} bytes"]
+    if lag.behind_seconds is not None:
+        parts.append(f"up to {lag.behind_seconds:.1f} s")
+    return f"{lag.name}: {', '.join(parts)} behind"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
+from frazil.cli.render.capture import is_behind, lag_line
 from frazil.cli.render.grid import grid
 from frazil.cli.render.notes import passed_over
 from frazil.spec.amount import counted, sized
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.api import Status
     from frazil.engine.past_runs import OpenRun, PastFailure
+    from frazil.serve.lag import CaptureLag
     from frazil.serve.status import MadeStatus, TableStatus
 
 _SHOWN = 5
@@ -39,6 +41,8 @@ def _table(table: TableStatus) -> None:
         f"[bold]{table.table}[/]: batch {table.batch}, {counted(table.files, 'file')}, "
         f"{counted(table.rows, 'record')}, {counted(table.changes, 'change')}, {table.quarantined:,} in quarantine"
     )
+    for lag in table.captured:
+        _lag(lag)
     if table.waiting:
         more = f" and {len(table.waiting) - _SHOWN} more" if len(table.waiting) > _SHOWN else ""
         out.print(f"  wait at the source: {', '.join(table.waiting[:_SHOWN])}{more}", style="yellow", markup=False)
@@ -49,6 +53,15 @@ def _table(table: TableStatus) -> None:
     if table.trouble:
         out.print(f"  {table.trouble}", style="red", markup=False)
     _failures(table.failures)
+
+
+def _lag(lag: CaptureLag) -> None:
+    if lag.trouble:
+        out.print(f"  {lag.name}: how far behind is not known: {lag.trouble}", style="red", markup=False)
+        if lag.hint:
+            out.print(f"    hint: {lag.hint}", markup=False)
+    else:
+        out.print(f"  {lag_line(lag)}", style="yellow" if is_behind(lag) else None, markup=False)
 
 
 def _open_run(run: OpenRun) -> None:

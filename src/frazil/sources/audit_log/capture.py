@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from frazil.errors import HistoryChangedError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
 from frazil.sources.audit_log.session import alone, connected
-from frazil.sources.capture import Landed, land_file
+from frazil.sources.capture import Lag, Landed, land_file
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted
 
@@ -94,11 +94,11 @@ class LogCapture:
             with connected(self._first, folder, self.name) as session:
                 return _Turn(self, root, session).land(progress)
 
-    def behind(self, folder: Path) -> Landed:
+    def behind(self, folder: Path) -> Lag:
         """Return the age of the oldest record that is not landed."""
         root = self._root(folder)
         with connected(self._first, folder, self.name) as session:
-            return Landed(behind_seconds=_Turn(self, root, session).behind())
+            return _Turn(self, root, session).behind()
 
     def preview(self, folder: Path, into: Path) -> None:
         """Write what the log has and the landing files do not below another folder; change nothing."""
@@ -198,10 +198,10 @@ class _Turn:
         self._check_same_history(system, snapshot)
         return snapshot, system
 
-    def behind(self) -> float | None:
-        """Return the age in seconds of the oldest record that is not landed; None for none."""
+    def behind(self) -> Lag:
+        """Return the age of the oldest record that is not landed."""
         if not self._before.snapshot:
-            return None
+            return Lag(begun=False)
         sql = self._sql
         condition, values = self._condition(str(self._one("SELECT pg_current_snapshot()::text")))
         query = sql.SQL(
@@ -209,7 +209,7 @@ class _Turn:
             "WHERE {condition} AND NOT {id} = ANY(%s)"
         ).format(time=sql.Identifier(self._spec.timestamp), log=self._log, condition=condition, id=self._id)
         seconds = self._session.execute(query, [*values, self._before.seen]).fetchone()[0]
-        return None if seconds is None else max(0.0, float(seconds))
+        return Lag(behind_seconds=max(0.0, float(seconds or 0)))
 
     def _one(self, query: str) -> Any:
         return self._session.execute(query).fetchone()[0]

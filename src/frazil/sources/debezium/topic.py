@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from frazil.errors import DeclarationError, HistoryChangedError
-from frazil.sources.capture import Landed, land_file
+from frazil.sources.capture import Lag, Landed, land_file
 from frazil.sources.debezium.broker import Broker
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
@@ -102,7 +102,7 @@ class TopicCapture:
                         progress(f"{counted(records, 'message')}, partition {partition}")
                 return Landed(files=files, records=records)
 
-    def behind(self, folder: Path) -> Landed:
+    def behind(self, folder: Path) -> Lag:
         """Return the age of the oldest message that is not landed."""
         root = self._root(folder)
         with self._broker(folder) as broker:
@@ -112,7 +112,8 @@ class TopicCapture:
                 for partition in broker.partitions()
             ]
         oldest = min((at for at in times if at is not None), default=None)
-        return Landed(behind_seconds=None if oldest is None else max(time.time() - oldest / 1000, 0.0))
+        seconds = 0.0 if oldest is None else max(time.time() - oldest / 1000, 0.0)
+        return Lag(behind_seconds=seconds, begun=mine.is_dir())
 
     def _root(self, folder: Path) -> Path:
         source = self.of[0].source

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frazil.sources.capture import Landed
+    from frazil.sources.capture import Lag, Landed
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.kinds import Postgres
@@ -85,7 +85,7 @@ class PostgresCapture:
         with explained(self.name):
             return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
 
-    def behind(self, folder: Path) -> Landed:
+    def behind(self, folder: Path) -> Lag:
         """Return how far the landing files are behind the server."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import behind  # noqa: PLC0415 - needs the driver

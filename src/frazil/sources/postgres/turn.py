@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from frazil.failpoints import failpoint
-from frazil.sources.capture import Landed
+from frazil.sources.capture import Lag, Landed
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
 from frazil.sources.postgres.files import RangeFiles, TableRange, check_columns
 from frazil.sources.postgres.landing import State, lsn_of
@@ -267,13 +267,15 @@ class Turn:
         )
 
 
-def behind(url: str, landing: Landing) -> Landed:
+def behind(url: str, landing: Landing) -> Lag:
     """Return how far the files are behind the server."""
-    state = landing.state()
-    if state is None:
-        return Landed()
     with Server(url) as server:
-        return distance(server.flushed() - state.position, landing.level_at())
+        state = landing.state()
+        if state is None:
+            return Lag(begun=False)
+        found = distance(server.flushed() - state.position, landing.level_at())
+    seconds = found.behind_seconds if found.behind_bytes else 0.0
+    return Lag(behind_bytes=found.behind_bytes, behind_seconds=seconds)
 
 
 def distance(behind_bytes: int, level_at: float | None, *, files: int = 0, records: int = 0) -> Landed:

@@ -95,10 +95,9 @@ class SnapshotCapture:
             files, records = files + 1, records + count
         return Landed(files=files, records=records)
 
-    def behind(self, folder: Path) -> Landed:
+    def behind(self, folder: Path) -> None:
         """Return that nothing is known before dumps are compared."""
         del folder
-        return Landed()
 
     def _verify_neighbour(self, dump: Dump, before: Dump | None, landed: set[tuple[str, str | None]]) -> None:
         """Stop if a dump that lies between two others was landed and is gone: keys that only it had would stay."""

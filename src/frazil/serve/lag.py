@@ -1,0 +1,93 @@
+"""How far landing files are behind their servers, asked while something else is looked at."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from threading import Thread
+from typing import TYPE_CHECKING, Final
+
+from frazil.lake.trouble import explained
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from frazil.sources.capture import Capture
+    from frazil.spec import Pipeline
+
+_ANSWER_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureLag:
+    """How far the landing files of a slot, a log or a topic are behind their server.
+
+    Attributes:
+        name: what is captured, without a secret.
+        begun: something was landed before; None where it is not known.
+        behind_bytes: what the server has more, in bytes; None where it does not tell.
+        behind_seconds: age of the oldest change that is not landed, at most; 0 where nothing is missing, None where
+            nobody knows.
+        trouble: why it is not known, with the code of the error; None where it is.
+        hint: the way out of the trouble, where there is one.
+    """
+
+    name: str
+    begun: bool | None = None
+    behind_bytes: int | None = None
+    behind_seconds: float | None = None
+    trouble: str | None = None
+    hint: str | None = None
+
+
+class Lags:
+    """Asks the servers of some tables, each in a thread of its own: one that is silent holds up nobody.
+
+    Cost: a connection for each slot, log and topic; together no more than some seconds from the first asking.
+    """
+
+    def __init__(self, pipeline: Pipeline, names: Collection[str]) -> None:
+        from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
+
+        self._pipeline = pipeline
+        self._captures = captures_of(pipeline, names)
+        self._found: dict[int, CaptureLag | None] = {}
+        self._until = time.monotonic() + _ANSWER_SECONDS
+        # A thread that waits for a silent server must not keep the process from ending.
+        self._threads = [Thread(target=self._ask, args=numbered, daemon=True) for numbered in enumerate(self._captures)]
+        for thread in self._threads:
+            thread.start()
+
+    def of(self, table: str) -> tuple[CaptureLag, ...]:
+        """Return what is known of a table, once its servers have answered or had their time."""
+        found = []
+        for number, capture in enumerate(self._captures):
+            if table in capture.tables:
+                self._threads[number].join(max(0.0, self._until - time.monotonic()))
+                found.append(self._found.get(number, _silent(capture)))
+        return tuple(one for one in found if one is not None)
+
+    def _ask(self, number: int, capture: Capture) -> None:
+        known = CaptureLag(name=capture.name)
+        try:
+            lag = capture.behind(self._pipeline.folder)
+        except Exception as raised:  # noqa: BLE001 - whatever it is, the rest of the lake can be told
+            error = explained(raised, self._pipeline)
+            # What is captured stands in most messages already.
+            message = error.message.removeprefix(f"{capture.name}: ")
+            self._found[number] = replace(known, trouble=f"[{error.code}] {message}", hint=error.hint)
+            return
+        if lag is None:
+            self._found[number] = None
+        else:
+            self._found[number] = replace(
+                known, begun=lag.begun, behind_bytes=lag.behind_bytes, behind_seconds=lag.behind_seconds
+            )
+
+
+def _silent(capture: Capture) -> CaptureLag:
+    return CaptureLag(
+        name=capture.name,
+        trouble=f"no answer within {_ANSWER_SECONDS:.0f} s",
+        hint="see that the server runs and may be reached from here",
+    )

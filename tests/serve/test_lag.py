@@ -1,0 +1,91 @@
+"""``frazil status`` says how far the landing files of captured tables are behind their servers, or why it cannot."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.hostile.situation import command
+from tests.sources.replay import declare, land
+
+import frazil
+from frazil.lake.session import spark_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def captured(database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A lake with a table of PostgreSQL that everything is landed of."""
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("CREATE TABLE orders (id int PRIMARY KEY, doc text); INSERT INTO orders VALUES (1, 'a')")
+        declare(tmp_path, {"public.orders": "id"})
+        pipeline = frazil.load(tmp_path)
+        frazil.run(pipeline, spark=spark_session(pipeline))
+    return tmp_path
+
+
+def lag_of(folder: Path) -> dict[str, Any]:
+    said = command("status", f"{folder}", "--json")
+    assert said.code == 0
+    [table] = json.loads(said.stdout)["tables"]
+    [lag] = table["captured"]
+    return dict(lag)
+
+
+def test_bytes_and_seconds_grow_until_the_changes_are_landed(captured: Path, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("INSERT INTO orders SELECT g, repeat('x', 1000) FROM generate_series(2, 1000) g")
+    behind = lag_of(captured)
+    assert behind["behind_bytes"] > 1_000_000
+    assert behind["behind_seconds"] > 0
+    assert f"{behind['behind_bytes']:,} bytes, up to " in command("status", f"{captured}").stdout
+
+    land(captured)
+
+    level = lag_of(captured)
+    assert level["behind_bytes"] < 100_000, "another database of the server may write a little"
+    assert (level["begun"], level["trouble"]) == (True, None)
+
+
+def test_a_server_that_is_gone_is_told_beside_what_the_lake_holds(
+    captured: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_DB", "postgresql://postgres:hidden@127.0.0.1:1/none")
+
+    said, lag = command("status", f"{captured}"), lag_of(captured)
+
+    assert said.code == 0
+    assert "slot frazil of ${env:TEST_DB}: how far behind is not known: [FZ210] " in said.stdout
+    assert "hint: see that the server runs" in said.stdout
+    assert "marts.orders_history" in said.stdout
+    assert (lag["begun"], lag["behind_bytes"], lag["behind_seconds"]) == (None, None, None)
+    assert "hidden" not in said.text
+
+
+def test_a_server_that_is_silent_is_not_waited_for(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        monkeypatch.setenv("TEST_DB", f"postgresql://postgres:hidden@127.0.0.1:{port}/none")
+        began = time.monotonic()
+
+        said = command("status", f"{captured}")
+
+    assert time.monotonic() - began < 15
+    assert "no answer within 5 s" in said.stdout
+    assert "marts.orders_history" in said.stdout
+
+
+def test_what_was_never_captured_is_told(captured: Path) -> None:
+    (captured / "landing" / ".frazil-frazil.json").unlink()
+
+    assert "slot frazil of ${env:TEST_DB}: not captured yet" in command("status", f"{captured}").stdout
