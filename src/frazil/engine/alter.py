@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from frazil.failpoints import failpoint
 from frazil.lake.tables import alter
 from frazil.marts.layout import live_columns, mart_layout
+from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current
 from frazil.spec.names import quote
 from frazil.steps import SetLiveView
@@ -23,8 +24,8 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
     Args:
         context: the table's part of the run.
         step: what to alter.
-        notes: note a mart's layout in its bookmark, in a commit without rows: for a mart with no batch due, whose
-            commit does it.
+        notes: note in a mart's bookmark how it is laid out and declared, in a commit without rows: for a mart with no
+            batch due, whose commit does it.
     """
     context.tell(f"alter {step.mart or step.name}")
     path = next(path for path in context.paths if ".".join(path[1:]) == step.name)
@@ -40,9 +41,14 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
 
 
 def note_layout(context: TableRun, mart: Current | History) -> None:
-    """Note a mart's layout in its bookmark, in a commit without rows."""
-    path = context.mart_path(mart)
-    bookmark = {**context.head(path).bookmark, "layout": mart_layout(mart)}
+    """Note how a mart is laid out and declared in its bookmark, in a commit without rows."""
+    path, table = context.mart_path(mart), context.table
+    bookmark = {
+        **context.head(path).bookmark,
+        "layout": mart_layout(mart),
+        "declared": declared_mart(table, mart),
+        "settings": settings(table, mart),
+    }
     with context.transaction(path, bookmark) as transaction:
         transaction.append(context.spark.table(quote(*path)).limit(0))
         failpoint("mart.before_publish")

@@ -86,14 +86,14 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     record lists the columns it carries; true of tables that do not say.
     """
     fields = dict(before.get("fields", {}))
-    types = {column: kind for file in step.files for column, kind in file.fields}
+    types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])
     arrived = [column for column in new.columns if column not in fields]
     since = dict(before.get("since", {})) | (dict.fromkeys(arrived, step.batch) if fields else {})
     lists = before.get("lists", bool(fields)) or any(
         opened.known is not None or opened.lists
         for opened in (new.source.read(file, new.columns) for file in step.files if not file.broken)
     )
-    fields |= {column: types.get(column, "string") for column in arrived}
+    fields = {column: types.get(column, "string") for column in [*fields, *arrived]}
     return {"fields": fields, "since": since, "lists": lists}
 
 

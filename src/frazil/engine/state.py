@@ -49,7 +49,7 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     bookmarks = {name: at.bookmark for name, at in stands.items()}
     moved_marts(context.pipeline, table, bookmarks)
     taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
-    rows = {name: at.records for name, at in marts.items()}
+    rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
     return table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frazil.errors import SchemaError
+from frazil.spec.types import plain_type, widens
 from frazil.steps import AddColumn, RemoveProperty, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
 
     from frazil.plan.table_layout import TableLayout
     from frazil.steps import Alteration
-
-_WIDER: Final = {("int", "bigint"), ("float", "double")}
 
 
 class TypeChangedError(SchemaError):
@@ -60,7 +59,7 @@ def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Altera
                 f"{wanted.name}: column {column!r} is {have} in the table and {kind} in the declaration",
                 hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
             )
-        elif _plain(have) != _plain(kind):
+        elif plain_type(have) != plain_type(kind):
             yield WidenColumn(column=column, before=have, type=kind)
 
 
@@ -78,15 +77,4 @@ def _settings(present: TableLayout, wanted: TableLayout) -> Iterator[Alteration]
 
 
 def _reaches(have: str, want: str) -> bool:
-    have, want = _plain(have), _plain(want)
-    if have == want or (have, want) in _WIDER:
-        return True
-    if have.startswith("decimal(") and want.startswith("decimal("):
-        (p, s), (q, t) = (tuple(map(int, kind[8:-1].split(","))) for kind in (have, want))
-        return q > p and s == t
-    return False
-
-
-def _plain(kind: str) -> str:
-    """Write a type the one way that a schema prints it: without spaces."""
-    return "".join(kind.lower().split())
+    return plain_type(have) == plain_type(want) or widens(have, want)

@@ -12,6 +12,7 @@ from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
+from frazil.plan.widening import as_made, rounded
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
@@ -97,7 +98,7 @@ def table_state(
         table: one of its tables.
         bookmarks: of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart by name; empty for a table never written.
         taken: what the source offers.
-        rows: of each mart by name.
+        rows: of each mart by name, and of ``QUARANTINE``.
         columns: of each table that exists, by the keys of ``bookmarks``: name -> type; None where they are not known,
             and of columns no alteration is planned.
 
@@ -122,9 +123,13 @@ def table_state(
             error.hint = hint or error.hint
             raise
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
-    silver = bookmarks[SILVER]
-    if silver and silver.get("declared") != declared(table):
+    # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type.
+    made = dict(columns or {}) if not (rows or {}).get(QUARANTINE) else {}
+    silver, was = bookmarks[SILVER], as_made(table, made.get(SILVER, {}))
+    if silver and silver.get("declared") not in {declared(table), declared(was)}:
         rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
+    elif silver and (name := rounded(contract, (columns or {}).get(SILVER, {}))):
+        rebuilds[SILVER] = f"{name} is a double now"
     # What was checked before, and is not used again, is not parsed again.
     is_used = bool(taken.files) or SILVER in rebuilds
     if problems := table_name_problems(pipeline, table, fields) if is_used else []:
@@ -133,7 +138,7 @@ def table_state(
         raise refused
     for mart in table.marts:
         name = table.mart_name(mart)
-        if reason := _why_rebuilt(table, mart, bookmarks[name]):
+        if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), mart, bookmarks[name]):
             rebuilds.setdefault(name, reason)
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(
@@ -220,15 +225,15 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
-def _why_rebuilt(table: Table, mart: Current | History, bookmark: Mapping[str, Any]) -> str | None:
-    """Return why a mart must be rebuilt; None where its rows stay."""
+def _why_rebuilt(table: Table, was: Table, mart: Current | History, bookmark: Mapping[str, Any]) -> str | None:
+    """Return why a mart must be rebuilt; None where its rows stay. ``was`` is the table with narrower columns."""
     if not bookmark:
         return None
     before, after = bookmark.get("layout"), mart_layout(mart)
     # A rebuild keeps the table, and with it the format.
     if before is not None and after["format_version"] < before["format_version"]:
         raise FormatVersionError(table.mart_name(mart), before["format_version"], after["format_version"])
-    if bookmark.get("declared") != declared_mart(table, mart):
+    if bookmark.get("declared") not in {declared_mart(table, mart), declared_mart(was, mart)}:
         return changed_settings(bookmark.get("settings"), table, mart)
     if before is not None and before["partition_by"] != after["partition_by"]:
         return "partition_by changed"

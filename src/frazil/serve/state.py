@@ -80,7 +80,7 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
     if is_read:
         ledger = _ledger(located, bronze) if bronze and bookmarks[BRONZE] else Ledger()
         taken = source_of(table).find_new(pipeline.folder, ledger)
-    rows = {name: mart.records for name, mart in marts.items()}
+    rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
     found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})

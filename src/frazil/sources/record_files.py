@@ -17,6 +17,7 @@ from frazil.formats.parquet_file import ParquetFile
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.inspection import FileForm, inspect, named_fields
 from frazil.sources.new_files import Content, find_new
+from frazil.spec.types import widens
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
 
@@ -191,7 +192,9 @@ class RecordFiles(ABC):
         known = {name.lower(): (name, kind) for name, kind in existing.items()}
         for columns in named:
             for name, kind in columns:
-                known.setdefault(name.lower(), (name, kind))
+                first, have = known.setdefault(name.lower(), (name, kind))
+                if widens(have, kind):
+                    known[name.lower()] = (first, kind)
         return dict(known.values())
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:

@@ -47,6 +47,7 @@ _ALIASES: Final = {
     "bytes": "binary",
     "bytea": "binary",
 }
+_WIDER: Final = {("int", "bigint"), ("float", "double")}
 _SIZED_TEXT: Final = re.compile(r"(?:var)?char ?\( ?\d+ ?\)")
 _DECIMAL: Final = re.compile(r"(?:decimal|numeric|dec)(?: ?\( ?(\d+) ?(?:, ?(\d+) ?)?\))?")
 
@@ -89,3 +90,32 @@ def _decimal(text: str, digits: str | None, scale: str | None) -> str:
             f"unknown type '{text}'", hint=f"in decimal(p,s), p is 1 to {MAX_DIGITS} and s at most p"
         )
     return f"decimal({p},{s})"
+
+
+def widens(before: str, after: str) -> bool:
+    """Return whether a type has all values of another one, and Iceberg makes a column of it without writing rows anew.
+
+    Args:
+        before: the type that the column has, as a schema prints it, blanks aside.
+        after: the other one.
+    """
+    before, after = plain_type(before), plain_type(after)
+    if (before, after) in _WIDER:
+        return True
+    if before.startswith("decimal(") and after.startswith("decimal("):
+        (p, s), (q, t) = (tuple(map(int, kind[8:-1].split(","))) for kind in (before, after))
+        return q > p and s == t
+    return False
+
+
+def keeps_values(before: str, after: str) -> bool:
+    """Return whether a type widens another one, and a text that both can say means the same value in both.
+
+    ``0.1`` does not: as a ``double`` it is another number than the ``float`` of it.
+    """
+    return widens(before, after) and plain_type(before) != "float"
+
+
+def plain_type(kind: str) -> str:
+    """Write a type the one way that a schema prints it: without blanks."""
+    return "".join(kind.lower().split())

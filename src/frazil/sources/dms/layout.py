@@ -10,6 +10,7 @@ from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
+from frazil.spec.types import widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +106,9 @@ def known_fields(
     op = table.source.op
     known = {op.lower(): (op, "string")}
     for name, kind in found:
-        known.setdefault(name.lower(), (name, kind))
+        first, have = known.setdefault(name.lower(), (name, kind))
+        if widens(have, kind):
+            known[name.lower()] = (first, kind)
     return dict(known.values()) if len(known) > 1 else {}
 
 
