@@ -57,7 +57,18 @@ TRUSTED = {
     "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
     "marts/history.py": FOLD_SPEC,
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
-    "sources/postgres/turn.py": {"full", "full_name", "_publication", "_slot", "names", "folder"},
+    "sources/postgres/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
+    "sources/postgres/examine.py": {
+        "user",
+        "schema",
+        "sql_name",
+        "publication",
+        "names",
+        "setting",
+        "enough",
+        "pid",
+        "slot",
+    },
     "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
     "silver/changes.py": {"added", "condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
 }
@@ -87,7 +98,8 @@ SQL_MODULES = {
     "marts/history.py",
     "marts/late.py",
     "silver/changes.py",
-    "sources/postgres/turn.py",  # what people are told to type
+    "sources/postgres/examine.py",  # what people are told to type
+    "sources/postgres/rules.py",
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database; those of ``serve`` write it for

@@ -34,21 +34,26 @@ from frazil.lake.machine import (
     total_memory_bytes,
     usable_cores,
 )
-from frazil.lake.trouble import CatalogError
+from frazil.lake.trouble import CatalogError, explained
 from frazil.lake.warehouse import verify_catalog
+from frazil.sources.asking import Answers
+from frazil.sources.kinds import captures_of
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
+from frazil.spec.check_sharded import shard_tables
 from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from frazil.sources.capture import Looked
     from frazil.spec import Pipeline, Table
 
 _LITTLE_DISK_BYTES: Final = 2 * 2**30
 _REPAIR: Final = "restore the file from a backup; or make it again from the warehouse: frazil doctor --repair"
 _ANSWER_SECONDS: Final = 3.0
+_SERVER_SECONDS: Final = 10.0
 _RELEASED: Final = 1_790_000_000
 """Seconds since 1970 of a day before this version was made: a clock that shows an earlier one is wrong."""
 
@@ -79,7 +84,10 @@ def examine(pipeline: Pipeline | None) -> list[Finding]:
     found = [*_machine(), *_jars(pipeline)]
     if pipeline is not None:
         found += [*_warehouse(pipeline), *_catalog(pipeline)]
+        captures = captures_of(pipeline, [table.name for table in pipeline.tables])
+        answers = Answers(captures, lambda one: [*one.examine(pipeline.folder)], _SERVER_SECONDS)
         found += [finding for table in pipeline.tables for finding in _landing(pipeline, table)]
+        found += [finding for number in range(len(captures)) for finding in _server(pipeline, answers, number)]
     return found
 
 
@@ -214,7 +222,20 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
     return Finding(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
 
 
+def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Finding]:
+    what = answers.captures[number].name
+    try:
+        for looked in answers.of(number):
+            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+    except Exception as raised:  # noqa: BLE001 - whatever it is, it is found
+        error = explained(raised, pipeline)
+        message = error.message.removeprefix(f"{what}: ")
+        yield Finding(what=what, ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
+
+
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
+    parts = shard_tables(table).values() or (table,)
+    captured = {place for part in parts for place in part.source.locations.get("landing", ())}
     for pattern in chain.from_iterable(table.source.locations.values()):
         what = f"source of {table.name}"
         try:
@@ -228,7 +249,9 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
         fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
         # A pattern is looked at up to the folder that its first wildcard stands in.
         place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
-        if not place.exists():
+        if pattern in captured and not place.exists():
+            yield Finding(what=what, ok=True, detail=f"{place} (made by the first capture)")
+        elif not place.exists():
             yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
         elif not os.access(place, os.R_OK):
             yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="who may read it?")

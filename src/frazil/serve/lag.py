@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from frazil.lake.trouble import explained
+from frazil.sources.asking import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -41,7 +40,7 @@ class CaptureLag:
 
 
 class Lags:
-    """Asks the servers of some tables, each in a thread of its own: one that is silent holds up nobody.
+    """Asks the servers of some tables while something else is done.
 
     Cost: a connection for each slot, log and topic; together no more than some seconds from the first asking.
     """
@@ -50,44 +49,24 @@ class Lags:
         from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
 
         self._pipeline = pipeline
-        self._captures = captures_of(pipeline, names)
-        self._found: dict[int, CaptureLag | None] = {}
-        self._until = time.monotonic() + _ANSWER_SECONDS
-        # A thread that waits for a silent server must not keep the process from ending.
-        self._threads = [Thread(target=self._ask, args=numbered, daemon=True) for numbered in enumerate(self._captures)]
-        for thread in self._threads:
-            thread.start()
+        captures = captures_of(pipeline, names)
+        self._answers = Answers(captures, lambda capture: capture.behind(pipeline.folder), _ANSWER_SECONDS)
 
     def of(self, table: str) -> tuple[CaptureLag, ...]:
         """Return what is known of a table, once its servers have answered or had their time."""
-        found = []
-        for number, capture in enumerate(self._captures):
-            if table in capture.tables:
-                self._threads[number].join(max(0.0, self._until - time.monotonic()))
-                found.append(self._found.get(number, _silent(capture)))
+        captures = self._answers.captures
+        found = (self._of(number, capture) for number, capture in enumerate(captures) if table in capture.tables)
         return tuple(one for one in found if one is not None)
 
-    def _ask(self, number: int, capture: Capture) -> None:
+    def _of(self, number: int, capture: Capture) -> CaptureLag | None:
         known = CaptureLag(name=capture.name)
         try:
-            lag = capture.behind(self._pipeline.folder)
+            lag = self._answers.of(number)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the rest of the lake can be told
             error = explained(raised, self._pipeline)
             # What is captured stands in most messages already.
             message = error.message.removeprefix(f"{capture.name}: ")
-            self._found[number] = replace(known, trouble=f"[{error.code}] {message}", hint=error.hint)
-            return
+            return replace(known, trouble=f"[{error.code}] {message}", hint=error.hint)
         if lag is None:
-            self._found[number] = None
-        else:
-            self._found[number] = replace(
-                known, begun=lag.begun, behind_bytes=lag.behind_bytes, behind_seconds=lag.behind_seconds
-            )
-
-
-def _silent(capture: Capture) -> CaptureLag:
-    return CaptureLag(
-        name=capture.name,
-        trouble=f"no answer within {_ANSWER_SECONDS:.0f} s",
-        hint="see that the server runs and may be reached from here",
-    )
+            return None
+        return replace(known, begun=lag.begun, behind_bytes=lag.behind_bytes, behind_seconds=lag.behind_seconds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -44,6 +44,21 @@ class Lag:
     behind_bytes: int | None = None
     behind_seconds: float | None = None
     begun: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """One thing that a look at a server found.
+
+    Attributes:
+        ok: True; False if a capture fails for it; None if one may soon.
+        detail: what was found, without a secret.
+        hint: the way out, where there is something to do: a command as it is typed.
+    """
+
+    ok: bool | None
+    detail: str
+    hint: str | None = None
 
 
 class Capture(Protocol):
@@ -84,6 +99,16 @@ class Capture(Protocol):
         """Return how far the landing files are behind the server; None for a kind that cannot tell.
 
         Reads little, changes nothing there, and disturbs no capture that is at work.
+        """
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look at what a capture needs of the server; change nothing there, and disturb no capture that is at work.
+
+        Yields:
+            Everything that is wrong; what the server is where all is right; nothing where there is no server.
+
+        Raises:
+            SourceError: the server cannot be reached.
         """
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import Parsed
     from frazil.sources.base import FileRecords, NewFile, Source, SourceFile
-    from frazil.sources.capture import Capture, Lag, Landed
+    from frazil.sources.capture import Capture, Lag, Landed, Looked
     from frazil.spec import Table
 
 
@@ -180,6 +180,11 @@ class ShardCapture:
         """Return how far the landing files are behind the server."""
         with _of_shard(*self.shards):
             return self.inner.behind(folder)
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look at the server."""
+        with _of_shard(*self.shards):
+            yield from self.inner.examine(folder)
 
 
 def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from frazil.errors import HistoryChangedError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
 from frazil.sources.audit_log.session import alone, connected
-from frazil.sources.capture import Lag, Landed, land_file
+from frazil.sources.capture import Lag, Landed, Looked, land_file
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted
 
@@ -99,6 +99,11 @@ class LogCapture:
         root = self._root(folder)
         with connected(self._first, folder, self.name) as session:
             return _Turn(self, root, session).behind()
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look whether the log can be read, and is the one that was captured."""
+        with connected(self._first, folder, self.name) as session:
+            yield _Turn(self, self._root(folder), session).examine()
 
     def preview(self, folder: Path, into: Path) -> None:
         """Write what the log has and the landing files do not below another folder; change nothing."""
@@ -197,6 +202,13 @@ class _Turn:
         snapshot, system = str(self._one("SELECT pg_current_snapshot()::text")), self._system()
         self._check_same_history(system, snapshot)
         return snapshot, system
+
+    def examine(self) -> Looked:
+        """Begin as for a turn, and do nothing."""
+        with self._session.transaction():
+            self._look()
+        begun = "" if self._before.snapshot else "; nothing captured yet"
+        return Looked(ok=True, detail=f"PostgreSQL {self._session.info.server_version // 10_000}{begun}")
 
     def behind(self) -> Lag:
         """Return the age of the oldest record that is not landed."""

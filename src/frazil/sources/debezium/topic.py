@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from frazil.errors import DeclarationError, HistoryChangedError
-from frazil.sources.capture import Lag, Landed, land_file
+from frazil.sources.capture import Lag, Landed, Looked, land_file
 from frazil.sources.debezium.broker import Broker
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
@@ -114,6 +114,11 @@ class TopicCapture:
         oldest = min((at for at in times if at is not None), default=None)
         seconds = 0.0 if oldest is None else max(time.time() - oldest / 1000, 0.0)
         return Lag(behind_seconds=seconds, begun=mine.is_dir())
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look whether the topic can be read."""
+        begun = "" if self.behind(folder).begun else "; nothing captured yet"
+        yield Looked(ok=True, detail=f"the topic can be read{begun}")
 
     def _root(self, folder: Path) -> Path:
         source = self.of[0].source

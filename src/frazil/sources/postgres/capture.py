@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from frazil.sources.capture import Lag, Landed
+    from frazil.sources.capture import Lag, Landed, Looked
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.kinds import Postgres
@@ -92,6 +92,14 @@ class PostgresCapture:
 
         with explained(self.name):
             return behind(url, landing)
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look at server, publication, tables and slot."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.examine import examine  # noqa: PLC0415 - needs the driver
+
+        with explained(self.name):
+            yield from examine(url, self.declared, landing, self.name)
 
     @contextmanager
     def rows(self, folder: Path, table: Table) -> Iterator[SourceRows]:

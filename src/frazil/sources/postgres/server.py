@@ -42,6 +42,7 @@ class ServerTable:
 
     Attributes:
         schema, name: of the table.
+        sql_name: both, quoted where they must be.
         columns: those that are published, in order.
         types: number and modifier of each column's type.
         row_filter: SQL of the rows that are published; None for all.
@@ -54,6 +55,7 @@ class ServerTable:
 
     schema: str
     name: str
+    sql_name: str
     columns: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
     row_filter: str | None
@@ -121,7 +123,7 @@ class Server:
         found = self.rows(_TABLE, schema, name)
         if not found:
             return None
-        oid, identity, kind, pages = found[0]
+        oid, identity, kind, pages, sql_name = found[0]
         names, row_filter = published[0] if published else (None, None)
         generated = self.version >= _GENERATED and names is not None
         columns = [
@@ -133,6 +135,7 @@ class Server:
         return ServerTable(
             schema=schema,
             name=name,
+            sql_name=sql_name,
             columns=tuple(column for column, _, _ in columns),
             types=tuple((base, modifier) for _, base, modifier in columns),
             row_filter=row_filter,
@@ -161,7 +164,8 @@ class Server:
 
 _TABLE: Final = """
 SELECT c.oid::int8, c.relreplident::text, c.relkind::text,
-    CASE WHEN c.relkind = 'r' THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END
+    CASE WHEN c.relkind = 'r' THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END,
+    format('%%I.%%I', n.nspname, c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')"""
 

@@ -11,22 +11,22 @@ from psycopg import sql
 
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Lag, Landed
-from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
-from frazil.sources.postgres.files import RangeFiles, TableRange, check_columns
+from frazil.sources.postgres.errors import ServerError
+from frazil.sources.postgres.files import RangeFiles, TableRange
 from frazil.sources.postgres.landing import State, lsn_of
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
 from frazil.sources.postgres.pgoutput import Decoder
+from frazil.sources.postgres.rules import PLUGIN, Rules
 from frazil.sources.postgres.server import Server, exported_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from frazil.errors import FrazilError
     from frazil.sources.postgres.landing import Landing
     from frazil.sources.postgres.server import ServerTable
     from frazil.spec import Table
 
-_PLUGIN: Final = "pgoutput"
-_WAL_LEVEL: Final = "logical"
 _MOST_LOADS: Final = 5
 
 
@@ -39,11 +39,7 @@ class Turn:
         source = declared[0].source
         self._url, self._landing, self._where, self._progress = url, landing, where, progress
         self._slot, self._publication = source.slot, source.publication
-        self._names = {table.source.schema_and_name: table.name for table in declared}
-        self._all_names = [table.name for table in declared]
-        self._keys: dict[tuple[str, str], set[str]] = {}
-        for table in declared:
-            self._keys.setdefault(table.source.schema_and_name, set()).update(table.keys)
+        self._declared = declared
         self._files = self._records = 0
 
     def land(self, range_bytes: int) -> Landed:
@@ -58,10 +54,11 @@ class Turn:
 
     def _land(self, range_bytes: int) -> Landed:
         state = self._landing.state()
-        system = self._check_server(state)
+        self._rules = Rules(self._server, self._declared, self._landing, self._where)
+        _obey(self._rules.server(state))
         tables = self._published(state)
         failpoint("capture.after_publication")
-        state = self._with_slot(state, system)
+        state = self._with_slot(state)
         state = self._with_rows(state, tables)
         moment = time.time()
         target = self._server.flushed()
@@ -76,116 +73,38 @@ class Turn:
         self._landing.is_level_at(moment)
         return distance(self._server.flushed() - state.position, moment, files=self._files, records=self._records)
 
-    def _check_server(self, state: State | None) -> str:
-        """Refuse a server that writes no logical WAL, or another one than before; return which it is."""
-        if (level := self._server.one("SHOW wal_level")) != _WAL_LEVEL:
-            raise ServerSetupError(
-                f"{self._where}: the server runs with wal_level={level}",
-                hint="ALTER SYSTEM SET wal_level = 'logical', then restart the server",
-            )
-        [(system, database)] = self._server.rows(
-            "SELECT system_identifier::text, current_database()::text FROM pg_control_system()"
-        )
-        if state is not None and (state.system, state.database) != (system, database):
-            raise self._lost("the landing files are of another server or database, or of one before it was restored")
-        return f"{system}"
-
     def _published(self, state: State | None) -> dict[tuple[str, str], ServerTable]:
-        """Return the declared tables as they are published; add those to the publication that are not in it.
-
-        Raises:
-            ServerSetupError: a table is not there or must not be published as it is, or the publication leaves changes
-                out.
-            SlotLostError: a captured table was taken out of the publication.
-        """
-        made = self._server.rows(_PUBLICATION, self._publication)
-        missing = []
-        for place in self._names:
-            table = self._server.table(place, self._publication)
-            if table is None:
-                raise ServerSetupError(f"{self._where}: there is no table {'.'.join(place)}")
-            self._check_table(table)
-            if table.is_partitioned and made and not made[0][1]:
-                raise ServerSetupError(
-                    f"{self._where}: the changes of {table.full_name} would come under the names of its partitions",
-                    hint=f"ALTER PUBLICATION {self._publication} SET (publish_via_partition_root = true)",
-                )
-            if not table.is_published:
-                missing.append(table)
-        if made and not made[0][0]:
-            raise ServerSetupError(
-                f"{self._where}: publication {self._publication} leaves out some kinds of changes",
-                hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
-            )
-        if state is not None and (gone := [one.full_name for one in missing if one.full_name in state.tables]):
-            raise self._lost(f"{gone[0]} was taken out of publication {self._publication}")
-        if missing:
+        """Return the declared tables as they are published; add those to the publication that are not in it."""
+        _obey(self._rules.published(state))
+        if missing := self._rules.unpublished:
             places = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in missing)
-            self._server.tell((_ADD if made else _CREATE).format(sql.Identifier(self._publication), places))
-        found = {place: self._server.table(place, self._publication) for place in self._names}
+            command = _ADD if self._rules.has_publication else _CREATE
+            self._server.tell(command.format(sql.Identifier(self._publication), places))
+        found = {place: self._server.table(place, self._publication) for place in self._rules.names}
         return {place: table for place, table in found.items() if table is not None}
 
-    def _check_table(self, table: ServerTable) -> None:
-        full = f"ALTER TABLE {table.full_name} REPLICA IDENTITY FULL"
-        if not table.identity:
-            raise ServerSetupError(
-                f"{self._where}: {table.full_name} has neither a primary key nor a replica identity; once published, "
-                "PostgreSQL would refuse its updates and deletes",
-                hint=f"give it a primary key, or: {full}",
-            )
-        identity = {column.lower() for column in table.identity}
-        columns = {column.lower() for column in table.columns}
-        keys = {key for key in self._keys[table.schema, table.name] if key.lower() in columns}
-        if others := sorted(key for key in keys if key.lower() not in identity):
-            raise ServerSetupError(
-                f"{self._where}: key '{others[0]}' of table '{self._names[table.schema, table.name]}' is not in the "
-                f"replica identity of {table.full_name} ({', '.join(table.identity)}): deletes would not name it",
-                hint=f"declare keys of the identity, or: {full}",
-            )
-        check_columns(table.full_name, table.columns)
-
-    def _with_slot(self, state: State | None, system: str) -> State:
+    def _with_slot(self, state: State | None) -> State:
         """Return how far the files reach; make the slot where nothing was captured yet."""
-        found = self._server.rows(_SLOT, self._slot)
-        if state is None and any(self._landing.loaded_at(*place) is not None for place in self._names):
-            raise self._lost(
-                f"the landing folder {self._landing.folder} has files, but does not say how far they reach"
-            )
-        if not found:
-            if state is not None:
-                raise self._lost("the slot is gone")
+        _obey(self._rules.slot(state))
+        if self._rules.found_slot is None:
             text = self._server.one(
-                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", self._slot, _PLUGIN
+                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", self._slot, PLUGIN
             )
             failpoint("capture.after_slot")
-            position = lsn_of(text)
         else:
-            plugin, database, is_lost, confirmed = found[0]
-            if is_lost:
-                raise self._lost("the server has removed WAL that the slot needs (max_slot_wal_keep_size)")
-            if plugin != _PLUGIN or database != self._server.session.info.dbname:
-                raise ServerSetupError(
-                    f"{self._where}: there is such a slot, of plugin {plugin} in database {database}",
-                    hint="declare another slot",
-                )
-            position = lsn_of(confirmed)
+            *_, text = self._rules.found_slot
+        position = lsn_of(text)
         if state is None:
-            state = State(system=system, database=self._server.session.info.dbname, position=position)
+            state = State(system=self._rules.system, database=self._server.session.info.dbname, position=position)
             self._landing.keep(state)
-        elif position > state.position:
-            raise self._lost("somebody else has read changes from the slot")
         elif position < state.position:
             self._advance(state.position)
         return state
 
     def _with_rows(self, state: State, tables: dict[tuple[str, str], ServerTable]) -> State:
         """Land the initial rows of tables that lack them."""
+        _obey(self._rules.loads(state))
         loaded = {place: self._landing.loaded_at(*place) for place in tables}
-        for place, lsn in loaded.items():
-            name = tables[place].full_name
-            # Its rows may have appeared just before the process died.
-            if lsn is not None and name not in state.tables and lsn < state.position:
-                raise self._lost(f"{name} was not declared for a time, and its changes of that time are not landed")
         for place in tables:
             self._landing.clear(*place)
         missing = [table for place, table in tables.items() if loaded[place] is None]
@@ -229,8 +148,8 @@ class Turn:
     def _range(self, state: State, end: int) -> State:
         """Land the changes that were committed from the state's position to ``end``."""
         tables = {
-            place: TableRange(self._landing.table(*place), self._landing.loaded_at(*place) or 0, self._keys[place])
-            for place in self._names
+            place: TableRange(self._landing.table(*place), self._landing.loaded_at(*place) or 0, keys)
+            for place, keys in self._rules.keys.items()
         }
         files = RangeFiles(state.position, end, tables, self._server.domains())
         decoder = Decoder(files)
@@ -238,7 +157,7 @@ class Turn:
             for message in self._server.peek(self._slot, self._publication, end):
                 decoder.feed(message)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
-            raise self._lost("the server no longer has the WAL that the slot needs") from error
+            raise self._rules.lost("the server no longer has the WAL that the slot needs") from error
         files.close()
         failpoint("capture.range_written")
         if files.files:
@@ -258,13 +177,11 @@ class Turn:
     def _advance(self, position: int) -> None:
         self._server.advance(self._slot, position)
 
-    def _lost(self, why: str) -> SlotLostError:
-        names = " ".join(f"--select {name}" for name in self._all_names)
-        return SlotLostError(
-            f"{self._where}: {why}; changes may be missing",
-            hint=f"read the tables again: SELECT pg_drop_replication_slot('{self._slot}') if the slot is there; "
-            f"frazil drop {names}; rm -r {self._landing.folder}; frazil run",
-        )
+
+def _obey(broken: Iterator[FrazilError]) -> None:
+    """Stop at the first rule that is broken."""
+    for error in broken:
+        raise error
 
 
 def behind(url: str, landing: Landing) -> Lag:
@@ -291,14 +208,7 @@ def distance(behind_bytes: int, level_at: float | None, *, files: int = 0, recor
     return Landed(files=files, records=records, behind_bytes=max(0, behind_bytes), behind_seconds=seconds)
 
 
-_PUBLICATION: Final = """
-SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"""
-
 _CREATE: Final = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)")
 _ADD: Final = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}")
-
-_SLOT: Final = """
-SELECT plugin::text, database::text, wal_status = 'lost', confirmed_flush_lsn::text
-FROM pg_replication_slots WHERE slot_name = %s"""
 
 _NOW: Final = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import ContractError, HistoryChangedError, SourceError
-from frazil.sources.capture import Landed, land_file
+from frazil.sources.capture import Landed, Looked, land_file
 from frazil.sources.snapshot.dumps import Dump, DumpReader, dumps_of, landing_folder
 from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
 from frazil.spec.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
@@ -98,6 +98,11 @@ class SnapshotCapture:
     def behind(self, folder: Path) -> None:
         """Return that nothing is known before dumps are compared."""
         del folder
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Yield nothing: there is no server."""
+        del folder
+        yield from ()
 
     def _verify_neighbour(self, dump: Dump, before: Dump | None, landed: set[tuple[str, str | None]]) -> None:
         """Stop if a dump that lies between two others was landed and is gone: keys that only it had would stay."""
