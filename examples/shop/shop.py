@@ -53,6 +53,7 @@ def main(folder: Path, count: int) -> int:
             "WHERE order_id = 7 ORDER BY valid_from",
             folder,
         )
+        frazil("test", folder)
         frazil("check", folder)
         frazil("check", "--source", folder)
         return differences(shop, folder)
