@@ -25,6 +25,7 @@ ASKED: Final = {
     "generate": ["HERE/landing"],
     "query": ["select 1", "HERE"],
     "key": ["orders", "1", "--path", "HERE"],
+    "schema": ["orders", "--path", "HERE"],
     "doctor": ["HERE", "--repair"],
 }
 """What a command is given; the others only the project's folder."""
@@ -84,7 +85,8 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*COMMANDS} - {"init", "generate", "validate", "doctor", "status", "query", "key", "quarantine"})
+    "name",
+    sorted({*COMMANDS} - {"init", "generate", "validate", "doctor", "status", "query", "key", "schema", "quarantine"}),
 )
 def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
     assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0

@@ -112,13 +112,21 @@ def test_a_source_that_widens_its_columns_widens_the_tables(orders: Orders, stra
 
     assert planned == {"silver.orders_changes", *(f"marts.{mart}" for mart in MARTS)}
     assert {mart.strategy for mart in report.marts} == {strategy}
-    first, last = (1, LARGE, Decimal("123456789012345678.99")), (LARGE, 4, Decimal("4.40"))
-    assert orders.rows() == [first, (2, 2, Decimal("2.20")), last]
-    assert orders.rows("orders_history")[:2] == [(1, 1, Decimal("1.10")), first]
+    changed, new = (1, LARGE, Decimal("123456789012345678.99")), (LARGE, 4, Decimal("4.40"))
+    assert orders.rows() == [changed, (2, 2, Decimal("2.20")), new]
+    assert orders.rows("orders_history")[:2] == [(1, 1, Decimal("1.10")), changed]
     assert len(orders.rows("soft")) == 4
     assert {orders.types(f"marts.{mart}")["n"] for mart in MARTS} == {"bigint"}
     assert orders.types("silver.orders_changes")["total"] == "decimal(20,2)"
     assert report.quarantined == 0
+
+    [first, second] = api.schema(orders.folder, "orders").changes
+    assert (first.batch, first.fields, second.batch, second.added, second.removed) == (1, 5, 2, (), ())
+    assert second.retyped == (
+        ("id", "int", "bigint"),
+        ("n", "int", "bigint"),
+        ("total", "decimal(8,2)", "decimal(20,2)"),
+    )
 
     # Narrower files again, and older ones, go on in the wider tables.
     orders.land(NARROW, ("U", 2, 5, "5.50"))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.serve.quarantine import Quarantine
     from frazil.serve.query import Result
     from frazil.serve.rules import RuleTest
+    from frazil.serve.schema import TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
 
 
@@ -181,3 +182,19 @@ def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleT
     from frazil.serve.rules import test_rules
 
     return tuple(test_rules(load(declaration), select))
+
+
+def schema(declaration: Declaration, table: str) -> TableSchema:
+    """Return the columns of a table and the layouts of its source, as :func:`frazil.serve.schema.schema`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+
+    Raises:
+        UnknownSelectionError: there is no such table.
+        NoLakeError: nothing of it was written yet.
+    """
+    from frazil.serve.schema import schema as look
+
+    return look(load(declaration), table)

@@ -20,6 +20,7 @@ from frazil.cli.quarantine import quarantine
 from frazil.cli.query import query
 from frazil.cli.rebuild import rebuild
 from frazil.cli.run import run
+from frazil.cli.schema import schema
 from frazil.cli.sql import sql
 from frazil.cli.status import status
 from frazil.cli.test import test
@@ -57,6 +58,6 @@ def frazil(
 for _command in (
     *(init, generate, validate, doctor, sql),
     *(plan, run, watch, capture, rebuild, maintain, drop),
-    *(status, check, test, query, key, quarantine),
+    *(status, check, test, query, key, schema, quarantine),
 ):
     app.command()(_command)

@@ -1,0 +1,44 @@
+"""The schema of a table, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.cli.console import out
+from frazil.cli.render.grid import grid
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.serve.schema import SchemaChange, TableSchema
+
+_FROM = {"field": "a field", "expr": "an expression", "source": "each record's arrival"}
+
+
+def show_schema(found: TableSchema) -> None:
+    """Print the columns, the layouts of the source, and fields that no column takes."""
+    grid(
+        f"{found.table}: columns of silver and marts",
+        ("column", "type", "comes from", "declared", "since batch"),
+        [
+            (one.name, one.type, _FROM[one.comes_from], "yes" if one.is_declared else "no", one.since_batch)
+            for one in found.columns
+        ],
+        right=("since batch",),
+    )
+    grid(
+        "layouts of the files, in the order of the source",
+        ("batch", "arrived", "first file", "what changed"),
+        [(one.batch, one.arrived_at, one.file.rpartition("/")[2], _what(one)) for one in found.changes],
+        right=("batch",),
+    )
+    if found.undeclared:
+        names = ", ".join(name for name, _ in found.undeclared)
+        few = counted(len(found.undeclared), "field is", "fields are")
+        out.print(f"{few} in bronze only: {names}", style="yellow", markup=False)
+
+
+def _what(change: SchemaChange) -> str:
+    parts = [f"+ {name} {kind}" for name, kind in change.added]
+    parts += [f"- {name}" for name in change.removed]
+    parts += [f"{name} {before} → {kind}" for name, before, kind in change.retyped]
+    return ", ".join(parts) or counted(change.fields, "field")

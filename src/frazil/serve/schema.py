@@ -1,0 +1,169 @@
+"""``frazil schema``: the columns that a table has, and every layout in which its source has delivered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frazil.bronze import record as r
+from frazil.lake.catalogs import NoLakeError
+from frazil.lake.trouble import translated
+from frazil.serve.duck import connect
+from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.tables import tables
+from frazil.silver.contract import settle
+from frazil.spec.select import source_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import duckdb
+
+    from frazil.serve.layers import Layers
+    from frazil.spec import Pipeline
+
+Field = tuple[str, str]
+"""Name and type of a field."""
+
+_LAYOUTS: Final = """
+WITH files AS (
+    SELECT {file} AS file, {position} AS position, {batch} AS batch, {arrived} AT TIME ZONE 'UTC' AS arrived,
+        {ledger}.columns AS columns
+    FROM {bronze} WHERE {kind} = '{is_file}' AND {ledger}.same_as IS NULL AND len({ledger}.columns) > 0
+)
+SELECT file, batch, arrived, columns FROM files
+QUALIFY columns IS DISTINCT FROM lag(columns) OVER (ORDER BY position, file) ORDER BY position, file"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column of silver and the marts.
+
+    Attributes:
+        name: of the column.
+        type: its type; in marts that stand behind it may be narrower still.
+        comes_from: ``field``, ``expr``, or ``source`` for what is made for each record.
+        is_declared: the declaration names it; else it follows the source.
+        since_batch: batch that its youngest field came with; 1 for those that were there from the beginning.
+    """
+
+    name: str
+    type: str
+    comes_from: str
+    is_declared: bool
+    since_batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaChange:
+    """The first file of another layout than that of the file before it, in the order of the source.
+
+    Attributes:
+        file: its path.
+        batch: the batch it came in.
+        arrived_at: when Frazil took it.
+        added: fields that the file before it lacked.
+        removed: fields that it lacks.
+        retyped: name, type before and type now of fields.
+        fields: how many fields it has.
+    """
+
+    file: str
+    batch: int
+    arrived_at: dt.datetime
+    added: tuple[Field, ...] = ()
+    removed: tuple[str, ...] = ()
+    retyped: tuple[tuple[str, str, str], ...] = ()
+    fields: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """The schema of a source table.
+
+    Attributes:
+        table: the source table.
+        columns: those of silver and the marts, in order.
+        changes: layouts of the source's files, the first one among them.
+        undeclared: fields that bronze keeps and no column takes.
+    """
+
+    table: str
+    columns: tuple[TableColumn, ...]
+    changes: tuple[SchemaChange, ...]
+    undeclared: tuple[Field, ...]
+
+
+def schema(pipeline: Pipeline, table: str) -> TableSchema:
+    """Return the columns of a table, and how the layout of its source's files changed.
+
+    Args:
+        pipeline: the declaration.
+        table: a source table, or one of its marts.
+
+    Raises:
+        UnknownSelectionError: there is no such table.
+        NoLakeError: nothing of it was written yet.
+        DamagedTableError: a file of bronze is missing or damaged.
+
+    Cost: one scan of the ledger of files.
+    """
+    declared = source_table(pipeline, table)
+    located = tables(pipeline)
+    with translated(pipeline), connect(located) as duck:
+        here = layers(pipeline, declared, located)
+        if not here.bronze.exists:
+            raise NoLakeError(here.bronze.name)
+        if here.bronze.damage is not None:
+            raise here.bronze.damage
+        verify_manifests(here.bronze.location or "")
+        changes = tuple(_changes(duck, here))
+    bookmark = here.bronze.snapshot.bookmark
+    fields: Mapping[str, str] = bookmark.get("fields", {})
+    since = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
+    contract = settle(declared, fields)
+    names = {column.name for column in declared.columns or ()}
+    columns = tuple(
+        TableColumn(
+            name=column.name,
+            type=column.type,
+            comes_from=_origin(column.name, column.expr if column.name in names else None, fields),
+            is_declared=column.name in names,
+            since_batch=max((since.get(field, 1) for field in contract.needs(column)), default=1),
+        )
+        for column in contract.columns
+    )
+    taken = {field for column in contract.columns for field in contract.needs(column)}
+    rest = tuple(
+        (name, kind)
+        for name, kind in fields.items()
+        if name.lower() not in taken and not declared.source.is_bookkeeping(name)
+    )
+    return TableSchema(table=declared.name, columns=columns, changes=changes, undeclared=rest)
+
+
+def _origin(name: str, expr: str | None, fields: Mapping[str, str]) -> str:
+    if expr is not None:
+        return "expr"
+    is_made = name not in fields and name.lower() not in {field.lower() for field in fields}
+    return "source" if is_made and not name.lower().startswith("source_") else "field"
+
+
+def _changes(duck: duckdb.DuckDBPyConnection, here: Layers) -> Iterable[SchemaChange]:
+    names = {"file": r.FILE, "position": r.POSITION, "batch": r.BATCH, "arrived": r.ARRIVED_AT, "ledger": r.LEDGER}
+    sql = _LAYOUTS.format(**names, bronze=here.bronze.rows, kind=r.KIND, is_file=r.LEDGER_ROW)
+    before: dict[str, str] = {}
+    for file, batch, arrived, columns in duck.execute(sql).fetchall():
+        now = {one["name"]: one["type"] for one in columns}
+        yield SchemaChange(
+            file=file,
+            batch=batch,
+            arrived_at=arrived.replace(tzinfo=dt.UTC),
+            added=tuple((name, kind) for name, kind in now.items() if before and name not in before),
+            removed=tuple(name for name in before if name not in now),
+            retyped=tuple((name, before[name], kind) for name, kind in now.items() if before.get(name, kind) != kind),
+            fields=len(now),
+        )
+        before = now
