@@ -145,7 +145,7 @@ def table_state(
         bronze=batches[BRONZE],
         silver=batches[SILVER],
         marts={table.mart_name(mart): batches[table.mart_name(mart)] for mart in table.marts},
-        rows=rows or {},
+        rows={name: count for name, count in (rows or {}).items() if name != QUARANTINE},
         seen_fields=frozenset(bookmarks[BRONZE].get("fields", ())),
         taken=taken,
         fields=fields,
