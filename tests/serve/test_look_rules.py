@@ -68,6 +68,7 @@ def test_rules_are_held_against_living_rows_and_name_keys(shop: Path) -> None:
         ("noted", None): (4, 1, False),
         ("strange", None): (0, None, None),
     }
+    assert [one.rule for one in api.test(shop)] == ["not_null", "min", "small", "noted", "strange"]
     details = {one.rule: one.detail for one in api.test(shop)}
     assert details["not_null"] == "id = 2"
     assert details["noted"] == "id = 4"

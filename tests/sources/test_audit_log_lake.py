@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
+from frazil import api
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
@@ -119,3 +120,13 @@ def test_a_truncate_empties_the_table(lake: Any) -> None:
 
     assert lake.ask("SELECT id FROM marts.orders") == [(3,)]
     assert lake.ask("SELECT count(*) FROM silver.orders_quarantine") == [(0,)]
+
+
+def test_the_schema_tells_fields_inside_of_json_from_what_each_record_gets(lake: Any, tmp_path: Path) -> None:
+    lake("a", (1, "I", {"id": 1, "amount": 10}, None))
+    lake("b", (2, "I", {"id": 2, "amount": 10, "gift": True}, None))
+    found = {one.name: (one.comes_from, one.since_batch) for one in api.schema(tmp_path, "orders").columns}
+
+    assert found["source_file"] == ("source", 1)
+    assert found["amount"] == ("field", 1)
+    assert found["gift"] == ("field", 2)

@@ -118,7 +118,8 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]
         NoLakeError: nothing was written yet.
         DamagedTableError: a file of a mart is missing or damaged.
 
-    Cost: for each rule a scan of the columns that it reads, and another one for the keys where it is broken.
+    Cost: one scan of the columns that rules read, and another one for the keys of each that is broken. One for each
+    rule where DuckDB cannot read one of them.
     """
     names = selected(pipeline, select).tables
     located = tables(pipeline)
@@ -147,34 +148,64 @@ def _of_table(
     rules = row_rules(settle(table, dict(here.bronze.snapshot.bookmark.get("fields", {}))))
     if rules:
         verify_files(layer.location or "")
-    for rule in rules:
-        yield _tested(duck, table, layer, living(mart, layer), rule)
+    yield from _Tester(duck, table, layer, living(mart, layer)).results(rules)
 
 
-def _tested(duck: duckdb.DuckDBPyConnection, table: Table, layer: Layer, rows: str, rule: RowRule) -> RuleTest:
-    """Test one rule over ``rows``, what stands after FROM and ends in a condition."""
-    count, broken, detail = 0, None, ""
-    missing = [name for name in rule.columns if name.lower() not in {one.lower() for one in layer.snapshot.columns}]
-    try:
-        if missing:
-            detail = f"{layer.name} has no column {missing[0]} yet"
-        else:
-            condition = _broken(rule)
-            asked = duck.execute(f"SELECT count(*), count(*) FILTER (WHERE {condition}) FROM {rows}")
-            [(count, broken)] = asked.fetchall()
-            detail = _keys(duck, table, f"{rows} AND {condition}") if broken else ""
-    except _NOT_DUCKDB as error:
-        detail = f"DuckDB cannot tell: {f'{error}'.strip().splitlines()[0]}"
-    return RuleTest(
-        source_table=table.name,
-        table=layer.name,
-        rule=rule.name,
-        column=rule.column,
-        on_violation=rule.on_violation,
-        rows=count,
-        broken=broken,
-        detail=detail,
-    )
+@dataclass(frozen=True, slots=True)
+class _Tester:
+    """Tests rules over ``rows``, what stands after FROM and ends in a condition."""
+
+    duck: duckdb.DuckDBPyConnection
+    table: Table
+    layer: Layer
+    rows: str
+
+    def results(self, rules: Sequence[RowRule]) -> Iterator[RuleTest]:
+        """Yield what each rule says."""
+        present = {name.lower() for name in self.layer.snapshot.columns}
+        missing = {rule: name for rule in rules for name in rule.columns if name.lower() not in present}
+        known = [rule for rule in rules if rule not in missing]
+        try:
+            counts: dict[RowRule, tuple[int, int] | str] = dict(zip(known, self._counts(known), strict=True))
+        except _NOT_DUCKDB:
+            # Which of them DuckDB cannot read only shows one by one.
+            counts = {rule: self._alone(rule) for rule in known}
+        counts |= {rule: f"{self.layer.name} has no column {name} yet" for rule, name in missing.items()}
+        for rule in rules:
+            yield self._result(rule, counts[rule])
+
+    def _counts(self, rules: Sequence[RowRule]) -> list[tuple[int, int]]:
+        """Count all rows, and those that break each rule."""
+        broken = "".join(f", count(*) FILTER (WHERE {_broken(rule)})" for rule in rules)
+        [(count, *found)] = self.duck.execute(f"SELECT count(*){broken} FROM {self.rows}").fetchall()
+        return [(count, one) for one in found]
+
+    def _alone(self, rule: RowRule) -> tuple[int, int] | str:
+        try:
+            [found] = self._counts([rule])
+        except _NOT_DUCKDB as error:
+            return f"DuckDB cannot tell: {f'{error}'.strip().splitlines()[0]}"
+        return found
+
+    def _result(self, rule: RowRule, found: tuple[int, int] | str) -> RuleTest:
+        rows, broken = (0, None) if isinstance(found, str) else found
+        return RuleTest(
+            source_table=self.table.name,
+            table=self.layer.name,
+            rule=rule.name,
+            column=rule.column,
+            on_violation=rule.on_violation,
+            rows=rows,
+            broken=broken,
+            detail=found if isinstance(found, str) else self._keys(rule) if broken else "",
+        )
+
+    def _keys(self, rule: RowRule) -> str:
+        """Show the first keys of rows that break a rule."""
+        keys = ", ".join(map(identifier, self.table.keys))
+        sql = f"SELECT {keys} FROM {self.rows} AND {_broken(rule)} ORDER BY ALL LIMIT {_SHOWN}"
+        named = [zip(self.table.keys, row, strict=True) for row in self.duck.execute(sql).fetchall()]
+        return "; ".join(", ".join(f"{name} = {value}" for name, value in row) for row in named)
 
 
 def _broken(rule: RowRule) -> str:
@@ -185,11 +216,3 @@ def _broken(rule: RowRule) -> str:
 
     [expr] = transpile(backslashes(rule.expr), read="spark", write="duckdb")
     return f"coalesce(NOT TRY(({expr})::boolean), false)"
-
-
-def _keys(duck: duckdb.DuckDBPyConnection, table: Table, rows: str) -> str:
-    keys = ", ".join(map(identifier, table.keys))
-    found = duck.execute(f"SELECT {keys} FROM {rows} ORDER BY ALL LIMIT {_SHOWN}").fetchall()
-    return "; ".join(
-        ", ".join(f"{name} = {value}" for name, value in zip(table.keys, row, strict=True)) for row in found
-    )

@@ -17,12 +17,12 @@ from frazil.silver.contract import settle
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     import duckdb
 
     from frazil.serve.layers import Layers
-    from frazil.spec import Pipeline
+    from frazil.spec import Column, Pipeline
 
 Field = tuple[str, str]
 """Name and type of a field."""
@@ -124,12 +124,12 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
     fields: Mapping[str, str] = bookmark.get("fields", {})
     since = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
     contract = settle(declared, fields)
-    names = {column.name for column in declared.columns or ()}
+    names, lower = {column.name for column in declared.columns or ()}, {*map(str.lower, fields)}
     columns = tuple(
         TableColumn(
             name=column.name,
             type=column.type,
-            comes_from=_origin(column.name, column.expr if column.name in names else None, fields),
+            comes_from=_origin(column, lower, is_declared=column.name in names),
             is_declared=column.name in names,
             since_batch=max((since.get(field, 1) for field in contract.needs(column)), default=1),
         )
@@ -144,11 +144,11 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
     return TableSchema(table=declared.name, columns=columns, changes=changes, undeclared=rest)
 
 
-def _origin(name: str, expr: str | None, fields: Mapping[str, str]) -> str:
-    if expr is not None:
+def _origin(column: Column, fields: Collection[str], *, is_declared: bool) -> str:
+    if is_declared and column.expr is not None:
         return "expr"
-    is_made = name not in fields and name.lower() not in {field.lower() for field in fields}
-    return "source" if is_made and not name.lower().startswith("source_") else "field"
+    # What nobody declared is a field, under another name where a mart adds one of its name.
+    return "field" if not is_declared or column.name.lower() in fields else "source"
 
 
 def _changes(duck: duckdb.DuckDBPyConnection, here: Layers) -> Iterable[SchemaChange]:
