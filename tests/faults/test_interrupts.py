@@ -234,6 +234,24 @@ def test_thirty_interruptions_at_random_moments_leave_nothing(spark: SparkSessio
     assert world.living(spark) == world.expected_living()
 
 
+CLOSED = """
+import errno, os, signal, sys, threading
+from frazil.cli.console import error_exit
+from frazil.cli.interrupt import listen
+listen()
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGHUP)).start()
+with error_exit():
+    raise OSError(errno.EIO, "Input/output error")
+"""
+
+
+def test_a_terminal_that_cannot_be_written_to_before_its_signal_comes_is_a_closed_one() -> None:
+    process = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, timeout=60, check=False)
+
+    assert process.returncode == 128 + signal.SIGHUP
+    assert [word for word in NEVER_SAID if word in process.stderr] == []
+
+
 @pytest.mark.fault
 def test_a_signal_after_the_end_changes_nothing(tmp_path: Path) -> None:
     """Python gives signals back while it ends, and a command that has done its work would die of one."""

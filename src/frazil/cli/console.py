@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from frazil.cli.interrupt import READER_GONE
+from frazil.cli.interrupt import READER_GONE, wait_for_hang_up
 from frazil.errors import DeclarationError, FrazilError
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(READER_GONE) from None
     except Exception as error:  # noqa: BLE001 - the last resort of every command
+        if isinstance(error, OSError) and error.errno == errno.EIO:
+            wait_for_hang_up()
         known = _translated(error)
         if known is not None:
             _report(known, as_json=as_json, verbose=verbose)

@@ -29,6 +29,7 @@ READER_GONE: Final = 128 + signal.SIGPIPE
 """Exit code of a command whose output nobody reads any more."""
 _SHOW_CURSOR: Final = "\r\x1b[J\x1b[?25h"
 _STOPPING_SECONDS: Final = 1.0
+_HANG_UP_SECONDS: Final = 3.0
 
 _gentle: Final[list[Callable[[], object]]] = []
 """What the first signal does instead of ending the process."""
@@ -67,6 +68,11 @@ def closing(close: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         _closing.remove(close)
+
+
+def wait_for_hang_up() -> None:
+    """Let the signal of a closed terminal end this process, if there is one: writing fails a moment before it comes."""
+    time.sleep(_HANG_UP_SECONDS)
 
 
 def finish() -> None:
