@@ -269,4 +269,4 @@ def test_a_key_that_is_renamed_is_told_of(tmp_path: Path) -> None:
     pipeline = odd_pipeline(tmp_path, keys=["is_deleted"], sequence_by=[], columns=["*"], marts=[MARTS["soft"]])
 
     with pytest.raises(DeclarationProblems, match="a field of this name is called 'source_is_deleted'"):
-        check_names(pipeline, {"things": {"op": "string", "is_deleted": "string"}})
+        check_names(pipeline, {"things": settle(pipeline.tables[0], {"op": "string", "is_deleted": "string"})})

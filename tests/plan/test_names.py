@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.plan.names import name_problems
-from frazil.serve.fields import source_fields
+from frazil.serve.fields import source_contracts
+from frazil.silver.contract import settle
 from frazil.sources.kinds import source_of
 from frazil.spec import Pipeline
 
@@ -31,7 +32,9 @@ def pipeline(**table: Any) -> Pipeline:
 
 
 def told(fields: dict[str, str], **table: Any) -> list[str]:
-    return [str(problem) for problem in name_problems(pipeline(**table), {"hosts": fields})]
+    declared = pipeline(**table)
+    contract = settle(declared.tables[0], fields)
+    return [str(problem) for problem in name_problems(declared, {"hosts": contract} if fields else {})]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,7 @@ def test_validate_looks_at_the_headers_of_all_files_or_says_nothing(tmp_path: Pa
     (tmp_path / "landing" / "2.csv").write_text("op,id,w\nI,1,2\n", encoding="utf-8")
     declared = pipeline().at(tmp_path)
 
-    assert source_fields(declared) == {"hosts": dict.fromkeys(("op", "id", "City", "w"), "string")}
+    assert dict(source_contracts(declared)["hosts"].fields) == dict.fromkeys(("op", "id", "City", "w"), "string")
 
     (tmp_path / "landing" / "3.csv").write_bytes(b"\xff\xfe\x00")
-    assert source_fields(declared) == {}
+    assert source_contracts(declared) == {}

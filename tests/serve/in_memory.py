@@ -9,7 +9,7 @@ import duckdb
 
 from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.layers import Layer, Layers
-from frazil.silver.contract import declared_mart
+from frazil.silver.contract import declared_mart, settle
 from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft
 
@@ -73,6 +73,7 @@ def layers(*, partial: bool, change_seq: str | None = None, marts: tuple[str, ..
         quarantine=changes,
         marts=tuple((MARTS[name], layer(name, COLUMNS, declared=declared_mart(table, MARTS[name]))) for name in marts),
         columns=tuple(COLUMNS),
+        contract=settle(table, {}),
         event_times=("ts",),
         fields={},
     )

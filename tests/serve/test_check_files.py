@@ -13,6 +13,7 @@ import frazil
 from frazil.serve.check_files import file_steps
 from frazil.serve.finding import Proof
 from frazil.serve.layers import Layers
+from frazil.silver.contract import settle
 from frazil.spec import Column, DmsFiles, Pipeline, Table
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def lake(folder: Path) -> Iterator[Proof]:
             quarantine=layer("quarantine", {}),
             marts=(),
             columns=(),
+            contract=settle(table, {}),
             event_times=(),
             fields={},
         )

@@ -10,6 +10,7 @@ from tests.serve.in_memory import BATCHES, MARTS, database, layer, layers, oracl
 from frazil.serve.fold import ties, wanted, with_values
 from frazil.serve.layers import Layers
 from frazil.serve.query import result_of
+from frazil.silver.contract import settle
 from frazil.spec import Current, History
 from frazil.testing import COLUMNS, as_files, oracle_changes, random_history
 
@@ -64,6 +65,7 @@ def test_a_column_that_came_later_is_filled_from_nothing_before() -> None:
             quarantine=changes,
             marts=(),
             columns=here.columns,
+            contract=settle(here.table, {}),
             event_times=("ts",),
             fields={},
         )

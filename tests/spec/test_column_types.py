@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from functools import reduce
+
 import pytest
 
 from frazil.errors import DeclarationError
-from frazil.spec.types import SIMPLE, column_type
+from frazil.spec.types import SIMPLE, column_type, type_after
 
 
 @pytest.mark.parametrize("name", [*SIMPLE, "decimal(12,2)"])
@@ -51,3 +53,48 @@ def test_an_unknown_type_names_the_way_out(written: str, hint: str) -> None:
 
     assert f"'{written}'" in caught.value.message
     assert hint in (caught.value.hint or "")
+
+
+KINDS = (
+    "boolean",
+    "int",
+    "bigint",
+    "float",
+    "double",
+    "decimal(5,2)",
+    "decimal(20,0)",
+    "decimal(38,9)",
+    "date",
+    "string",
+)
+
+
+@pytest.mark.parametrize("one", KINDS)
+@pytest.mark.parametrize("two", KINDS)
+@pytest.mark.parametrize("three", KINDS)
+def test_a_type_that_evolves_is_the_same_in_any_order_of_arrival(one: str, two: str, three: str) -> None:
+    def evolved(*kinds: str) -> str:
+        return reduce(lambda have, kind: type_after(have, kind, "evolve"), kinds)
+
+    assert evolved(one, one) == one
+    assert evolved(one, two) == evolved(two, one)
+    assert evolved(one, two, three) == evolved(three, two, one) == evolved(two, three, one)
+    assert evolved(one, two, three, one, two) == evolved(one, two, three)
+
+
+@pytest.mark.parametrize(
+    ("have", "kind", "evolve", "quarantine"),
+    [
+        ("int", "bigint", "bigint", "bigint"),
+        ("bigint", "int", "bigint", "bigint"),
+        ("int", "decimal(5,2)", "decimal(12,2)", "int"),
+        ("decimal(5,2)", "decimal(5,4)", "decimal(7,4)", "decimal(5,2)"),
+        ("decimal(38,0)", "decimal(5,2)", "string", "decimal(38,0)"),
+        ("int", "date", "string", "int"),
+        ("float", "bigint", "string", "float"),
+    ],
+)
+def test_a_type_that_evolves_holds_the_values_of_both(have: str, kind: str, evolve: str, quarantine: str) -> None:
+    assert type_after(have, kind, "evolve") == evolve
+    assert type_after(have, kind, "quarantine") == quarantine
+    assert type_after(have, kind, "keep") == have

@@ -48,7 +48,7 @@ def test_links_lead_to_headings_that_are_there() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=",".join)
 def test_every_example_is_right(example: dict[str, Any]) -> None:
     # A part of a declaration is put into the whole one in place of what stands there.
-    parts = ("source", "columns", "rules", "marts")
+    parts = ("source", "columns", "rules", "evolution", "marts")
     table = {**TABLE, **{name: part for name, part in example.items() if name in parts}}
     top = {name: part for name, part in example.items() if name not in parts}
     if "columns" in example:

@@ -115,12 +115,12 @@ def validate(declaration: Declaration) -> Validation:
     """
     from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
     from frazil.plan.names import check_names
-    from frazil.serve.fields import source_fields
+    from frazil.serve.fields import source_contracts
     from frazil.spec.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
-    check_names(pipeline, source_fields(pipeline))
+    check_names(pipeline, source_contracts(pipeline))
     missing = missing_client(pipeline.lake.catalog)
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 

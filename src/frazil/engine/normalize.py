@@ -25,6 +25,7 @@ from frazil.plan.table_layout import changes_layout, quarantine_layout
 from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
+from frazil.silver.evolution import Evolved, evolved
 from frazil.silver.quarantine import change_columns, good, quarantined
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
@@ -71,9 +72,13 @@ def contract_of(context: TableRun) -> Contract:
     """
     fields = context.head(context.bronze).bookmark.get("fields", {})
     try:
-        return settle(context.table, fields)
+        return settle(context.table, fields, _evolved(context))
     except MissingFieldError as error:
         raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
+
+
+def _evolved(context: TableRun) -> Evolved:
+    return evolved(context.table, context.head(context.bronze).bookmark, context.head(context.changes).bookmark)
 
 
 def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: Ingested | None = None) -> Normalized:
@@ -217,6 +222,7 @@ def _bookmark(
         settings=settings(context.table),
         since=_since(contract, bronze),
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
+        **_evolved(context).in_bookmark(),
     )
 
 

@@ -11,7 +11,6 @@ from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.state import TableState, gold_state, moved_marts, table_state
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
-from frazil.silver.contract import settle
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
@@ -63,9 +62,9 @@ def check_new_expressions(context: TableRun, state: TableState) -> None:
     table = context.table
     if SILVER in state.rebuilds or state.silver == 0 or state.fields.keys() - state.seen_fields:
         check_expressions(context.spark, table, state.fields)
-    if state.fields:
+    if state.contract is not None:
         # Rules that only warn or stop a run come and go without a rebuild.
-        check_rules(context.spark, settle(table, state.fields), table.name)
+        check_rules(context.spark, state.contract, table.name)
 
 
 def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import DeclarationProblems
 from frazil.marts.layout import mart_columns
-from frazil.silver.contract import MissingFieldError, added, settle
+from frazil.silver.evolution import added
 from frazil.spec.contract import added_columns, is_closed
 from frazil.spec.mart import History
 from frazil.spec.problem import Problem, suggestion
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from frazil.spec.problem import Path
 
 
-def check_names(pipeline: Pipeline, fields: Mapping[str, Mapping[str, str]]) -> None:
+def check_names(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> None:
     """Stop if a name is of nothing.
 
     Raises:
         DeclarationProblems: with all problems, as :func:`name_problems` finds them.
     """
-    if found := name_problems(pipeline, fields):
+    if found := name_problems(pipeline, contracts):
         raise DeclarationProblems(str(problem) for problem in found)
 
 
-def name_problems(pipeline: Pipeline, fields: Mapping[str, Mapping[str, str]]) -> list[Problem]:
+def name_problems(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> list[Problem]:
     """Find names of fields and columns that there are not.
 
     Args:
         pipeline: a declaration without problems of its own.
-        fields: table -> field -> type, as :attr:`frazil.plan.state.TableState.fields`; tables that are missing or have
-            none are passed over, since of them nothing is known.
+        contracts: table -> its contract, as :attr:`frazil.plan.state.TableState.contract`; tables that are missing are
+            passed over, since of them nothing is known.
 
     Returns:
         In the order of the declaration. A declared column that is a field of no file is not among them: that is an
@@ -48,20 +48,19 @@ def name_problems(pipeline: Pipeline, fields: Mapping[str, Mapping[str, str]]) -
     found = [
         problem
         for table in pipeline.tables
-        for problem in table_name_problems(pipeline, table, fields.get(table.name, {}))
+        for problem in table_name_problems(pipeline, table, contracts.get(table.name))
     ]
-    selects = (gold_name_problem(pipeline, index, fields) for index in range(len(pipeline.gold)))
+    selects = (gold_name_problem(pipeline, index, contracts) for index in range(len(pipeline.gold)))
     return [*found, *(problem for problem in selects if problem is not None)]
 
 
-def table_name_problems(pipeline: Pipeline, table: Table, fields: Mapping[str, str]) -> list[Problem]:
+def table_name_problems(pipeline: Pipeline, table: Table, contract: Contract | None) -> list[Problem]:
     """Find the names of one table that are of nothing; none where no field is known. As :func:`name_problems`."""
-    contract = _contract(table, fields)
     at = ("tables", pipeline.tables.index(table))
     return [] if contract is None else [*_fields(table, contract, at), *_columns(table, contract, at)]
 
 
-def gold_name_problem(pipeline: Pipeline, index: int, fields: Mapping[str, Mapping[str, str]]) -> Problem | None:
+def gold_name_problem(pipeline: Pipeline, index: int, contracts: Mapping[str, Contract]) -> Problem | None:
     """Find out whether the SELECT of an aggregate names a column that its marts have not. As :func:`name_problems`."""
     gold = pipeline.gold[index]
     wanted = mart_references(gold.sql)
@@ -69,19 +68,12 @@ def gold_name_problem(pipeline: Pipeline, index: int, fields: Mapping[str, Mappi
     for table in pipeline.tables:
         for mart in table.marts:
             name = table.mart_name(mart)
-            if name in wanted and (contract := _contract(table, fields.get(table.name, {}))) is not None:
+            if name in wanted and (contract := contracts.get(table.name)) is not None:
                 marts[name] = tuple(mart_columns(mart, contract))
     problem = _select_problem(gold.sql, tuple(marts.items())) if len(marts) == len(wanted) else None
     if problem is None:
         return None
     return Problem(("gold", index, "sql"), f"sql of gold '{gold.name}': {problem[0]}", problem[1])
-
-
-def _contract(table: Table, fields: Mapping[str, str]) -> Contract | None:
-    try:
-        return settle(table, fields) if fields else None
-    except MissingFieldError:
-        return None
 
 
 @lru_cache(256)

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.silver.contract import settle
 from frazil.spec.amount import counted
+from frazil.spec.contract import on_new_column
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.plan.state import TableState
     from frazil.spec import Table
+    from frazil.spec.evolution import OnChange
 
 _SHOWN = 10
 
 
-def undeclared_fields(table: Table, state: TableState) -> tuple[str, ...]:
-    """Names of fields that come for the first time and that no column of a closed contract takes.
-
-    A contract is closed where ``columns`` are declared without ``"*"``. Bronze keeps such fields.
-    """
-    if table.columns is None or any(column.name == "*" for column in table.columns):
+def undeclared_fields(state: TableState) -> tuple[str, ...]:
+    """Names of fields that come for the first time and that no column takes; bronze keeps them."""
+    if state.contract is None:
         return ()
-    known = {name.lower() for name in state.seen_fields}
+    taken = {field for column in state.contract.columns for field in state.contract.needs(column)}
+    known = taken | {name.lower() for name in state.seen_fields}
     come = {name.lower(): name for file in state.taken.files for name, _ in file.fields}
-    new = {name: shown for name, shown in come.items() if name not in known and not table.source.is_bookkeeping(shown)}
-    if not new:
-        return ()
-    contract = settle(table, {})
-    taken = {field for column in contract.columns for field in contract.needs(column)}
-    return tuple(shown for name, shown in new.items() if name not in taken)
+    return tuple(shown for name, shown in come.items() if name not in known)
 
 
 def warnings(table: Table, state: TableState) -> list[str]:
@@ -39,13 +33,16 @@ def warnings(table: Table, state: TableState) -> list[str]:
     found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
-    return [*found, *_undeclared(undeclared_fields(table, state))]
+    fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]
+    return [*found, *_undeclared(fields, on_new_column(table))]
 
 
-def _undeclared(fields: Sequence[str]) -> list[str]:
+def _undeclared(fields: Sequence[str], policy: OnChange) -> list[str]:
     if not fields:
         return []
     shown = ", ".join(map(repr, fields[:_SHOWN])) + (f" and {len(fields) - _SHOWN} more" if fields[_SHOWN:] else "")
     they, are = ("it", "is") if len(fields) == 1 else ("them", "are")
-    text = f"{counted(len(fields), 'field')} of the source {are} in no declared column: {shown}. Bronze keeps {they}; "
-    return [f"{text}to have {they} in the marts, declare {they}, or end columns with '*'"]
+    text = f"{counted(len(fields), 'field')} of the source {are} in no column: {shown}. Bronze keeps {they}; "
+    if policy == "quarantine":
+        text += f"records with a value in {they} wait in quarantine; "
+    return [f"{text}to have {they} in the marts, declare {they}, or say on_new_column: evolve"]

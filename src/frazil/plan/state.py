@@ -12,8 +12,9 @@ from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
-from frazil.plan.widening import as_made, rounded
+from frazil.plan.widening import as_made, retyped
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
+from frazil.silver.evolution import check_evolution, evolved, treated_otherwise
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec.tables import source_tables
@@ -60,6 +61,8 @@ class TableState:
     taken: SourceDelta = field(default_factory=SourceDelta)
     fields: Mapping[str, str] = field(default_factory=dict)
     """Fields of the source with their types, as bronze has them and the new files bring them; none if none is known."""
+    contract: Contract | None = None
+    """The columns of silver and marts as they will be; None while no field is known."""
     rebuilds: Mapping[str, str] = field(default_factory=dict)
     """Marts, and ``SILVER``, that must be rebuilt -> why."""
     alters: Mapping[str, TableChange] = field(default_factory=dict)
@@ -108,31 +111,22 @@ def table_state(
         FormatVersionError: a mart is declared with an older table format than it has.
         DeclarationProblems: an expression or a setting names a field or a column that there is not.
         MissingFieldError: a declared column is a field of no file, neither of those taken nor of those offered.
+        EvolutionError: the source changed shape, and ``evolution`` says that the run then fails.
     """
     rebuilds = moved_marts(pipeline, table, bookmarks)
     _check_reading(table, bookmarks[BRONZE], taken)
-    files = [file.fields for file in taken.files if not file.broken]
-    source = source_of(table)
-    fields = source.known_fields(bookmarks[BRONZE].get("fields", {}), files)
-    hint = source.advice(files)
-    contract: Contract | None = None
-    if fields:
-        try:
-            contract = settle(table, fields)
-        except MissingFieldError as error:
-            error.hint = hint or error.hint
-            raise
+    contract, fields, hint = _contract(table, bookmarks, taken)
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
     # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type.
     made = dict(columns or {}) if not (rows or {}).get(QUARANTINE) else {}
     silver, was = bookmarks[SILVER], as_made(table, made.get(SILVER, {}))
     if silver and silver.get("declared") not in {declared(table), declared(was)}:
         rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
-    elif silver and (name := rounded(contract, (columns or {}).get(SILVER, {}))):
-        rebuilds[SILVER] = f"{name} is a double now"
+    elif silver and (reason := _why_otherwise(table, contract, bookmarks, (columns or {}).get(SILVER, {}))):
+        rebuilds[SILVER] = reason
     # What was checked before, and is not used again, is not parsed again.
     is_used = bool(taken.files) or SILVER in rebuilds
-    if problems := table_name_problems(pipeline, table, fields) if is_used else []:
+    if problems := table_name_problems(pipeline, table, contract) if is_used else []:
         refused = DeclarationProblems(map(str, problems))
         refused.hint = hint or refused.hint
         raise refused
@@ -149,9 +143,49 @@ def table_state(
         seen_fields=frozenset(bookmarks[BRONZE].get("fields", ())),
         taken=taken,
         fields=fields,
+        contract=contract,
         rebuilds=rebuilds,
         alters=table_changes(table, wanted, columns or {}, bookmarks),
     )
+
+
+def _contract(
+    table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: SourceDelta
+) -> tuple[Contract | None, dict[str, str], str | None]:
+    """Return the contract that the tables will have, the fields of the source, and what may be wrong with its settings.
+
+    There is no contract while no field is known.
+    """
+    files = [file for file in taken.files if not file.broken]
+    source, bronze = source_of(table), bookmarks[BRONZE]
+    named = [file.fields for file in files]
+    fields, hint = source.known_fields(bronze.get("fields", {}), named), source.advice(named)
+    if not fields:
+        return None, fields, hint
+    now = evolved(table, bronze, bookmarks[SILVER], fields)
+    check_evolution(table, bronze, now, files)
+    try:
+        return settle(table, fields, now), fields, hint
+    except MissingFieldError as error:
+        error.hint = hint or error.hint
+        raise
+
+
+def _why_otherwise(
+    table: Table, contract: Contract | None, bookmarks: Mapping[str, Mapping[str, Any]], present: Mapping[str, str]
+) -> str | None:
+    """Return why silver is rebuilt though what its rows depend on in the declaration is as it was; None if it is not.
+
+    Args:
+        table: the declaration.
+        contract: its contract.
+        bookmarks: of bronze and silver.
+        present: column -> type of silver.
+    """
+    if contract is None:
+        return None
+    now = evolved(table, bookmarks[BRONZE], bookmarks[SILVER])
+    return treated_otherwise(now, bookmarks[SILVER]) or retyped(contract, present)
 
 
 def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:
@@ -253,14 +287,14 @@ def gold_problems(
     Returns:
         ``gold.<name>`` -> what is wrong; aggregates over a table that is not in ``tables`` are passed over.
     """
-    fields = {name: stand.fields for name, stand in tables.items()}
+    contracts = {name: stand.contract for name, stand in tables.items() if stand.contract is not None}
     reached = {mart: batch for stand in tables.values() for mart, batch in stand.marts.items()}
     is_busy = any(stand.taken.files or stand.taken.duplicates or stand.rebuilds for stand in tables.values())
     found: dict[str, FrazilError] = {}
     for index, one in enumerate(pipeline.gold):
         stands = gold.get(one.name, {})
         if is_busy or not stands or any(reached.get(mart) != batch for mart, batch in stands.items()):
-            problem = gold_name_problem(pipeline, index, fields)
+            problem = gold_name_problem(pipeline, index, contracts)
             if problem is not None:
                 found[f"gold.{one.name}"] = DeclarationProblems([str(problem)])
     return found

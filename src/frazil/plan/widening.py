@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.spec.types import keeps_values, plain_type
+from frazil.spec.types import keeps_values, plain_type, widens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,10 +33,14 @@ def as_made(table: Table, present: Mapping[str, str]) -> Table:
     return table if table.columns is None else table.model_copy(update={"columns": tuple(columns)})
 
 
-def rounded(contract: Contract | None, present: Mapping[str, str]) -> str | None:
-    """Return a column that is wider now, but of which the rows hold rounded values; None for none."""
-    types = {name.lower(): kind for name, kind in present.items()}
-    for column in contract.columns if contract is not None else ():
-        if plain_type(types.get(column.name.lower(), "")) == "float" and column.type == "double":
-            return column.name
+def retyped(contract: Contract, present: Mapping[str, str]) -> str | None:
+    """Return which column has another type now that its rows must be made for; None where they may stay.
+
+    That is a type that no widening reaches, and a ``double`` of which the rows hold rounded values.
+    """
+    types = {name.lower(): plain_type(kind) for name, kind in present.items()}
+    for column in contract.columns:
+        have, wanted = types.get(column.name.lower()), plain_type(column.type)
+        if have is not None and have != wanted and (have == "float" or not widens(have, wanted)):
+            return f"{column.name} is a {column.type} now"
     return None

@@ -18,7 +18,6 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.same_text import bucket_of, digest_of, form_of, row_text
 from frazil.serve.tables import tables
-from frazil.silver.contract import settle
 from frazil.sources.comparison import Compared
 from frazil.sources.kinds import rows_at_source
 from frazil.spec import Current
@@ -160,8 +159,7 @@ class Comparison:
         """Return the columns of the mart that are fields of the source, and that the source has, with their types."""
         here, held = self._here, self._pair[1].snapshot.columns
         there = {name.lower() for name in self._rows.columns}
-        contract = settle(here.table, dict(here.bronze.snapshot.bookmark.get("fields", {})))
-        plain = {column.name for column in contract.columns if column.expr is None}
+        plain = {column.name for column in here.contract.columns if column.expr is None}
         return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
 
     def finding(self, progressed: Callable[[str], None]) -> Finding:

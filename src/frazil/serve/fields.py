@@ -6,24 +6,28 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError
 from frazil.serve.tables import read_snapshot, tables
+from frazil.silver.contract import MissingFieldError, settle
+from frazil.silver.evolution import evolved
 from frazil.sources.kinds import source_of
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from frazil.lake.catalogs import Located
+    from frazil.silver.contract import Contract
     from frazil.spec import Pipeline, Table
 
 MOST_FILES: Final = 200
 """Of a source with more files the fields are not looked up: only a look at all of them could say what is missing."""
 
 
-def source_fields(pipeline: Pipeline) -> dict[str, dict[str, str]]:
-    """Look up the fields of every source, in the headers of its files and in the lake.
+def source_contracts(pipeline: Pipeline) -> dict[str, Contract]:
+    """Settle the contract of every table, with the fields in the headers of its source's files and in the lake.
 
     Returns:
-        Table -> field -> type, without the tables of which not all fields can be known: whose files are many or cannot
-        be read, and all tables of a lake whose catalog is a service, which is not asked.
+        Table -> contract, without the tables of which not all fields can be known (whose files are many or cannot be
+        read, and all tables of a lake whose catalog is a service, which is not asked), and those of which a declared
+        column is no field.
 
     Cost: the header of each file; never more than ``MOST_FILES`` a table.
     """
@@ -33,19 +37,23 @@ def source_fields(pipeline: Pipeline) -> dict[str, dict[str, str]]:
         located = tables(pipeline)
     except FrazilError:
         located = {}
-    found = {table.name: _fields(pipeline, table, located) for table in pipeline.tables}
-    return {name: fields for name, fields in found.items() if fields}
+    found = {table.name: _contract(pipeline, table, located) for table in pipeline.tables}
+    return {name: contract for name, contract in found.items() if contract is not None}
 
 
-def _fields(pipeline: Pipeline, table: Table, located: Located) -> dict[str, str]:
-    source = source_of(table)
+def _contract(pipeline: Pipeline, table: Table, located: Located) -> Contract | None:
+    source, made = source_of(table), source_tables(pipeline, table)
     try:
-        bookmark = read_snapshot(located.get(source_tables(pipeline, table).bronze.key)).bookmark
+        bronze, silver = (read_snapshot(located.get(one.key)).bookmark for one in (made.bronze, made.changes))
         listed = source.list(pipeline.folder).files
     except FrazilError:
-        return {}
+        return None
     if len(listed) > MOST_FILES:
-        return {}
+        return None
     named = [source.named_fields(file) for file in listed]
     files = [fields for fields in named if fields is not None]
-    return source.known_fields(bookmark.get("fields", {}), files) if len(files) == len(named) else {}
+    fields = source.known_fields(bronze.get("fields", {}), files) if len(files) == len(named) else {}
+    try:
+        return settle(table, fields, evolved(table, bronze, silver, fields)) if fields else None
+    except MissingFieldError:
+        return None

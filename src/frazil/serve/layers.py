@@ -11,12 +11,14 @@ from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.duck import scan
 from frazil.serve.tables import NotOnThisMachineError, read_snapshot
 from frazil.silver.contract import settle
+from frazil.silver.evolution import evolved
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.lake.catalogs import Located
+    from frazil.silver.contract import Contract
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable
 
@@ -65,6 +67,7 @@ class Layers:
     Attributes:
         table: the declaration.
         marts: in the order of the declaration.
+        contract: its columns, as silver has settled them.
         columns: the contract's columns that the typed changes have, in table order.
         event_times: columns with the event time, the first that is not NULL counts; may be none.
         fields: bronze's columns by the name of the source field, in lower case.
@@ -75,6 +78,7 @@ class Layers:
     changes: Layer
     quarantine: Layer
     marts: tuple[tuple[Current | History, Layer], ...]
+    contract: Contract
     columns: tuple[str, ...]
     event_times: tuple[str, ...]
     fields: Mapping[str, str]
@@ -127,7 +131,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
     own = source_tables(pipeline, table)
     bronze, changes = layer(own.bronze), layer(own.changes)
     fields = dict(bronze.snapshot.bookmark.get("fields", {}))
-    contract = settle(table, fields)
+    contract = settle(table, fields, evolved(table, bronze.snapshot.bookmark, changes.snapshot.bookmark))
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types.get(name) in _TIMES]
     times = ([contract.event_time] if contract.event_time else []) + in_sequence[:1]
@@ -135,6 +139,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         table=table,
         bronze=bronze,
         changes=changes,
+        contract=contract,
         quarantine=layer(own.quarantine),
         marts=tuple((mart, layer(made)) for mart, made in zip(table.marts, own.marts, strict=True)),
         columns=tuple(name for name in contract.names if name in changes.snapshot.columns),

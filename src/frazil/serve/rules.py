@@ -15,7 +15,6 @@ from frazil.serve.duck import connect, identifier, literal
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.tables import tables
-from frazil.silver.contract import settle
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current
 from frazil.spec.names import backslashes
@@ -145,7 +144,7 @@ def _of_table(
     for one in (here.bronze, layer):
         if one.damage is not None:
             raise one.damage
-    rules = row_rules(settle(table, dict(here.bronze.snapshot.bookmark.get("fields", {}))))
+    rules = row_rules(here.contract)
     if rules:
         verify_files(layer.location or "")
     yield from _Tester(duck, table, layer, living(mart, layer)).results(rules)

@@ -13,7 +13,6 @@ from frazil.serve.duck import connect
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables
-from frazil.silver.contract import settle
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
     bookmark = here.bronze.snapshot.bookmark
     fields: Mapping[str, str] = bookmark.get("fields", {})
     since = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
-    contract = settle(declared, fields)
+    contract = here.contract
     names, lower = {column.name for column in declared.columns or ()}, {*map(str.lower, fields)}
     columns = tuple(
         TableColumn(

@@ -16,7 +16,7 @@ from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
@@ -256,6 +256,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
     for rule, names, holds in (("null_key", contract.keys, has_key), ("null_sequence", contract.sequence_by, "true")):
         is_null = f"IS NULL AND {holds}" if truncates else "IS NULL"
         rules += [(f"{quote(name)} {is_null}", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
+    rules += [(f"{condition} AND {is_kept}", broken) for condition, broken in _evolution(contract, fields, carried)]
     needs = {column.name: contract.needs(column) for column in contract.columns}
     for declared in row_rules(contract):
         if declared.on_violation == "quarantine":
@@ -263,6 +264,21 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
             condition = f"{_breaks(declared)} AND {carried.all_of(read)} AND {is_kept}"
             rules.append((condition, _broken(declared.name, _why_broken(declared), declared.column)))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
+
+
+def _evolution(contract: Contract, fields: Mapping[str, str], carried: _Carried) -> Iterator[tuple[str, str]]:
+    """Yield the conditions under which a record has another shape than the declaration takes, and what they break."""
+    for name in contract.blocked:
+        if name in fields:
+            text = quote(_SAID + fields[name])
+            reason = f"concat({literal(f'{fields[name]} is a new field: ')}, substring({text}, 1, {_REASON_SIGNS}))"
+            yield f"{text} IS NOT NULL", _broken("new_column", reason, fields[name])
+    if contract.whole:
+        for column in contract.columns:
+            lacks = f"_cdc_carried IS NOT NULL AND NOT {_has(contract.needs(column), '_cdc_carried')}"
+            batch = max((carried.since.get(field, 0) for field in contract.needs(column)), default=0)
+            reason = literal(f"{column.name}: the record has no such field")
+            yield f"{lacks} AND {r.BATCH} >= {batch}", _broken("missing_column", reason, column.name)
 
 
 def _breaks(rule: RowRule) -> str:

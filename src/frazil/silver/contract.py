@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
+from frazil.silver.evolution import added, open_name
 from frazil.spec import Column
-from frazil.spec.contract import added_columns, event_time, is_closed
 from frazil.spec.contract import declared as declared_columns
+from frazil.spec.contract import event_time, is_closed
 from frazil.spec.names import quote
 from frazil.spec.rule import COLUMN_RULES
 from frazil.spec.sql import fields_of
@@ -18,10 +19,10 @@ from frazil.spec.sql import fields_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from frazil.silver.evolution import Evolved
     from frazil.spec import Current, History, Rule, Table
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
-_SOURCE = "source_"
 
 
 class MissingFieldError(SchemaError):
@@ -41,6 +42,8 @@ class Contract:
         event_time: the column history takes its times from, or None.
         rules: what rows keep over several columns.
         fields: the source's fields with their types, in order of first appearance.
+        blocked: fields of which a value sends a record to quarantine, in lower case.
+        whole: a record that lacks a field of a column goes to quarantine.
     """
 
     columns: tuple[Column, ...]
@@ -49,6 +52,8 @@ class Contract:
     event_time: str | None
     rules: tuple[Rule, ...] = ()
     fields: tuple[tuple[str, str], ...]
+    blocked: tuple[str, ...] = ()
+    whole: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,16 +66,18 @@ class Contract:
         return frozenset(map(str.lower, names))
 
 
-def settle(table: Table, fields: Mapping[str, str]) -> Contract:
+def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = None) -> Contract:
     """Settle the contract of a table against the fields its files have.
 
-    Declared columns keep their order and types. Where the contract is open (no ``columns``, or a last
-    ``"*"``) every other field follows with the type the file gives it, in order of first appearance, under
-    its :func:`open_name`; what the source keeps its own books with, such as an op column, stays in bronze.
+    Declared columns keep their order and types. Every other field that is not left out follows with the type the file
+    gives it, in order of first appearance, under its :func:`frazil.silver.evolution.open_name`; what the source keeps
+    its own books with, such as an op column, stays in bronze.
 
     Args:
         table: the declaration.
         fields: name of every field seen so far -> its type (``string`` for CSV).
+        evolved: which of them are left out; None for all others in a closed contract, and for none in an open one (no
+            ``columns``, or a last ``"*"``).
 
     Raises:
         MissingFieldError: a declared column without ``expr`` is a field of no file.
@@ -84,12 +91,14 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
                 hint=f"the files have {', '.join(fields)}; name a field, or give the column an expr",
             )
     columns = list(declared)
-    if not is_closed(table):
+    left_out = evolved.left_out if evolved is not None else frozenset()
+    if evolved is not None or not is_closed(table):
         taken = {column.name.lower() for column in declared}
         columns += [
             _open_column(name, kind, renames=added(table))
             for name, kind in fields.items()
-            if not {name.lower(), open_name(name, added(table)).lower()} & taken
+            if name.lower() not in left_out
+            and not {name.lower(), open_name(name, added(table)).lower()} & taken
             and not table.source.is_bookkeeping(name)
         ]
     types = {column.name: column.type for column in columns}
@@ -101,29 +110,9 @@ def settle(table: Table, fields: Mapping[str, str]) -> Contract:
         event_time=event_time(table) or (times[0] if times else None),
         rules=table.rules,
         fields=tuple(fields.items()),
+        blocked=tuple(sorted(evolved.blocked)) if evolved is not None else (),
+        whole=table.evolution.on_missing_column == "quarantine",
     )
-
-
-def open_name(field: str, added: Collection[str]) -> str:
-    """Return the column name of a field that nobody declared.
-
-    A field with the name of a column that one of the table's marts adds gets the prefix ``source_``, and so does one
-    that has such a name behind the prefix already: decided by the name alone, so that no two fields ever meet in one
-    column, whichever of them comes first.
-
-    Args:
-        field: the field's name.
-        added: from :func:`added`.
-    """
-    bare = field.lower()
-    while bare.startswith(_SOURCE):
-        bare = bare.removeprefix(_SOURCE)
-    return f"{_SOURCE}{field}" if bare in added else field
-
-
-def added(table: Table) -> tuple[str, ...]:
-    """Name the columns that the table's marts have besides the contract's, sorted."""
-    return tuple(sorted({name for mart in table.marts for name in added_columns(mart)}))
 
 
 def _open_column(field: str, kind: str, *, renames: Collection[str]) -> Column:
@@ -168,7 +157,8 @@ def _table_settings(table: Table) -> dict[str, Any]:
     if table.columns is not None:
         own_settings["columns"] = [*map(_column_settings, table.columns)]
     rules = [[rule.name, rule.expr] for rule in table.rules if rule.on_violation == "quarantine"]
-    return own_settings | meaning | renames | implied | ({"rules": rules} if rules else {})
+    whole = {"on_missing_column": "quarantine"} if table.evolution.on_missing_column == "quarantine" else {}
+    return own_settings | meaning | renames | implied | whole | ({"rules": rules} if rules else {})
 
 
 def _column_settings(column: Column) -> dict[str, Any]:

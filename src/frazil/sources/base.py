@@ -225,8 +225,7 @@ class Source(Protocol):
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
         """Return the columns of bronze with their types once some files are taken; none while nothing names a field.
 
-        A column keeps the type that it came with first, unless a later one widens it: see
-        :func:`frazil.spec.types.widens`.
+        Where a later file gives a column another type, :func:`frazil.spec.types.type_after` says which it has.
 
         Args:
             existing: those that bronze has.

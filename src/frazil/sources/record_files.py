@@ -17,7 +17,7 @@ from frazil.formats.parquet_file import ParquetFile
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.inspection import FileForm, inspect, named_fields
 from frazil.sources.new_files import Content, find_new
-from frazil.spec.types import widens
+from frazil.spec.types import type_after
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
 
@@ -193,8 +193,7 @@ class RecordFiles(ABC):
         for columns in named:
             for name, kind in columns:
                 first, have = known.setdefault(name.lower(), (name, kind))
-                if widens(have, kind):
-                    known[name.lower()] = (first, kind)
+                known[name.lower()] = (first, type_after(have, kind, self.table.evolution.on_type_change))
         return dict(known.values())
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:

@@ -49,6 +49,10 @@ def column_problems(table: Table, at: Path) -> Iterator[Problem]:
     yield from _order(table, at)
     yield from _effective_at(table, (*at, "effective_at"))
     yield from _event_time(table, at)
+    if table.source.leaves_out and table.evolution.on_missing_column != "keep":
+        message = f"on_missing_column of table '{table.name}' is {table.evolution.on_missing_column}"
+        hint = f"records of kind '{table.source.kind}' leave out what did not change; only keep makes sense"
+        yield Problem((*at, "evolution", "on_missing_column"), message, hint)
 
 
 def _repeated_columns(table: Table, at: Path) -> Iterator[Problem]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from frazil.spec.problem import Path
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
-_OWN: Final = frozenset({"record", "op", "expr", "cast", "null_key", "null_sequence", *COLUMN_RULES})
+_OWN: Final = frozenset(
+    {"record", "op", "expr", "cast", "null_key", "null_sequence", "new_column", "missing_column", *COLUMN_RULES}
+)
 """Rules that have their names from Frazil."""
 
 _BITS: Final = {"int": 31, "bigint": 63}

@@ -16,6 +16,7 @@ from frazil.spec.types import TIMES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from frazil.spec.evolution import OnChange
     from frazil.spec.mart import Mart
     from frazil.spec.pipeline import Table
 
@@ -73,6 +74,11 @@ def event_time(table: Table) -> str | None:
 def is_closed(table: Table) -> bool:
     """Return whether the contract has exactly the declared columns, so that other names are mistakes."""
     return table.columns is not None and all(column.name != REST for column in table.columns)
+
+
+def on_new_column(table: Table) -> OnChange:
+    """Return what becomes of a field that the source did not have."""
+    return table.evolution.on_new_column or ("keep" if is_closed(table) else "evolve")
 
 
 def is_headerless(table: Table) -> bool:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from frazil.spec.base import Spec
 from frazil.spec.column import Column
+from frazil.spec.evolution import Evolution
 from frazil.spec.kinds import Source, with_kind
 from frazil.spec.mart import Current, Gold, History, Mart
 from frazil.spec.rule import Rule  # noqa: TC001 - pydantic reads it at run time
@@ -92,6 +93,7 @@ class Table(Spec):
         'A last entry "*" adds the rest as text.',
     )
     rules: tuple[Rule, ...] = Field(default=(), description="What every row keeps, over several columns.")
+    evolution: Evolution = Field(default=Evolution(), description="What to do when the source changes shape.")
     effective_at: str | None = Field(
         default=None,
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",

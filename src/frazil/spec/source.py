@@ -76,6 +76,11 @@ class SourceSpec(Spec, ABC):
         return False
 
     @property
+    def leaves_out(self) -> bool:
+        """Return whether a record may lack fields that its table has, because they did not change."""
+        return False
+
+    @property
     def shard_column(self) -> str | None:
         """Return the column with the name of the shard a record is of; None where there are no shards."""
         return None

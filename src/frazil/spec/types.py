@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from frazil.spec.evolution import OnChange
 
 SIMPLE: Final = (
     "boolean",
@@ -48,6 +51,7 @@ _ALIASES: Final = {
     "bytea": "binary",
 }
 _WIDER: Final = {("int", "bigint"), ("float", "double")}
+_WHOLE_DIGITS: Final = {"int": 10, "bigint": 19}
 _SIZED_TEXT: Final = re.compile(r"(?:var)?char ?\( ?\d+ ?\)")
 _DECIMAL: Final = re.compile(r"(?:decimal|numeric|dec)(?: ?\( ?(\d+) ?(?:, ?(\d+) ?)?\))?")
 
@@ -114,6 +118,40 @@ def keeps_values(before: str, after: str) -> bool:
     ``0.1`` does not: as a ``double`` it is another number than the ``float`` of it.
     """
     return widens(before, after) and plain_type(before) != "float"
+
+
+def type_after(have: str, kind: str, policy: OnChange) -> str:
+    """Return the type of a field once values of another type came: see :class:`frazil.spec.evolution.Evolution`.
+
+    Args:
+        have: its type so far.
+        kind: the type that the source gives it now.
+        policy: ``on_type_change``.
+
+    Returns:
+        With ``evolve``, whatever the order of arrival, the least type that says every value of both exactly; ``string``
+        is the last. With ``keep`` the type so far; else a wider type, if it is one.
+    """
+    if policy == "keep" or plain_type(have) == plain_type(kind):
+        return have
+    if policy != "evolve":
+        return kind if widens(have, kind) else have
+    if widens(have, kind) or widens(kind, have):
+        return kind if widens(have, kind) else have
+    (whole, scale), (other, other_scale) = _digits(have), _digits(kind)
+    scale = max(scale, other_scale)
+    digits = max(whole, other) + scale
+    return f"decimal({digits},{scale})" if whole and other and digits <= MAX_DIGITS else "string"
+
+
+def _digits(kind: str) -> tuple[int, int]:
+    """Return how many digits a type has before and behind the point; no digits for one that is no exact number."""
+    if kind in _WHOLE_DIGITS:
+        return _WHOLE_DIGITS[kind], 0
+    if not plain_type(kind).startswith("decimal("):
+        return 0, 0
+    p, s = map(int, plain_type(kind)[8:-1].split(","))
+    return p - s or 1, s
 
 
 def plain_type(kind: str) -> str:

@@ -10,7 +10,7 @@ from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
-from frazil.spec.types import widens
+from frazil.spec.types import type_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,8 +107,7 @@ def known_fields(
     known = {op.lower(): (op, "string")}
     for name, kind in found:
         first, have = known.setdefault(name.lower(), (name, kind))
-        if widens(have, kind):
-            known[name.lower()] = (first, kind)
+        known[name.lower()] = (first, type_after(have, kind, table.evolution.on_type_change))
     return dict(known.values()) if len(known) > 1 else {}
 
 

@@ -104,6 +104,11 @@ class Debezium(SourceSpec):
         return False
 
     @property
+    def leaves_out(self) -> bool:
+        """Return that an update may lack what did not change."""
+        return True
+
+    @property
     def truncates(self) -> bool:
         """Return that an op may be a truncate."""
         return True

@@ -83,6 +83,11 @@ class Postgres(SourceSpec):
         return True
 
     @property
+    def leaves_out(self) -> bool:
+        """Return that an update may lack large values that did not change."""
+        return True
+
+    @property
     def truncates(self) -> bool:
         """Return that a truncate is a change."""
         return True

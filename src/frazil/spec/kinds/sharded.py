@@ -74,6 +74,11 @@ class Sharded(SourceSpec):
         return bool(self.first.types_fields)
 
     @property
+    def leaves_out(self) -> bool:
+        """Return whether a record of a shard may lack fields that did not change."""
+        return bool(self.first.leaves_out)
+
+    @property
     def truncates(self) -> bool:
         """Return whether a record may say that a shard was emptied."""
         return bool(self.first.truncates)

@@ -1,0 +1,191 @@
+"""Which fields of the source become columns, once it has changed shape: the table's ``evolution``, settled.
+
+What is new is told by the batch that a field came with, and what became of earlier fields is in silver's bookmark. So a
+rebuild makes the columns that were there before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import SchemaError
+from frazil.spec.amount import counted
+from frazil.spec.contract import added_columns, declared, is_closed, on_new_column
+from frazil.spec.sql import fields_of
+from frazil.spec.types import type_after
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from frazil.sources.base import NewFile
+    from frazil.spec import Table
+
+_SHOWN = 10
+_SOURCE = "source_"
+
+
+class EvolutionError(SchemaError):
+    """The source changed shape, and the declaration says that a run then fails."""
+
+    code = "FZ506"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evolved:
+    """What becomes of fields that no declared column is made of; names in lower case.
+
+    Attributes:
+        closed: the contract lists its columns.
+        left_out: fields that are no columns.
+        blocked: those of them whose values send a record to quarantine.
+        new: fields that came after silver's bookmark.
+        renamed: fields that become columns of a closed contract under another name, see
+            :func:`open_name`.
+    """
+
+    closed: bool
+    left_out: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
+    new: frozenset[str] = frozenset()
+    renamed: tuple[str, ...] = ()
+
+    def in_bookmark(self) -> dict[str, Any]:
+        """Return what silver's bookmark keeps."""
+        return {
+            "closed": self.closed,
+            "left_out": sorted(self.left_out),
+            "blocked": sorted(self.blocked),
+            "renamed": [*self.renamed],
+        }
+
+
+def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], offered: Iterable[str] = ()) -> Evolved:
+    """Settle which fields are columns.
+
+    Args:
+        table: the declaration.
+        bronze: its bookmark; empty for a table never written.
+        silver: its bookmark; likewise.
+        offered: names of the fields that files bring that are not in bronze yet.
+    """
+    policy = on_new_column(table)
+    since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
+    known = {name.lower() for name in bronze.get("fields", {}) if not table.source.is_bookkeeping(name)}
+    coming = {name.lower() for name in offered if not table.source.is_bookkeeping(name)} - known
+    columns = declared(table).values()
+    own = {column.name.lower() for column in columns}
+    read = {name.lower() for column in columns if column.expr is not None for name in fields_of(column.expr)}
+    batch = int(silver.get("batch", 0))
+    # What is there when silver is made is no change.
+    new = (coming | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
+    first = (known | coming) - new - own if is_closed(table) else set[str]()
+    noted = silver if silver.get("closed") == is_closed(table) else {}
+    left_out, blocked = {*noted.get("left_out", first)} - own, {*noted.get("blocked", ())} - own - read
+    if policy == "evolve":
+        left_out, blocked = left_out - blocked if is_closed(table) else set(), set()
+    elif policy == "keep":
+        left_out, blocked = left_out | new, set()
+    elif policy == "quarantine":
+        left_out, blocked = left_out | new, blocked | (new - read)
+    follow = sorted((known | coming) - left_out - own) if is_closed(table) else []
+    return Evolved(
+        renamed=tuple(name for name in follow if open_name(name, added(table)) != name),
+        closed=is_closed(table),
+        left_out=frozenset(left_out),
+        blocked=frozenset(blocked),
+        new=frozenset(new - read),
+    )
+
+
+def open_name(field: str, added: Collection[str]) -> str:
+    """Return the column name of a field that nobody declared.
+
+    A field with the name of a column that one of the table's marts adds gets the prefix ``source_``, and so does one
+    that has such a name behind the prefix already: decided by the name alone, so that no two fields ever meet in one
+    column, whichever of them comes first.
+
+    Args:
+        field: the field's name.
+        added: from :func:`added`.
+    """
+    bare = field.lower()
+    while bare.startswith(_SOURCE):
+        bare = bare.removeprefix(_SOURCE)
+    return f"{_SOURCE}{field}" if bare in added else field
+
+
+def added(table: Table) -> tuple[str, ...]:
+    """Name the columns that the table's marts have besides the contract's, sorted."""
+    return tuple(sorted({name for mart in table.marts for name in added_columns(mart)}))
+
+
+def treated_otherwise(now: Evolved, silver: Mapping[str, Any]) -> str | None:
+    """Return why silver must be rebuilt for what becomes of fields that it has seen; None where it need not be."""
+    if silver.get("closed") != now.closed:
+        return None  # tables of before evolution could be declared; or the declaration changed, which is said elsewhere
+    left_out, blocked = frozenset(silver["left_out"]), frozenset(silver["blocked"])
+    if taken := sorted(left_out - now.left_out):
+        return f"{_shown(taken)} {'is a column' if len(taken) == 1 else 'are columns'} now"
+    if [*now.renamed] != silver["renamed"]:
+        return f"other fields have the names of columns that the marts add: {_shown(now.renamed)}"
+    if passed := sorted(blocked - now.blocked):
+        return f"values of {_shown(passed)} are let pass now"
+    return None
+
+
+def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files: Sequence[NewFile]) -> None:
+    """Stop where the source changed shape in a way that the declaration forbids.
+
+    Args:
+        table: the declaration.
+        bronze: its bookmark; with an empty one nothing has changed.
+        now: from :func:`evolved`.
+        files: those that are about to be taken, broken ones left out.
+
+    Raises:
+        EvolutionError: nothing was written.
+    """
+    fields = {name.lower(): kind for name, kind in bronze.get("fields", {}).items()}
+    if not fields:
+        return
+    policy = table.evolution
+    if on_new_column(table) == "fail" and now.new:
+        hint = "take them with on_new_column: evolve, or leave them in bronze with keep; for one run, or for good"
+        came = next((file.path for file in files if {name.lower() for name, _ in file.fields} & now.new), "")
+        _refuse(table, "on_new_column", f"{counted(len(now.new), 'new field')}: {_shown(now.new)}", came, hint)
+    for file in files:
+        types = {name.lower(): kind for name, kind in file.fields}
+        gone = _used(table, fields, now) - types.keys() if types else set[str]()
+        if policy.on_missing_column == "fail" and gone:
+            hint = "say keep, so that rows keep their values; or take the column out of the declaration"
+            _refuse(table, "on_missing_column", f"no field {_shown(gone)}", file.path, hint)
+        other = {
+            name: kind
+            for name, kind in types.items()
+            if name in fields and type_after(fields[name], kind, "evolve") != fields[name]
+        }
+        if policy.on_type_change == "fail" and other:
+            told = ", ".join(
+                f"{name} is {kind} and was {fields[name]}" for name, kind in sorted(other.items())[:_SHOWN]
+            )
+            hint = "say evolve, quarantine or keep, for one run or for good"
+            _refuse(table, "on_type_change", told, file.path, hint)
+
+
+def _used(table: Table, fields: Mapping[str, str], now: Evolved) -> set[str]:
+    """Name the fields that columns are made of without an expression."""
+    own = {column.name.lower() for column in declared(table).values() if column.expr is None}
+    rest = {name for name in fields if name not in now.left_out and not table.source.is_bookkeeping(name)}
+    return (own & fields.keys()) | rest
+
+
+def _refuse(table: Table, setting: str, what: str, path: str, hint: str) -> None:
+    at = f" in {path}" if path else ""
+    raise EvolutionError(f"table {table.name!r}: {what}{at}; {setting} is fail, and nothing was taken", hint=hint)
+
+
+def _shown(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - _SHOWN} more" if listed[_SHOWN:] else ""
+    return ", ".join(map(repr, listed[:_SHOWN])) + more
