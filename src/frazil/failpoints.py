@@ -16,6 +16,8 @@ FAILPOINTS: Final = (
     "bronze.before_write",
     "bronze.before_publish",
     "bronze.after_publish",
+    "replay.before_publish",
+    "replay.after_publish",
     "quarantine.before_publish",
     "quarantine.after_publish",
     "silver.before_write",

@@ -86,7 +86,10 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    sorted({*COMMANDS} - {"init", "generate", "validate", "doctor", "status", "query", "key", "schema", "quarantine"}),
+    sorted(
+        {*COMMANDS}
+        - {"init", "generate", "validate", "doctor", "status", "query", "key", "schema", "quarantine", "replay"}
+    ),
 )
 def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
     assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0

@@ -25,14 +25,16 @@ from frazil.api.reading import (
     check_source,
     key,
     quarantine,
+    quarantine_to,
     query,
+    read_corrections,
     schema,
     status,
     test,
     write_csv,
     write_parquet,
 )
-from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, run, session, watch
+from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, replay, run, session, watch
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
 
@@ -59,9 +61,12 @@ __all__ = [
     "maintain",
     "plan",
     "quarantine",
+    "quarantine_to",
     "query",
+    "read_corrections",
     "rebuild",
     "repair",
+    "replay",
     "run",
     "schema",
     "selection",

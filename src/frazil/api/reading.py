@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.api.declaring import Declaration
+    from frazil.bronze.correction import Correction
     from frazil.engine.past_runs import OpenRun
     from frazil.serve.check import Listener
     from frazil.serve.finding import Finding
@@ -164,6 +165,27 @@ def quarantine(declaration: Declaration, table: str | None = None, *, limit: int
     from frazil.serve.quarantine import quarantine as look
 
     return look(load(declaration), table, limit=limit)
+
+
+def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:
+    """Write what is in quarantine of a table to a file to be corrected; return how many records.
+
+    As :func:`frazil.serve.corrections.write_corrections`; starts no JVM.
+    """
+    from frazil.serve.corrections import write_corrections
+
+    return write_corrections(load(declaration), table, path)
+
+
+def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[Correction, ...]:
+    """Return what a file corrects of a table's quarantine, as :func:`frazil.serve.corrections.read_corrections`.
+
+    Raises:
+        CorrectionError: the file cannot be taken as it is. Starts no JVM.
+    """
+    from frazil.serve.corrections import read_corrections as read
+
+    return read(load(declaration), table, path)
 
 
 def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:

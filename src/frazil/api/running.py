@@ -9,6 +9,7 @@ from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
     from threading import Event
 
     from pyspark.sql import SparkSession
@@ -127,6 +128,53 @@ def rebuild(
 ) -> RunReport:
     """Compute silver, marts and aggregates again from bronze: :func:`run` with ``rebuild``, and its arguments."""
     return run(declaration, plan=plan, spark=spark, select=select, rebuild=True, options=options)
+
+
+def replay(
+    declaration: Declaration,
+    *,
+    table: str | None = None,
+    corrected: Path | None = None,
+    spark: SparkSession | None = None,
+    options: RunOptions = _RUN,
+) -> RunReport:
+    """Send what is in quarantine through again, each record at its old place.
+
+    Without ``corrected`` that is a run of the tables with records in quarantine: where the declaration changed, silver
+    is made of all of bronze again; where it did not, the records would break the same rules, and nothing is done.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts; None for all.
+        corrected: a file of corrected records of ``table``, see
+            :func:`frazil.serve.corrections.write_corrections`. Bronze keeps them beside the records that came.
+        spark: as for :func:`run`.
+        options: as for :func:`run`.
+
+    Returns:
+        What the run did; with ``corrected``, the one that took the corrections.
+
+    Raises:
+        CorrectionError: the file cannot be taken as it is; no correction was taken.
+        RunFailedError: as for :func:`run`. What was corrected is in bronze then, and the next run takes it.
+    """
+    from frazil.serve.corrections import read_corrections
+    from frazil.serve.quarantine import quarantine
+    from frazil.spec.select import source_table
+
+    pipeline = load(declaration)
+    if table is None or corrected is None:
+        names = sorted({rule.table for rule in quarantine(pipeline, table, limit=0).rules})
+        return run(pipeline, spark=spark, select=names or ([table] if table else []), options=options)
+    declared = source_table(pipeline, table)
+    report = run(pipeline, spark=spark, select=[declared.name], options=options)
+    if corrections := read_corrections(pipeline, table, corrected):
+        from frazil.engine.correct import correct
+
+        session_ = spark or session(pipeline, short=True)
+        correct(pipeline, declared, corrections, session_)
+        report = run(pipeline, spark=session_, select=[declared.name], options=options)
+    return report
 
 
 def capture(

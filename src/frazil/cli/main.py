@@ -19,6 +19,7 @@ from frazil.cli.plan import plan
 from frazil.cli.quarantine import quarantine
 from frazil.cli.query import query
 from frazil.cli.rebuild import rebuild
+from frazil.cli.replay import replay
 from frazil.cli.run import run
 from frazil.cli.schema import schema
 from frazil.cli.sql import sql
@@ -57,7 +58,7 @@ def frazil(
 
 for _command in (
     *(init, generate, validate, doctor, sql),
-    *(plan, run, watch, capture, rebuild, maintain, drop),
+    *(plan, run, watch, capture, rebuild, replay, maintain, drop),
     *(status, check, test, query, key, schema, quarantine),
 ):
     app.command()(_command)

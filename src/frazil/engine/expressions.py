@@ -28,7 +28,7 @@ MOST_REASONS: Final = 20
 
 def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
     """Return the expressions of a contract, as :func:`frazil.silver.changes.change_rows` takes them."""
-    is_record = F.col(r.KIND) == r.RECORD
+    is_record = F.col(r.KIND) != r.BAD
     made = {
         column.name: attempt(spark, column.expr, is_record) for column in contract.columns if column.expr is not None
     }

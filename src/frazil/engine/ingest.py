@@ -83,7 +83,7 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
 
     ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``lists``: some
-    record lists the columns it carries; true of tables that do not say.
+    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records.
     """
     fields = dict(before.get("fields", {}))
     types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])
@@ -94,7 +94,8 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
         for opened in (new.source.read(file, new.columns) for file in step.files if not file.broken)
     )
     fields = {column: types.get(column, "string") for column in [*fields, *arrived]}
-    return {"fields": fields, "since": since, "lists": lists}
+    corrections = {"corrections": before["corrections"]} if "corrections" in before else {}
+    return {"fields": fields, "since": since, "lists": lists, **corrections}
 
 
 def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:

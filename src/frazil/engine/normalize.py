@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 _OP_AND_ONE = 2
 """No more fields than these: of no file more than one field could be read."""
 
-_IS_RECORD = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
+_IS_RECORD = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)}, {literal(r.CORRECTED)})"
+_IS_CORRECTED: Final = f"{r.KIND} = {literal(r.CORRECTED)}"
 _IS_GOOD: Final = f"{PROBLEM} IS NULL"
 _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
@@ -126,7 +127,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
             batch.row_delta(staged)
-        if seen["bad"] or step.rebuild:
+        if seen["bad"] or step.rebuild or _corrected(context, step) is not None:
             bad = rows if here is None else here.frame(spark)
             _to_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
         failpoint("silver.before_publish")
@@ -194,6 +195,10 @@ def _bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, A
         # Without a column that is a list, files are read by the column and not by the row.
         bronze = bronze.withColumn(r.KNOWN, F.expr("CAST(NULL AS array<string>)"))
     records = bronze.where(_IS_RECORD)
+    if bookmark.get("corrections"):
+        newest = bronze.where(_IS_CORRECTED).groupBy(r.FILE, r.ROW).agg(F.max(r.BATCH).alias("_newest"))
+        counts = F.coalesce(F.col("_newest"), F.col(r.BATCH)) == F.col(r.BATCH)
+        records = records.join(F.broadcast(newest), [r.FILE, r.ROW], "left").where(counts).drop("_newest")
     if not step.rebuild:
         return batches(records, step.after, step.upto)
     # A file known under several names stands where the first of them stands.
@@ -269,6 +274,15 @@ def _check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]]) 
             )
 
 
+def _corrected(context: TableRun, step: Normalize) -> DataFrame | None:
+    """Return the places of records that a step takes corrections of; None where there are none."""
+    given = context.head(context.bronze).bookmark.get("corrections", ())
+    if not any(step.after < number <= step.upto for number in given):
+        return None
+    bronze = context.spark.table(quote(*context.bronze)).where(_IS_CORRECTED)
+    return batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
+
+
 def _to_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
@@ -278,7 +292,12 @@ def _to_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Ma
             batch.replace(quarantined(rows, said))
         else:
             # A run that died after this commit left the quarantine ahead of silver.
-            batch.append(quarantined(batches(rows, max(step.after, base.batch), step.upto), said))
+            new = quarantined(batches(rows, max(step.after, base.batch), step.upto), said)
+            if (corrected := _corrected(context, step)) is None:
+                batch.append(new)
+            else:
+                kept = context.spark.table(batch.table).join(F.broadcast(corrected), [r.FILE, r.ROW], "left_anti")
+                batch.replace(kept.select(new.columns).unionByName(new))
         failpoint("quarantine.before_publish")
         batch.publish()
     failpoint("quarantine.after_publish")

@@ -192,7 +192,7 @@ class Explanation:
                 f"SELECT {row_text(self._keys)} AS key, {detail} AS detail FROM {here.changes.rows} "
                 f"WHERE {behind} AND {self._is_differing}",
             )
-        behind = f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} = '{r.RECORD}' AND {r.BATCH} > "
+        behind = f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}') AND {r.BATCH} > "
         self._of_records(f"{behind} {here.changes.snapshot.batch}", "is not typed yet", {*here.fields.values()})
         self._unseen = self._rows.uncaptured(folder)
         source = source_of(here.table)

@@ -36,7 +36,8 @@ class KeyRecord:
         batch: the batch it arrived in.
         op: the op column's text.
         fields: the fields it carries, as text.
-        quarantine: rule, reason, column and raw text, if it went to quarantine.
+        quarantine: rule, reason, column and raw text, if it is in quarantine.
+        is_correction: a person gave it in place of the one of the same file and row.
     """
 
     file: str
@@ -45,6 +46,7 @@ class KeyRecord:
     op: str | None
     fields: Row
     quarantine: Row | None
+    is_correction: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +200,9 @@ class _Teller:
             )
             texts += self._texts
         records = self._rows(
-            f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} = '{r.RECORD}' AND (({') OR ('.join(wanted)})) "
-            f"ORDER BY {r.POSITION}, {r.ROW}",
+            f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}') "
+            f"AND (({') OR ('.join(wanted)})) "
+            f"ORDER BY {r.POSITION}, {r.ROW}, {r.BATCH}",
             texts,
         )
         quarantined = self._quarantined(records)
@@ -210,6 +213,7 @@ class _Teller:
                 row=record[r.ROW],
                 batch=record[r.BATCH],
                 op=record[op] if op else None,
+                is_correction=record[r.KIND] == r.CORRECTED,
                 fields={
                     name: text
                     for name, text in record.items()

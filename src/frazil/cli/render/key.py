@@ -23,7 +23,7 @@ def show_key(story: KeyStory) -> None:
         [
             [_name(record.file), record.row, record.batch, record.op]
             + [record.fields.get(name) for name in fields]
-            + [record.quarantine["reason"] if record.quarantine else ""]
+            + [record.quarantine["reason"] if record.quarantine else "a correction" if record.is_correction else ""]
             for record in story.records
         ],
         "no record",

@@ -1,0 +1,61 @@
+"""``frazil replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from frazil import api
+from frazil.cli.console import confirm, err, error_exit
+from frazil.cli.options import AsJson, Verbose, Where, Yes
+from frazil.cli.reporting import run_and_report
+from frazil.spec.amount import counted
+from frazil.steps import Normalize
+
+
+def replay(
+    path: Where = Path(),
+    *,
+    table: Annotated[str | None, typer.Option("--table", "-t", help="A source table; left out, all.")] = None,
+    corrected: Annotated[
+        Path | None, typer.Option("--from", help="Corrected records, from: frazil quarantine --table TABLE --to FILE")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Send what is in quarantine through again, at its old place: after a change of the declaration, or corrected."""
+    if corrected is not None and table is None:
+        raise typer.BadParameter("--from needs --table")
+    with error_exit(as_json=as_json, verbose=verbose):
+        pipeline = api.load(path)
+        what = _what(path, table, corrected)
+        if not as_json:
+            err.print(what, markup=False)
+        if not yes:
+            confirm("Replay?", "nothing was replayed")
+        run_and_report(
+            pipeline,
+            lambda options: api.replay(pipeline, table=table, corrected=corrected, options=options),
+            as_json=as_json,
+            fail_fast=False,
+            verbose=verbose,
+        )
+
+
+def _what(path: Path, table: str | None, corrected: Path | None) -> str:
+    """Say what a replay would do."""
+    count = sum(rule.records for rule in api.quarantine(path, table, limit=0).rules)
+    waiting = counted(count, "record")
+    if table is not None and corrected is not None:
+        given = counted(len(api.read_corrections(path, table, corrected)), "corrected record")
+        return f"{given} of {waiting} in quarantine of {table}"
+    steps = api.plan(path, select=[table] if table else ()).steps
+    rebuilt = sorted({step.table for step in steps if isinstance(step, Normalize) and step.rebuild})
+    if rebuilt:
+        return f"{waiting} in quarantine; silver and marts of {', '.join(rebuilt)} are made again from bronze"
+    if not count:
+        return "nothing is in quarantine"
+    return f"{waiting} in quarantine, and the declaration is as it was: they would break the same rules"

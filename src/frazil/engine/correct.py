@@ -1,0 +1,75 @@
+"""Append corrected records to bronze, each at the place of the record that it corrects."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from frazil.bronze import record as r
+from frazil.bronze.correction import corrected_rows
+from frazil.bronze.read import Batch
+from frazil.engine.driver_batch import spark_frame
+from frazil.engine.record import run_id
+from frazil.engine.report import TableReport
+from frazil.engine.run import working_sessions
+from frazil.engine.table_run import TableRun
+from frazil.failpoints import failpoint
+from frazil.lake.lock import lock
+from frazil.lake.trouble import translated
+from frazil.sources.kinds import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.bronze.correction import Correction
+    from frazil.spec import Pipeline, Table
+
+
+def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction], spark: SparkSession) -> int:
+    """Append corrections to bronze as a batch of their own; the next run takes them in place of what they correct.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables; its silver must be level with bronze.
+        corrections: of records in its quarantine.
+        spark: a session with the lake.
+
+    Returns:
+        The number of the batch.
+
+    Raises:
+        BusyError: another run holds the pipeline, or wrote bronze in the meantime.
+    """
+    now = dt.datetime.now(dt.UTC)
+    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
+        context = TableRun(
+            spark=session,
+            pipeline=pipeline,
+            table=table,
+            now=now,
+            report=TableReport(table=table.name),
+            run_id=run_id(now),
+        )
+        base = context.head(context.bronze)
+        columns, number = tuple(base.bookmark["fields"]), base.batch + 1
+        rows = corrected_rows(
+            corrections, Batch(source=source_of(table), columns=columns, number=number, arrived_at=now)
+        )
+        bookmark = {
+            **base.bookmark,
+            "batch": number,
+            "lists": base.bookmark.get("lists", True) or bool(len(rows) - rows[r.KNOWN].null_count),
+            "corrections": [*base.bookmark.get("corrections", ()), number],
+        }
+        with context.transaction(context.bronze, bookmark) as batch:
+            batch.note(strategy="replay", corrections=len(corrections))
+            if batch.takes_rows:
+                batch.row_delta(rows)
+            else:
+                batch.append(spark_frame(session, rows))
+            failpoint("replay.before_publish")
+            batch.publish()
+        failpoint("replay.after_publish")
+    return number

@@ -1,0 +1,196 @@
+"""Corrected records: a file of those in quarantine for a person to edit, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from frazil.bronze import record as r
+from frazil.bronze.correction import Correction
+from frazil.errors import ContractError
+from frazil.lake.trouble import translated
+from frazil.serve.duck import connect
+from frazil.serve.layers import layers
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.tables import tables
+from frazil.spec.amount import counted
+from frazil.spec.select import source_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import duckdb
+
+    from frazil.serve.layers import Layers
+    from frazil.spec import Pipeline, Table
+
+_AT_ONCE: Final = 10_000
+_SHOWN: Final = 5
+_HELP: Final = "frazil quarantine --table TABLE --to FILE writes such a file"
+
+
+class CorrectionError(ContractError):
+    """A file of corrections cannot be taken as it is."""
+
+    code = "FZ405"
+
+
+def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
+    """Write the records of a table that are in quarantine to a file, for a person to correct.
+
+    Args:
+        pipeline: the declaration.
+        table: a source table, or one of its marts.
+        path: JSON lines, one a record: ``file`` and ``row`` say which, ``rule`` and ``reason`` why, ``record`` is an
+            object of its fields; null for one that could not be taken apart, of which ``raw`` has the text.
+
+    Returns:
+        How many.
+
+    Raises:
+        UnknownSelectionError: there is no such table.
+        NoLakeError: nothing was written yet.
+
+    Cost: one scan of the quarantine; memory of some thousand records.
+    """
+    declared, count = source_table(pipeline, table), 0
+    located = tables(pipeline)
+    with translated(pipeline), connect(located) as duck, path.open("w", encoding="utf-8") as lines:
+        here = layers(pipeline, declared, located)
+        for one in _quarantined(duck, here, f"ORDER BY {r.FILE}, {r.ROW}"):
+            lines.write(json.dumps(_as_written(one), ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def read_corrections(pipeline: Pipeline, table: str, path: Path) -> tuple[Correction, ...]:
+    """Read corrected records, and find the ones in quarantine that they are of.
+
+    Args:
+        pipeline: the declaration.
+        table: a source table, or one of its marts.
+        path: as :func:`write_corrections` wrote it. Lines whose record is null, or as it was, correct nothing. Numbers
+            are taken as the text that stands there.
+
+    Returns:
+        The corrections, in the order of the file.
+
+    Raises:
+        CorrectionError: a line is no record, names a field that there is not, or none that is in quarantine.
+        UnknownSelectionError: there is no such table.
+
+    Cost: memory of the file; one scan of the quarantine.
+    """
+    declared = source_table(pipeline, table)
+    given = _given(path)
+    located = tables(pipeline)
+    with translated(pipeline), connect(located) as duck:
+        here = layers(pipeline, declared, located)
+        places = pa.table({"file": [file for file, _ in given], "row": pa.array([row for _, row in given], pa.int64())})
+        duck.register("given_places", places)
+        asked = f"WHERE ({r.FILE}, {r.ROW}) IN (SELECT (file, row) FROM given_places)"
+        found = {(one[r.FILE], one[r.ROW]): one for one in _quarantined(duck, here, asked)}
+    missing = [
+        f"line {line}: {file} row {row}" for (file, row), (line, _, _) in given.items() if (file, row) not in found
+    ]
+    if missing:
+        more = f" and {len(missing) - _SHOWN:,} more" if missing[_SHOWN:] else ""
+        raise CorrectionError(
+            f"{path}: {counted(len(missing), 'record is', 'records are')} not in quarantine of table "
+            f"{declared.name!r}: {'; '.join(missing[:_SHOWN])}{more}",
+            hint=f"only what is in quarantine can be corrected, once; {_HELP}",
+        )
+    return tuple(_corrections(declared, path, here, given, found))
+
+
+def _corrections(
+    table: Table,
+    path: Path,
+    here: Layers,
+    given: Mapping[tuple[str, int], tuple[int, dict[str, str | None], str]],
+    found: Mapping[tuple[str, int], Mapping[str, Any]],
+) -> Iterator[Correction]:
+    for (file, row), (line, record, text) in given.items():
+        fields: dict[str, str | None] = {}
+        for name, value in record.items():
+            if name.lower() not in here.fields:
+                known = ", ".join(here.fields.values())
+                raise CorrectionError(
+                    f"{path} line {line}: {name!r} is no field of table {table.name!r}", hint=f"they are {known}"
+                )
+            fields[here.fields[name.lower()]] = value
+        if fields != _parsed(found[file, row]):
+            yield Correction(file=file, row=row, position=found[file, row][r.POSITION], fields=fields, text=text)
+
+
+def _given(path: Path) -> dict[tuple[str, int], tuple[int, dict[str, str | None], str]]:
+    """Read a file: place of a record -> number of the line, fields, and the line; lines without a record left out."""
+    found: dict[tuple[str, int], tuple[int, dict[str, str | None], str]] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CorrectionError(f"{path} cannot be read: {why}", hint=_HELP) from error
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        try:
+            one = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+            place, record = (one["file"], int(one["row"])), one["record"]
+            fields = None if record is None else {name: _text(value) for name, value in record.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorrectionError(f"{path} line {number} is no corrected record", hint=_HELP) from error
+        if place in found:
+            raise CorrectionError(
+                f"{path} line {number}: line {found[place][0]} corrects the same record", hint="leave one of them"
+            )
+        if fields is not None:
+            found[place] = (number, fields, text)
+    return found
+
+
+def _text(value: object) -> str | None:
+    if isinstance(value, bool):
+        return f"{value}".lower()
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _quarantined(duck: duckdb.DuckDBPyConnection, here: Layers, rest: str) -> Iterator[dict[str, Any]]:
+    layer = here.quarantine
+    if layer.damage is not None:
+        raise layer.damage
+    if layer.location is None or not layer.snapshot.records:
+        return
+    verify_manifests(layer.location)
+    names = (r.FILE, r.ROW, r.POSITION, "rule", "reason", "raw")
+    found = duck.execute(f"SELECT {', '.join(names)} FROM {layer.rows} {rest}")
+    while some := found.fetchmany(_AT_ONCE):
+        yield from (dict(zip(names, row, strict=True)) for row in some)
+
+
+def _as_written(one: Mapping[str, Any]) -> dict[str, Any]:
+    record = _parsed(one)
+    raw = {"raw": one["raw"]} if record is None else {}
+    return {
+        "file": one[r.FILE],
+        "row": one[r.ROW],
+        "rule": one["rule"],
+        "reason": one["reason"],
+        "record": record,
+        **raw,
+    }
+
+
+def _parsed(one: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """Return the fields of a record; None for one that could not be taken apart, or was too long to be shown whole."""
+    try:
+        record = json.loads(one["raw"] or "")
+    except ValueError:
+        return None
+    is_flat = isinstance(record, dict) and all(value is None or isinstance(value, str) for value in record.values())
+    return record if is_flat else None
