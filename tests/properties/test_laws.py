@@ -112,6 +112,18 @@ def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_
 
 
 @pytest.mark.laws
+@pytest.mark.parametrize("strategy", SOME_STRATEGIES)
+def test_nulls_that_are_ignored_leave_what_a_row_has(strategy: Strategy, spark: SparkSession, tmp_path: Path) -> None:
+    """MISSING-IS-NOT-NULL, where ``ignore_null_updates`` says that NULL is missing; late, and across batches."""
+    world = World.at(tmp_path / "world", policy=go_by(strategy), ignores_nulls=True)
+    world.draw(range(700, 710)).draw(range(710, 715), narrow=0.4)
+
+    assert world.live(spark).differences(spark) == []
+    world.run(spark, rebuild=True)
+    assert world.differences(spark) == []
+
+
+@pytest.mark.laws
 @pytest.mark.parametrize("first", range(1000, 1500, 50))
 def test_five_hundred_longer_histories_converge(
     first: int, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch

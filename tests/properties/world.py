@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import pytest
 
 import frazil
+from frazil import api
 from frazil.engine import marts
 from frazil.engine.options import RunOptions
 from frazil.lake.heads import head
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from frazil.engine.report import RunReport
     from frazil.testing.changes import Record
 
+Place = tuple[int, str, int]
+"""History, file and row of a record."""
 Mart = Literal["hard", "soft", "close", "mark"]
 
 MARTS: dict[Mart, str] = {
@@ -49,6 +53,7 @@ tables:
   - name: things
     source: {{kind: dms, path: ./landing, header: true}}
     keys: [h, id]
+    ignore_null_updates: {ignores}
     {order}
     columns:
       - {{name: h, type: int}}
@@ -114,8 +119,10 @@ class World:
             and NULL where ``note`` is.
         bad: every file that holds all fields ends with a record that cannot be cast.
         policy: thresholds of its runs.
+        ignores_nulls: a NULL leaves the value that a row has.
         histories: number -> file name -> records, with the key column ``h`` in each record.
         runs: what arrives before each run: (history, file name) pairs.
+        spoiled: place of a record that comes with a value that is none -> whether it was corrected since.
     """
 
     folder: Path
@@ -123,8 +130,10 @@ class World:
     bad: bool = False
     by_place: bool = False
     policy: Policy = DEFAULT_POLICY
+    ignores_nulls: bool = False
     histories: dict[int, dict[str, list[Record]]] = field(default_factory=dict)
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
+    spoiled: dict[Place, bool] = field(default_factory=dict)
 
     @classmethod
     def at(
@@ -135,13 +144,15 @@ class World:
         bad: bool = False,
         by_place: bool = False,
         policy: Policy = DEFAULT_POLICY,
+        ignores_nulls: bool = False,
     ) -> Self:
         """Make an empty world: a declaration and an empty landing folder."""
-        world = cls(folder, marts or tuple(MARTS), bad, by_place, policy)
+        world = cls(folder, marts or tuple(MARTS), bad, by_place, policy, ignores_nulls)
         (folder / "landing").mkdir(parents=True)
         lines = "\n".join(f"      - {MARTS[mart]}" for mart in world.marts)
         order = "effective_at: ts" if by_place else "sequence_by: [ts]"
-        text = DECLARATION.format(order=order, share=SHARE, marts=lines, gold=GOLD if gold else "")
+        ignores = f"{ignores_nulls}".lower()
+        text = DECLARATION.format(order=order, ignores=ignores, share=SHARE, marts=lines, gold=GOLD if gold else "")
         (folder / "frazil.yml").write_text(text, encoding="utf-8")
         return world
 
@@ -197,6 +208,36 @@ class World:
             for record in (record for records in self.histories[history].values() for record in records):
                 record["ts"] = None if record["note"] is None else record["ts"]
 
+    def spoil(self, share: float, lot: Random) -> Self:
+        """Let a share of the records, deletes apart, come with a ``qty`` that is no number."""
+        for history, files in self.histories.items():
+            for name, records in files.items():
+                for row, record in enumerate(records, start=1):
+                    if record.get("op") != "D" and lot.random() < share:
+                        self.spoiled[history, name, row] = False
+        return self
+
+    def replay(self, spark: SparkSession, share: float, lot: Random) -> None:
+        """Correct a share of the spoiled records that are in quarantine, as a user does."""
+        path, kept = self.folder / "corrections.jsonl", []
+        api.quarantine_to(self.folder, "things", path)
+        for line in path.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            history, name = one["file"].split("/")[-2:]
+            place = (
+                int(history),
+                name.rpartition("-again-")[2].partition("-")[2] if "again" in name else name,
+                one["row"],
+            )
+            if place in self.spoiled and lot.random() < share:
+                right = self.histories[place[0]][place[1]][place[2] - 1]
+                one["record"]["qty"] = right["qty"]
+                kept.append((place, json.dumps(one)))
+        path.write_text("\n".join(line for _, line in kept), encoding="utf-8")
+        options = RunOptions(policy=self.policy)
+        api.replay(self.folder, table="things", corrected=path, spark=self.session(spark), options=options)
+        self.spoiled |= {place: True for place, _ in kept}
+
     def deliver(self, number: int) -> None:
         """Put the files of one run into the landing folder; one that is there already gets another name."""
         for history, name in self.runs[number]:
@@ -206,7 +247,10 @@ class World:
                 if self.by_place:
                     continue  # the same bytes in another place are another change
                 path = path.with_name(f"zz-again-{number}-{name}")
-            records = self.histories[history][name]
+            records = [
+                {**record, "qty": "none"} if (history, name, row) in self.spoiled else record
+                for row, record in enumerate(self.histories[history][name], start=1)
+            ]
             has_all = bool(records) and {"op", "note"} <= records[0].keys()
             path.write_bytes(write_csv(records) + (BAD if self.bad and has_all else b""))
 
@@ -258,7 +302,10 @@ class World:
         """Find records that stand twice in bronze, silver or quarantine, or are lost between them."""
         session, found, sizes = self.session(spark), [], {}
         for table in ("bronze.things", "silver.things_changes", "silver.things_quarantine"):
-            rows = session.table(f"lake.{table}").select("_cdc_file", "_cdc_row").toArrow().to_pylist()
+            came = session.table(f"lake.{table}")
+            if table.startswith("bronze."):
+                came = came.where("_cdc_kind <> 'corrected'")
+            rows = came.select("_cdc_file", "_cdc_row").toArrow().to_pylist()
             seen = Counter(tuple(row.values()) for row in rows)
             found += [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]
             sizes[table] = sum(row is not None for _, row in seen)
@@ -273,7 +320,11 @@ class World:
             changes = oracle_changes(
                 {name: [_without_h(record) for record in records] for name, records in files.items()}
             )
-            changes = [_with_share(change) for change in changes if not _fails(change)]
+            places = [(history, name, row + 1) for name, records in files.items() for row in range(len(records))]
+            came = [change for place, change in zip(places, changes, strict=True) if self.spoiled.get(place, True)]
+            changes = [_with_share(change) for change in came if not _fails(change)]
+            if self.ignores_nulls:
+                changes = [_with_values(change) for change in changes]
             if self.by_place:
                 changes = [replace(change, sequence=()) for change in changes]
             match mart:
@@ -307,6 +358,16 @@ def _with_share(change: oracle.Change) -> oracle.Change:
         return change
     qty = change.values["qty"]
     return replace(change, values={**change.values, "share": None if qty is None else int(10 / qty)})
+
+
+def _with_values(change: oracle.Change) -> oracle.Change:
+    """Leave out what an upsert has NULL in, but for what names and orders it."""
+    if change.deleted:
+        return change
+    return replace(
+        change,
+        values={name: value for name, value in change.values.items() if value is not None or name in ("id", "ts")},
+    )
 
 
 def _without_h(record: Record) -> Record:

@@ -146,7 +146,8 @@ def _checked(
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
-    known = f"CASE WHEN size({r.KNOWN}) < {len(contract.columns)} THEN {r.KNOWN} END"
+    carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
+    known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
     record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
@@ -218,6 +219,19 @@ def _known(contract: Contract, carried: str) -> str:
 
     names = ", ".join(map(if_carried, contract.columns))
     return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
+
+
+def _carries_values(contract: Contract) -> str:
+    """List the columns in which an upsert has a value, and those that name and order it; of others all it carries."""
+    must = {*contract.keys, *contract.sequence_by}
+
+    def if_carried(column: Column) -> str:
+        is_carried = f"({r.KNOWN} IS NULL OR array_contains({r.KNOWN}, {literal(column.name)}))"
+        has_value = "" if column.name in must else f" AND {quote(column.name)} IS NOT NULL"
+        return f"CASE WHEN {is_carried}{has_value} THEN {literal(column.name)} END"
+
+    names = f"filter(array({', '.join(map(if_carried, contract.columns))}), name -> name IS NOT NULL)"
+    return f"CASE WHEN {r.CLASS} = {literal(r.UPSERT)} THEN {names} ELSE {r.KNOWN} END"
 
 
 def _has(fields: Collection[str], carried: str) -> str:

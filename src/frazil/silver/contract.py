@@ -44,6 +44,7 @@ class Contract:
         fields: the source's fields with their types, in order of first appearance.
         blocked: fields of which a value sends a record to quarantine, in lower case.
         whole: a record that lacks a field of a column goes to quarantine.
+        ignores_nulls: an upsert does not carry the columns in which it has NULL.
     """
 
     columns: tuple[Column, ...]
@@ -54,6 +55,7 @@ class Contract:
     fields: tuple[tuple[str, str], ...]
     blocked: tuple[str, ...] = ()
     whole: bool = False
+    ignores_nulls: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,6 +114,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         fields=tuple(fields.items()),
         blocked=tuple(sorted(evolved.blocked)) if evolved is not None else (),
         whole=table.evolution.on_missing_column == "quarantine",
+        ignores_nulls=table.ignore_null_updates,
     )
 
 
@@ -158,7 +161,8 @@ def _table_settings(table: Table) -> dict[str, Any]:
         own_settings["columns"] = [*map(_column_settings, table.columns)]
     rules = [[rule.name, rule.expr] for rule in table.rules if rule.on_violation == "quarantine"]
     whole = {"on_missing_column": "quarantine"} if table.evolution.on_missing_column == "quarantine" else {}
-    return own_settings | meaning | renames | implied | whole | ({"rules": rules} if rules else {})
+    nulls = {"ignore_null_updates": True} if table.ignore_null_updates else {}
+    return own_settings | meaning | renames | implied | whole | nulls | ({"rules": rules} if rules else {})
 
 
 def _column_settings(column: Column) -> dict[str, Any]:

@@ -94,6 +94,9 @@ class Table(Spec):
     )
     rules: tuple[Rule, ...] = Field(default=(), description="What every row keeps, over several columns.")
     evolution: Evolution = Field(default=Evolution(), description="What to do when the source changes shape.")
+    ignore_null_updates: bool = Field(
+        default=False, description="A NULL in an upsert leaves the value that the row has, as if it were not carried."
+    )
     effective_at: str | None = Field(
         default=None,
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",
