@@ -22,6 +22,7 @@ COMMANDS: Final = [name for name in ALL if name != "sql"]
 """All but the one that takes no declaration."""
 ASKED: Final = {
     "init": ["HERE"],
+    "export": ["odcs", "HERE"],
     "generate": ["HERE/landing"],
     "query": ["select 1", "HERE"],
     "key": ["orders", "1", "--path", "HERE"],
@@ -88,7 +89,19 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
     "name",
     sorted(
         {*COMMANDS}
-        - {"init", "generate", "validate", "doctor", "status", "query", "key", "schema", "quarantine", "replay"}
+        - {
+            "init",
+            "generate",
+            "validate",
+            "doctor",
+            "status",
+            "query",
+            "key",
+            "schema",
+            "quarantine",
+            "replay",
+            "export",
+        }
     ),
 )
 def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:

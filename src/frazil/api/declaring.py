@@ -50,7 +50,8 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
     Args:
         folder: the project's folder; made if it is not there.
-        source: a landing folder with files of Amazon DMS: its tables are declared as found.
+        source: a landing folder with files of Amazon DMS: its tables are declared as found. Or a file, which is a data
+            contract of the Open Data Contract Standard: its objects are declared.
 
     Returns:
         The declaration's path, and what was found at the source.
@@ -58,6 +59,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
     Raises:
         FileExistsAlreadyError: the folder has a declaration.
         SourceError: the landing folder is not there, or holds no files of a known kind.
+        NoContractError: the file is no data contract.
 
     Cost: reads samples of the source's files.
     """
@@ -69,11 +71,16 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
         files = SampleFiles(rows=1_000, batches=2, changes=100)
         _generate(file, project / "landing" / "orders", "./landing/orders", files)
         return NewProject(declaration=file)
+    name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
+    if Path(source).is_file():
+        from frazil.interop.from_odcs import declaration as of_contract
+
+        write_declaration(file, of_contract(Path(source), name))
+        return NewProject(declaration=file)
     from frazil.sources.dms.declaration import declaration
     from frazil.sources.dms.discover import discover
 
     found = discover(Path(source).resolve())
-    name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
     write_declaration(file, declaration(name, project.resolve(), found))
     return NewProject(declaration=file, discovered=tuple(found))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from frazil.api.declaring import load
 
@@ -165,6 +165,24 @@ def quarantine(declaration: Declaration, table: str | None = None, *, limit: int
     from frazil.serve.quarantine import quarantine as look
 
     return look(load(declaration), table, limit=limit)
+
+
+def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, Any]:
+    """Return what the marts are for another tool, as plain values that it reads as YAML; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        what: ``dbt`` for the sources of a dbt project, ``odcs`` for a contract of the Open Data Contract Standard.
+
+    Raises:
+        FrazilError: the catalog cannot be read.
+    """
+    from frazil.interop.contracts import mart_contracts
+    from frazil.interop.dbt import dbt_sources
+    from frazil.interop.odcs import odcs_contract
+
+    pipeline = load(declaration)
+    return (dbt_sources if what == "dbt" else odcs_contract)(pipeline, mart_contracts(pipeline))
 
 
 def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:

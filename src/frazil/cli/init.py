@@ -18,7 +18,9 @@ def init(
     *,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="A landing folder with DMS files: its tables are declared as found."),
+        typer.Option(
+            "--from", help="A landing folder with DMS files, or a data contract (ODCS): its tables are declared."
+        ),
     ] = None,
     verbose: Verbose = False,
 ) -> None:

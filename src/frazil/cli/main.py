@@ -11,6 +11,7 @@ from frazil.cli.check import check
 from frazil.cli.console import out
 from frazil.cli.doctor import doctor
 from frazil.cli.drop import drop
+from frazil.cli.export import export
 from frazil.cli.generate import generate
 from frazil.cli.init import init
 from frazil.cli.key import key
@@ -59,6 +60,6 @@ def frazil(
 for _command in (
     *(init, generate, validate, doctor, sql),
     *(plan, run, watch, capture, rebuild, replay, maintain, drop),
-    *(status, check, test, query, key, schema, quarantine),
+    *(status, check, test, query, key, schema, quarantine, export),
 ):
     app.command()(_command)

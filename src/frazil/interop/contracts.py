@@ -1,0 +1,93 @@
+"""What other tools are told of the tables: columns, keys and rules of each mart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.lake.catalogs import NoLakeError
+from frazil.serve.layers import layers
+from frazil.serve.tables import tables
+from frazil.silver.contract import settle
+from frazil.silver.rules import row_rules
+from frazil.spec.contract import added_columns
+from frazil.spec.tables import source_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.silver.contract import Contract
+    from frazil.silver.rules import RowRule
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.mart import Mart
+    from frazil.spec.tables import LakeTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MartContract:
+    """A mart as its readers know it.
+
+    Attributes:
+        table: its place in the catalog.
+        source: the source table that it is made of.
+        mart: its declaration.
+        columns: name -> type, of the contract and then those that the mart adds.
+        keys: columns that name a row.
+        orders: columns that order its changes.
+        rules: those that its rows keep, or are reported by.
+    """
+
+    table: LakeTable
+    source: str
+    mart: Mart
+    columns: dict[str, str]
+    keys: tuple[str, ...]
+    orders: tuple[str, ...]
+    rules: tuple[RowRule, ...]
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Return the columns that are never NULL."""
+        return frozenset({*self.keys, *self.orders, *(rule.columns[0] for rule in self.rules if _is_required(rule))})
+
+    @property
+    def says(self) -> str:
+        """Return in a sentence what it holds."""
+        if self.mart.kind == "history":
+            return f"Every version of the rows of {self.source}."
+        rest = ", deleted ones flagged" if self.mart.deletes == "soft" else ""
+        return f"The rows of {self.source} as they are now{rest}."
+
+
+def mart_contracts(pipeline: Pipeline) -> Iterator[MartContract]:
+    """Yield every mart of a pipeline, in the order of the declaration; starts no JVM.
+
+    Columns that follow the source are among them once the lake has them.
+
+    Raises:
+        FrazilError: the catalog cannot be read.
+    """
+    for table in pipeline.tables:
+        contract = _contract(pipeline, table)
+        made = source_tables(pipeline, table).marts
+        for mart, one in zip(table.marts, made, strict=True):
+            yield MartContract(
+                table=one,
+                source=table.name,
+                mart=mart,
+                columns={column.name: column.type for column in contract.columns} | added_columns(mart),
+                keys=contract.keys,
+                orders=contract.sequence_by,
+                rules=row_rules(contract),
+            )
+
+
+def _contract(pipeline: Pipeline, table: Table) -> Contract:
+    try:
+        return layers(pipeline, table, tables(pipeline)).contract
+    except NoLakeError:
+        return settle(table, {})
+
+
+def _is_required(rule: RowRule) -> bool:
+    return rule.name == "not_null" and rule.on_violation != "warn"

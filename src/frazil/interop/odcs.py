@@ -1,0 +1,110 @@
+"""The Open Data Contract Standard (ODCS): the marts as a data contract."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frazil.interop.contracts import MartContract
+    from frazil.silver.rules import RowRule
+    from frazil.spec import Pipeline
+
+VERSION: Final = "v3.1.0"
+"""The first version of the standard that has timestamps."""
+
+_LOGICAL: Final = {
+    "int": "integer",
+    "bigint": "integer",
+    "float": "number",
+    "double": "number",
+    "boolean": "boolean",
+    "date": "date",
+    "timestamp": "timestamp",
+    "timestamp_ntz": "timestamp",
+}
+_OPTIONS: Final = {"min": "minimum", "max": "maximum", "min_length": "minLength", "max_length": "maxLength"}
+
+
+def odcs_contract(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, Any]:
+    """Return a data contract: an object a mart, with keys, types, and the rules that its rows keep.
+
+    Bounds, lengths and patterns are options of the logical type, accepted values a check that no value is invalid, and
+    rules over several columns checks by SQL; each check says in ``severity`` whether it stops anything.
+    """
+    return {
+        "apiVersion": VERSION,
+        "kind": "DataContract",
+        "id": f"frazil-{pipeline.pipeline}",
+        "name": pipeline.pipeline,
+        "version": "1.0.0",
+        "status": "active",
+        "schema": [_object(one) for one in marts],
+    }
+
+
+def _object(one: MartContract) -> dict[str, Any]:
+    checks = [_by_sql(rule) for rule in one.rules if rule.expr is not None]
+    return {
+        "name": one.table.name,
+        "physicalName": one.table.full_name,
+        "physicalType": "table",
+        "logicalType": "object",
+        "description": one.says,
+        "properties": [_property(one, name, kind) for name, kind in one.columns.items()],
+    } | ({"quality": checks} if checks else {})
+
+
+def _property(one: MartContract, name: str, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": name,
+        "logicalType": "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "string"),
+        "physicalType": kind,
+    }
+    if name in one.required:
+        found["required"] = True
+    # Of a history the key names many rows.
+    if name in one.keys and one.mart.kind == "current":
+        found |= {"primaryKey": True, "primaryKeyPosition": one.keys.index(name) + 1}
+        found |= {"unique": True} if len(one.keys) == 1 else {}
+    own = [rule for rule in one.rules if rule.column == name]
+    if options := {_option(rule): _value(rule) for rule in own if _option(rule)}:
+        found["logicalTypeOptions"] = options
+    if checks := [check for rule in own if (check := _check(rule)) is not None]:
+        found["quality"] = checks
+    return found
+
+
+def _option(rule: RowRule) -> str:
+    return _OPTIONS.get(rule.name, "pattern" if rule.name == "pattern" else "")
+
+
+def _value(rule: RowRule) -> Any:
+    """Return a bound as a number where that is exact, else as text."""
+    (text,) = rule.values
+    if rule.name in ("min_length", "max_length"):
+        return int(text)
+    if rule.name == "pattern" or rule.type in ("string", "date", "timestamp", "timestamp_ntz"):
+        return text
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else float(number)
+
+
+def _check(rule: RowRule) -> dict[str, Any] | None:
+    if rule.name == "accepted_values":
+        arguments = {"arguments": {"validValues": [*rule.values]}}
+        return {"metric": "invalidValues", "name": rule.full_name, **arguments, "mustBe": 0, **_severity(rule)}
+    if rule.name == "not_null" and rule.on_violation == "warn":
+        return {"metric": "nullValues", "name": rule.full_name, "mustBe": 0, **_severity(rule)}
+    return None
+
+
+def _by_sql(rule: RowRule) -> dict[str, Any]:
+    query = f"SELECT count(*) FROM ${{object}} WHERE NOT ({rule.expr})"
+    return {"type": "sql", "name": rule.name, "query": query, "mustBe": 0, **_severity(rule)}
+
+
+def _severity(rule: RowRule) -> dict[str, str]:
+    return {"severity": "warning" if rule.on_violation == "warn" else "error"}
