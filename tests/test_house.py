@@ -69,6 +69,7 @@ TRUSTED = {
         "pid",
         "slot",
     },
+    "sources/postgres/brake.py": {"name", "names", "same"},
     "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
     "silver/changes.py": {"added", "condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
 }
@@ -98,6 +99,7 @@ SQL_MODULES = {
     "marts/history.py",
     "marts/late.py",
     "silver/changes.py",
+    "sources/postgres/brake.py",
     "sources/postgres/examine.py",  # what people are told to type
     "sources/postgres/rules.py",
     "sources/snapshot/capture.py",

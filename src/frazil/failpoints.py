@@ -43,6 +43,10 @@ FAILPOINTS: Final = (
     "capture.range_shown",
     "capture.before_advance",
     "capture.after_advance",
+    "capture.reload_slot",
+    "capture.reload_written",
+    "capture.reload_named",
+    "capture.reload_shown",
 )
 
 

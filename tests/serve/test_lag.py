@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,17 @@ def test_bytes_and_seconds_grow_until_the_changes_are_landed(captured: Path, dat
     assert (level["begun"], level["trouble"]) == (True, None)
 
 
+def test_changes_that_are_missed_are_no_lag(captured: Path, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("SELECT pg_drop_replication_slot('frazil')")
+
+    lag = lag_of(captured)
+
+    assert lag["trouble"] == "[FZ705] the slot is gone; changes may be missing"
+    assert "frazil capture --reload orders; frazil run" in lag["hint"]
+    assert lag["behind_bytes"] is None
+
+
 def test_a_server_that_is_gone_is_told_beside_what_the_lake_holds(
     captured: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +98,6 @@ def test_a_server_that_is_silent_is_not_waited_for(captured: Path, monkeypatch: 
 
 
 def test_what_was_never_captured_is_told(captured: Path) -> None:
-    (captured / "landing" / ".frazil-frazil.json").unlink()
+    shutil.rmtree(captured / "landing")
 
     assert "slot frazil of ${env:TEST_DB}: not captured yet" in command("status", f"{captured}").stdout

@@ -211,7 +211,7 @@ class PostgresLanding:
             own = {OP: f"{record['op']}".lower(), POSITION: place, COMMITTED_AT: values["ts"], XID: f"{row // 2}"}
             rows.append({**own, UNCHANGED: None, f"{OLD}id": None, **values})
         schema = schema_of([*POSTGRES_TYPES], [*POSTGRES_TYPES.values()], [0], start=hex_lsn(start), end=hex_lsn(end))
-        file = folder / range_name(start, end, 1)
+        file = folder / range_name(hex_lsn(start), end, 1)
         pq.write_table(pa.Table.from_pylist(rows, schema), file)
         return [file]
 

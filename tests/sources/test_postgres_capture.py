@@ -226,7 +226,7 @@ def test_a_slot_that_went_lost_changes(session: Session, tmp_path: Path) -> None
 
     assert isinstance(error, SlotLostError)
     assert error.exit_code == 8
-    assert f"frazil drop --select orders; rm -r {tmp_path / 'landing'}; frazil run" in (error.hint or "")
+    assert "frazil capture --reload orders; frazil run" in (error.hint or "")
 
 
 def test_changes_that_somebody_else_has_read_are_missed(session: Session, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_table_that_was_out_of_the_publication_or_the_declaration_is_missed(se
     land(tmp_path)
     declare(tmp_path, {"public.orders": "id", "public.others": "id"})
 
-    assert "public.orders was not declared for a time" in refusal(tmp_path).message
+    assert "public.orders was not captured for a time" in refusal(tmp_path).message
 
     declare(tmp_path, {"public.others": "id"})
     session.execute("ALTER PUBLICATION frazil DROP TABLE others")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from frazil.testing.postgres import PostgresServer
 
-DEATHS = tuple(name for name in FAILPOINTS if name.startswith("capture."))
+DEATHS = tuple(name for name in FAILPOINTS if name.startswith("capture.") and "reload" not in name)
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.sources.replay", "frazil.sources.postgres.turn"])

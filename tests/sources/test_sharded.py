@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import frazil
+from frazil import api
 from frazil.errors import FrazilError
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
@@ -185,7 +186,11 @@ def test_schemas_and_databases_in_one_table(
         for session, table in shards.values():
             session.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, qty int)".encode())
             session.execute(f"INSERT INTO {table} SELECT g, g FROM generate_series(1, 9) g".encode())
-        for _ in range(7):
+        for number in range(7):
+            if number == 3:
+                two.execute("SELECT pg_drop_replication_slot('frazil')")
+            if number > 2:
+                api.reload(tmp_path, ["orders"])
             pipeline = run(tmp_path)
             expected = {
                 (shard, *row)

@@ -35,7 +35,7 @@ from frazil.api.reading import (
     write_csv,
     write_parquet,
 )
-from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, replay, run, session, watch
+from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, reload, replay, run, session, watch
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
 
@@ -67,6 +67,7 @@ __all__ = [
     "query",
     "read_corrections",
     "rebuild",
+    "reload",
     "repair",
     "replay",
     "run",

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
+    from frazil.engine.listener import Listener
     from frazil.engine.maintain import MaintainReport
     from frazil.engine.report import RunReport
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
     from frazil.serve.leftovers import Droppable
+    from frazil.sources.capture import Landed
     from frazil.spec import Pipeline
 
 _RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
@@ -203,6 +205,35 @@ def capture(
     pipeline = load(declaration)
     check_declaration(pipeline)
     return follow(pipeline, stop, select=select, options=options)
+
+
+def reload(
+    declaration: Declaration, tables: Sequence[str], *, listener: Listener | None = None
+) -> list[tuple[str, Landed]]:
+    """Land all rows of captured tables again, at their place among the changes; the next run takes them.
+
+    Keys that the table no longer has are deleted then, rows that differ get a version, others change nothing in
+    history. Where the slot is lost, all tables of it are to be named: it is made anew. Starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        tables: names or patterns of tables.
+        listener: is told how far it is.
+
+    Returns:
+        What was captured -> what was landed of it.
+
+    Raises:
+        DeclarationError: a table is not captured, or its rows cannot be read again.
+        SourceError: the server cannot be reached, or has not what is declared.
+        SlotLostError: changes of other tables of the slot are missed too.
+    """
+    from frazil.engine.capture import reload as reload_tables
+    from frazil.spec.check import check as check_declaration
+
+    pipeline = load(declaration)
+    check_declaration(pipeline)
+    return reload_tables(pipeline, tables, listener)
 
 
 def watch(

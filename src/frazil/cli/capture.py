@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,14 +16,30 @@ from frazil.cli.console import err, error_exit, out
 from frazil.cli.interrupt import gently
 from frazil.cli.options import AsJson, Select, Where
 from frazil.cli.render.capture import landed_line
+from frazil.cli.render.progress import Progress
 
 if TYPE_CHECKING:
     from frazil.sources.capture import Landed
 
 
-def capture(path: Where = Path(), *, select: Select = None, as_json: AsJson = False) -> None:
+def capture(
+    path: Where = Path(),
+    *,
+    select: Select = None,
+    reload: Annotated[
+        list[str] | None,
+        typer.Option("--reload", help="Land all rows of this table again, and end; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Land changes of databases and topics as they come, until SIGTERM or Ctrl-C; no Spark."""
     with error_exit(as_json=as_json):
+        if reload:
+            with Progress(quiet=as_json, first=None) as listener:
+                found = api.reload(path, reload, listener=listener)
+            for name, landed in found:
+                (_print_values if as_json else _print_line)(name, landed)
+            return
         stop = Event()
         options = api.CaptureOptions(landed=_print_values if as_json else _print_line, tell=_tell)
         with gently(stop.set):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.engine.options import CaptureOptions
 from frazil.errors import DeclarationError, FrazilError, worst_exit
 from frazil.lake.trouble import explained
+from frazil.sources.capture import reload_capture
 from frazil.sources.kinds import captures_of
 from frazil.spec.select import selected
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from frazil.engine.listener import Listener
+    from frazil.sources.capture import Landed
     from frazil.spec import Pipeline
 
 _MOST_RETRY_SECONDS = 60.0
@@ -41,6 +43,28 @@ def capture_once(
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
             failed |= dict.fromkeys([table for table in capture.tables if table in names], explained(error, pipeline))
     return failed
+
+
+def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None = None) -> list[tuple[str, Landed]]:
+    """Land all rows of some tables again; return what was landed of each slot.
+
+    Raises:
+        UnknownSelectionError: a name is none of a table.
+        DeclarationError: the rows of a table cannot be read again: only its changes can be captured.
+        SourceError: the server cannot be reached, or has not what is declared.
+    """
+    tables = selected(pipeline, [*names]).tables
+    captures = captures_of(pipeline, tables)
+    if left := [name for name in tables if not any(name in one.tables for one in captures)]:
+        raise DeclarationError(f"table '{left[0]}' is not captured", hint="frazil run reads its files")
+    found = []
+    for one in captures:
+        shown = next(table for table in one.tables if table in tables)
+        if listener:
+            listener.began(shown, "read again")
+        progress = partial(listener.progressed, shown) if listener else lambda _: None
+        found.append((one.name, reload_capture(one, pipeline.folder, tables, progress)))
+    return found
 
 
 def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
 
@@ -110,6 +112,39 @@ class Capture(Protocol):
         Raises:
             SourceError: the server cannot be reached.
         """
+
+
+@runtime_checkable
+class Reloads(Protocol):
+    """A capture that can read tables again whose rows were landed before."""
+
+    def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
+        """Land all rows of some of its tables again, so that the lake comes to hold what the server has.
+
+        Args:
+            folder: the declaration's.
+            names: names of the tables, as declared.
+            progress: is told how far it is.
+
+        Raises:
+            SourceError: the server cannot be reached, or has not what is declared; says the way out.
+
+        Cost: one scan of each table; a change in the lake for each of its rows.
+        """
+
+
+def reload_capture(capture: Capture, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
+    """Land all rows of some tables again, as :meth:`Reloads.reload`.
+
+    Raises:
+        DeclarationError: what lands their changes has not their rows.
+    """
+    if not isinstance(capture, Reloads):
+        raise DeclarationError(
+            f"{capture.name}: has changes only, and no rows that could be read again",
+            hint="tables of kind postgres can be read again",
+        )
+    return capture.reload(folder, names, progress)
 
 
 def land_file(path: Path, write: Callable[[Path], object]) -> None:

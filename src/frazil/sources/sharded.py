@@ -11,13 +11,14 @@ import pyarrow as pa
 from frazil.errors import FrazilError
 from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
+from frazil.sources.capture import reload_capture
 from frazil.sources.ledger import Ledger
 from frazil.spec.check_sharded import fixed_part, places_of, shard_tables
 from frazil.spec.location import locate
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import Parsed
@@ -180,6 +181,13 @@ class ShardCapture:
         """Return how far the landing files are behind the server."""
         with _of_shard(*self.shards):
             return self.inner.behind(folder)
+
+    def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
+        """Land all rows of some tables of these shards again."""
+        with _of_shard(*self.shards):
+            return reload_capture(
+                self.inner, folder, names, lambda how_far: progress(f"{_named(self.shards)}: {how_far}")
+            )
 
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at the server."""

@@ -55,12 +55,12 @@ class _OnTerminal:
 class Progress(_OnTerminal):
     """A listener that people can watch. Use as a context manager around the run."""
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, first: str | None = "plan and start Spark") -> None:
         self._quiet = quiet
         live = Live(console=err, transient=True, refresh_per_second=8) if err.is_terminal and not quiet else None
         super().__init__(live)
         self._lock = threading.Lock()
-        self._now: dict[str, tuple[str, str, float]] = {"": ("plan and start Spark", "", time.monotonic())}
+        self._now: dict[str, tuple[str, str, float]] = {"": (first, "", time.monotonic())} if first else {}
         self._said: dict[str, float] = {}
 
     def planned(self, steps: Sequence[Step]) -> None:

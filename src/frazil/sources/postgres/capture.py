@@ -26,7 +26,7 @@ from frazil.spec.secrets import redacted, resolve
 from frazil.storage.base import UnknownStoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from frazil.sources.capture import Lag, Landed, Looked
@@ -85,13 +85,21 @@ class PostgresCapture:
         with explained(self.name):
             return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
 
+    def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
+        """Land all rows of some of the tables again; where the slot is lost, of all, with a new slot."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.reload import Reload  # noqa: PLC0415 - needs the driver
+
+        with explained(self.name):
+            return Reload(self.declared, url, landing, self.name, progress).read(names, self.range_bytes)
+
     def behind(self, folder: Path) -> Lag:
         """Return how far the landing files are behind the server."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import behind  # noqa: PLC0415 - needs the driver
 
         with explained(self.name):
-            return behind(url, landing)
+            return behind(self.declared, url, landing, self.name)
 
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at server, publication, tables and slot."""

@@ -25,9 +25,17 @@ class ServerSetupError(SourceError):
 
 
 class SlotLostError(HistoryChangedError):
-    """A PostgreSQL server no longer has the changes that come after the last landed one."""
+    """A PostgreSQL server no longer has the changes that come after the last landed one.
+
+    Attributes:
+        places: the tables of which changes are missed, as schema and name; None where it is the slot, so all of it.
+    """
 
     code = "FZ705"
+
+    def __init__(self, message: str, *, hint: str, places: frozenset[tuple[str, str]] | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.places = places
 
 
 class DriverError(SetupError):

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from frazil.failpoints import failpoint
 from frazil.sources.capture import reveal
 from frazil.sources.postgres.errors import ServerSetupError
-from frazil.sources.postgres.landing import hex_lsn, range_name
+from frazil.sources.postgres.landing import hex_lsn, place_text, range_name
 from frazil.sources.postgres.types import BYTEA, base_type, spark_type
 from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, OWN_FIELDS, POSITION, UNCHANGED, XID
 
@@ -74,15 +74,15 @@ class RangeFiles:
 
     def __init__(
         self,
-        start: int,
-        end: int,
+        span: tuple[int, int],
+        era: int,
         tables: Mapping[tuple[str, str], TableRange],
         domains: Mapping[int, tuple[int, int]],
     ) -> None:
         self.records = 0
         self.files: list[tuple[Path, Path]] = []
         """Where they are hidden, and where they belong."""
-        self.start, self.end, self.domains = start, end, domains
+        (self.start, self.end), self.era, self.domains = span, era, domains
         self._tables = tables
         self._builders: list[Builder] = []
         self.transaction = ("", "", "")
@@ -92,7 +92,7 @@ class RangeFiles:
     def begin(self, commit_lsn: int, committed_at: str, xid: int) -> bool:
         """Begin a transaction; those of the next range may be among the messages too."""
         self.commit_lsn = commit_lsn
-        self.transaction = (hex_lsn(commit_lsn), committed_at, f"{xid}")
+        self.transaction = (place_text(commit_lsn, self.era), committed_at, f"{xid}")
         return self.start <= commit_lsn < self.end
 
     def relation(self, relation: Relation) -> Builder | None:
@@ -128,9 +128,9 @@ class RangeFiles:
 
 
 class TableRange:
-    """The files of one table in one range; ``loaded_at`` is the position of its initial rows."""
+    """The files of one table in one range; ``loaded_at`` is the position of its initial rows, as text."""
 
-    def __init__(self, folder: Path, loaded_at: int, keys: Collection[str]) -> None:
+    def __init__(self, folder: Path, loaded_at: str, keys: Collection[str]) -> None:
         self.folder, self.loaded_at = folder, loaded_at
         self._keys = {key.lower() for key in keys}
         self._builder: Builder | None = None
@@ -157,7 +157,7 @@ class TableRange:
         """Write some rows."""
         if self._writer is None:
             self._number += 1
-            path = self.folder / range_name(into.start, into.end, self._number)
+            path = self.folder / range_name(place_text(into.start, into.era), into.end, self._number)
             hidden = path.with_name(f".{path.name}.tmp")
             into.files.append((hidden, path))
             self._writer = pq.ParquetWriter(hidden, rows.schema, compression="zstd")
@@ -220,8 +220,8 @@ class Builder:
             _texts(values, binary=is_binary) for values, is_binary in zip(self.values, self._binary, strict=True)
         ]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        if self._into.start < self._table.loaded_at:
-            rows = rows.filter(pc.greater_equal(rows.column(POSITION), hex_lsn(self._table.loaded_at)))
+        if place_text(self._into.start, self._into.era) < self._table.loaded_at:
+            rows = rows.filter(pc.greater_equal(rows.column(POSITION), self._table.loaded_at))
         if rows.num_rows:
             self._table.write(self._into, rows)
         for texts in (self._ops, self._positions, self._times, self._xids, self._unchanged):

@@ -5,17 +5,24 @@ landing/
 ├── .frazil-<slot>.json                           which server, and the position that the files reach
 └── public.orders/
     ├── load-0000000001A2B3C8/000001.parquet      the rows as they were at a position of the WAL
+    ├── reload-0000000001C00000/000001.parquet    the same later: they were read again
+    ├── restart-0000000001D00000/000001.parquet   the same where changes before it are missed
     └── 0000000001A2B3C8-0000000001B00000-000001.parquet   its changes committed from one position to another
 ```
 
 A table's rows appear at once, by the renaming of their folder. The files of a range appear one after the other; which
 range it is stands in the state before, so that a capture that died goes on with exactly it.
+
+Positions of the WAL count anew where a server is another one than before, or was restored. So each time that a slot is
+begun anew a new era begins, which stands before the positions of it: ``g0001-0000000001A2B3C8`` is after all of the
+first era, which is not written.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -29,7 +36,21 @@ if TYPE_CHECKING:
 LOAD: Final = "load-"
 """What the name of a folder with initial rows begins with."""
 
+RELOAD: Final = "reload-"
+"""The same of rows that were read again."""
+
+RESTART: Final = "restart-"
+"""The same of rows that were read again because changes are missed: no change before them is landed any more."""
+
 _LSN_DIGITS: Final = 16
+_ERA: Final = "g"
+"""Greater than all digits of a position."""
+
+_ERA_DIGITS: Final = 4
+
+
+NO_TIMELINE: Final = -1
+"""One that no server has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +63,9 @@ class State:
         position: all that was committed before this position of the WAL is in the files, or of no declared table.
         until: end of the range whose files are appearing; None where none are.
         tables: the tables whose changes are in the files, as ``schema.table``.
+        era: how often the slot was begun anew.
+        timeline: the server's timeline, which changes when another one takes over; 0 where nobody looked,
+            ``NO_TIMELINE`` where the server was seen to be restored.
     """
 
     system: str
@@ -49,6 +73,12 @@ class State:
     position: int
     until: int | None = None
     tables: tuple[str, ...] = ()
+    era: int = 0
+    timeline: int = 0
+
+    def at(self, lsn: int) -> str:
+        """Return a position of this era as text that sorts among those of all eras."""
+        return place_text(lsn, self.era)
 
 
 class Landing:
@@ -83,10 +113,21 @@ class Landing:
         """Return the folder of a table."""
         return self.folder / table_folder(schema, name)
 
-    def loaded_at(self, schema: str, name: str) -> int | None:
-        """Return the position of a table's initial rows; None where they were not landed."""
-        found = [entry.name for entry in self.table(schema, name).glob(f"{LOAD}*") if entry.is_dir()]
-        return int(found[0].removeprefix(LOAD), 16) if found else None
+    def loaded_at(self, schema: str, name: str) -> str | None:
+        """Return the position, as text, from which on a table's changes are landed; None where its rows were not."""
+        found = [
+            entry.name.removeprefix(prefix)
+            for prefix in (LOAD, RESTART)
+            for entry in self.table(schema, name).glob(f"{prefix}*")
+            if entry.is_dir()
+        ]
+        return max(found, default=None)
+
+    def last_era(self) -> int:
+        """Return the newest era that any of the files is of."""
+        start = re.compile(rf"(?:{LOAD}|{RELOAD}|{RESTART})?{_ERA}(\d{{{_ERA_DIGITS}}})-")
+        found = [start.match(entry.name) for entry in self.folder.glob("*/*")]
+        return max((int(one[1]) for one in found if one), default=0)
 
     def clear(self, schema: str, name: str) -> None:
         """Remove what a capture that died left unfinished of a table."""
@@ -98,21 +139,30 @@ class Landing:
 
     def new_load(self, schema: str, name: str) -> Path:
         """Return an empty folder that nobody reads yet."""
-        folder = self.table(schema, name) / f".{LOAD}unfinished"
+        folder = self.unfinished_load(schema, name)
         folder.mkdir(parents=True)
         return folder
 
-    def show_load(self, folder: Path, lsn: int) -> None:
-        """Let a table's initial rows appear, which are whole in ``folder``."""
+    def unfinished_load(self, schema: str, name: str) -> Path:
+        """Return the folder that a table's rows are written to before they appear."""
+        return self.table(schema, name) / f".{LOAD}unfinished"
+
+    def show_load(self, folder: Path, name: str) -> None:
+        """Let rows of a table appear, which are whole in ``folder``, under a name."""
         for file in folder.iterdir():
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
-        reveal(folder, folder.with_name(f"{LOAD}{hex_lsn(lsn)}"))
+        reveal(folder, folder.with_name(name))
 
 
-def range_name(start: int, end: int, number: int) -> str:
+def range_name(start: str, end: int, number: int) -> str:
     """Return the name of a file of changes."""
-    return f"{hex_lsn(start)}-{hex_lsn(end)}-{number:06}.parquet"
+    return f"{start}-{hex_lsn(end)}-{number:06}.parquet"
+
+
+def place_text(lsn: int, era: int) -> str:
+    """Return a position of the WAL in an era as text that sorts."""
+    return f"{_ERA}{era:0{_ERA_DIGITS}}-{hex_lsn(lsn)}" if era else hex_lsn(lsn)
 
 
 def hex_lsn(lsn: int) -> str:

@@ -17,7 +17,7 @@ from frazil.sources.postgres.files import hex_digits, schema_of
 from frazil.sources.postgres.landing import hex_lsn
 from frazil.sources.postgres.server import connect
 from frazil.sources.postgres.types import BYTEA, base_type
-from frazil.spec.kinds.postgres import COMMITTED_AT, OP
+from frazil.spec.kinds.postgres import COMMITTED_AT, OP, POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,6 +50,7 @@ class Snapshot:
     Attributes:
         url: of the database.
         lsn: what was committed before this position of the WAL is in it, and nothing else.
+        position: of rows that are read again; None for initial rows, which stand before all changes.
         name: how other sessions ask for it.
         read_at: when it was taken, as text.
         domains: see :func:`frazil.sources.postgres.types.base_type`.
@@ -60,6 +61,7 @@ class Snapshot:
     name: str
     read_at: str
     domains: Mapping[int, tuple[int, int]]
+    position: str | None = None
 
 
 def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: Callable[[str], None]) -> int:
@@ -94,7 +96,7 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
                     snapshot,
                     sql.Identifier(table.schema, table.name),
                     query,
-                    _Writer(path, schema, is_binary, snapshot.read_at),
+                    _Writer(path, schema, is_binary, snapshot),
                     size,
                 )
             except _RowTooLargeError:
@@ -105,6 +107,15 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
             done += rows
             progress(f"{table.full_name}: {number} of {len(parts)} parts, {done:,} rows")
     return done
+
+
+def write_truncate(table: ServerTable, folder: Path, snapshot: Snapshot, position: str) -> None:
+    """Write the record that empties a table at a position, for the rows that come behind it, at their time."""
+    types = [base_type(*kind, snapshot.domains) for kind in table.types]
+    schema = schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
+    own = {OP: "t", COMMITTED_AT: snapshot.read_at, POSITION: position}
+    row = [pa.array([own.get(name)], pa.string()) for name in schema.names]
+    pq.write_table(pa.Table.from_arrays(row, schema=schema), folder / f"{0:06}.parquet", compression="zstd")
 
 
 class RewrittenError(Exception):
@@ -118,15 +129,17 @@ class _RowTooLargeError(Exception):
 class _Writer:
     """Writes blocks of rows to one file."""
 
-    def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], read_at: str) -> None:
-        self.path, self.schema, self.is_binary, self.read_at = path, schema, is_binary, read_at
+    def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], snapshot: Snapshot) -> None:
+        self.path, self.schema, self.is_binary = path, schema, is_binary
+        self.own = {OP: "r", COMMITTED_AT: snapshot.read_at, POSITION: snapshot.position}
 
     def rows(self, block: Any) -> pa.RecordBatch:
         """Return a block as it is written; its first column is none of the table."""
         count = block.num_rows
-        own = {OP: "r", COMMITTED_AT: self.read_at}
         before = len(self.schema) - len(self.is_binary)
-        arrays = [pa.repeat(pa.scalar(own.get(field.name), pa.string()), count) for field in list(self.schema)[:before]]
+        arrays = [
+            pa.repeat(pa.scalar(self.own.get(field.name), pa.string()), count) for field in list(self.schema)[:before]
+        ]
         for column, is_binary in zip(block.columns[1:], self.is_binary, strict=True):
             arrays.append(hex_digits(column) if is_binary else column)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)

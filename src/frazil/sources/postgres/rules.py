@@ -5,11 +5,15 @@ A capture stops at the first rule that is broken. ``frazil doctor`` tells of the
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.sources.postgres.errors import ServerSetupError, SlotLostError
 from frazil.sources.postgres.files import check_columns
 from frazil.sources.postgres.landing import lsn_of
+from frazil.sources.postgres.server import end_of_timeline
+from frazil.spec.contract import event_time
+from frazil.spec.kinds.postgres import OWN_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,15 +32,16 @@ class Rules:
 
     def __init__(self, server: Server, declared: Sequence[Table], landing: Landing, where: str) -> None:
         source = declared[0].source
-        self._server, self._landing, self._where = server, landing, where
+        self._server, self._declared, self._landing, self._where = server, declared, landing, where
         self._slot, self._publication = source.slot, source.publication
         self.names = {table.source.schema_and_name: table.name for table in declared}
         """Place of a table at the server -> its declared name."""
         self.keys: dict[tuple[str, str], set[str]] = {}
         for table in declared:
             self.keys.setdefault(table.source.schema_and_name, set()).update(table.keys)
-        self._all_names = [table.name for table in declared]
-        self.system = ""
+        self.system, self.timeline = "", 0
+        self.is_behind = False
+        """The WAL of the server ends before the landed files do."""
         self.tables: dict[tuple[str, str], ServerTable] = {}
         self.has_publication = False
         self.found_slot: tuple[Any, ...] | None = None
@@ -47,18 +52,36 @@ class Rules:
         """Return the tables that are not in the publication; once :meth:`published` has looked."""
         return [table for table in self.tables.values() if not table.is_published]
 
+    @property
+    def is_slot_dead(self) -> bool:
+        """Return whether there is a slot, of which the server has removed the WAL; once :meth:`slot` has looked."""
+        return self.found_slot is not None and bool(self.found_slot[2])
+
+    @property
+    def loaded(self) -> set[tuple[str, str]]:
+        """Return the tables whose rows were landed."""
+        return {place for place in self.names if self._landing.loaded_at(*place) is not None}
+
     def server(self, state: State | None) -> Iterator[FrazilError]:
-        """Yield what is wrong with the server: it writes no logical WAL, or is another one than before."""
+        """Yield what is wrong with the server: it writes no logical WAL, or has not the past that was landed."""
         if (level := self._server.one("SHOW wal_level")) != _WAL_LEVEL:
             yield ServerSetupError(
                 f"{self._where}: the server runs with wal_level={level}",
                 hint="ALTER SYSTEM SET wal_level = 'logical', then restart the server",
             )
-        [(self.system, database)] = self._server.rows(
-            "SELECT system_identifier::text, current_database()::text FROM pg_control_system()"
-        )
-        if state is not None and (state.system, state.database) != (self.system, database):
+        [(self.system, database, timeline)] = self._server.rows(_SERVER)
+        self.timeline = int(timeline, 16)
+        if state is None:
+            return
+        if (state.system, state.database) != (self.system, database):
             yield self.lost("the landing files are of another server or database, or of one before it was restored")
+            return
+        self.is_behind = state.position > self._server.flushed()
+        is_other = state.timeline not in (0, self.timeline)
+        if self.is_behind or (
+            is_other and state.position > end_of_timeline(self._server.url, state.timeline, self.timeline)
+        ):
+            yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
 
     def published(self, state: State | None) -> Iterator[FrazilError]:
         """Yield what is wrong with tables and publication; a table that is only not in it yet is not wrong."""
@@ -85,8 +108,9 @@ class Rules:
                 hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
             )
         for table in self.unpublished:
-            if state is not None and table.full_name in state.tables:
-                yield self.lost(f"{table.full_name} was taken out of publication {self._publication}")
+            place = (table.schema, table.name)
+            if state is not None and table.full_name in state.tables and place in self.loaded:
+                yield self.lost(f"{table.full_name} was taken out of publication {self._publication}", place)
 
     def _table(self, place: tuple[str, str], table: ServerTable) -> Iterator[FrazilError]:
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
@@ -113,7 +137,7 @@ class Rules:
 
     def slot(self, state: State | None) -> Iterator[FrazilError]:
         """Yield why the slot cannot give what comes after the landed files; a slot that is to be made is right."""
-        if state is None and any(self._landing.loaded_at(*place) is not None for place in self.names):
+        if state is None and self.loaded:
             yield self.lost(f"the landing folder {self._landing.folder} has files, but does not say how far they reach")
         found = self._server.rows(_SLOT, self._slot)
         if not found:
@@ -121,8 +145,8 @@ class Rules:
                 yield self.lost("the slot is gone")
             return
         self.found_slot = found[0]
-        plugin, database, is_lost, confirmed = found[0]
-        if is_lost:
+        plugin, database, _, confirmed = found[0]
+        if self.is_slot_dead:
             yield self.lost("the server has removed WAL that the slot needs (max_slot_wal_keep_size)")
         elif plugin != PLUGIN or database != self._server.session.info.dbname:
             yield ServerSetupError(
@@ -133,24 +157,50 @@ class Rules:
             yield self.lost("somebody else has read changes from the slot")
 
     def loads(self, state: State | None) -> Iterator[FrazilError]:
-        """Yield the tables whose rows were landed, and whose changes were not landed for a time."""
+        """Yield that there are tables whose rows were landed, and whose changes were not landed for a time."""
+        missed = []
         for place, table in self.tables.items():
-            lsn = self._landing.loaded_at(*place)
+            loaded = self._landing.loaded_at(*place)
             # Its rows may have appeared just before the process died.
-            if state and lsn is not None and table.full_name not in state.tables and lsn < state.position:
-                yield self.lost(
-                    f"{table.full_name} was not declared for a time, and its changes of that time are not landed"
-                )
+            if state and loaded and table.full_name not in state.tables and loaded < state.at(state.position):
+                missed.append(place)
+        if missed:
+            names = ", ".join(".".join(place) for place in missed)
+            why = "not captured for a time: not declared, or not read again to the end"
+            yield self.lost(f"{names} {'was' if len(missed) == 1 else 'were'} {why}", *missed)
 
-    def lost(self, why: str) -> SlotLostError:
-        """Return the error that changes may be missing."""
-        names = " ".join(f"--select {name}" for name in self._all_names)
-        return SlotLostError(
-            f"{self._where}: {why}; changes may be missing",
-            hint=f"read the tables again: SELECT pg_drop_replication_slot('{self._slot}') if the slot is there; "
-            f"frazil drop {names}; rm -r {self._landing.folder}; frazil run",
-        )
+    def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
+        """Return the error that changes may be missing: of some tables, or of all where none are named."""
+        missed = frozenset(places) if places else None
+        return SlotLostError(f"{self._where}: {why}; changes may be missing", hint=self._way_out(missed), places=missed)
 
+    def _way_out(self, places: frozenset[tuple[str, str]] | None) -> str:
+        """Write what to type. A table of which nobody knows the order of what is gone begins again."""
+        missed = [table for table in self._declared if table.source.schema_and_name in (places or self.loaded)]
+        anew = [table for table in missed if own_order(table)]
+        steps = [
+            f"frazil drop --select {table.name}; "
+            f"rm -r {shlex.quote(f'{self._landing.table(*table.source.schema_and_name)}')}"
+            for table in anew
+        ]
+        again = [table.name for table in missed if table not in anew]
+        if not again and places is None:
+            again = [table.name for table in self._declared]
+        if again:
+            steps.append(" ".join(["frazil capture", *(f"--reload {name}" for name in dict.fromkeys(again))]))
+        return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
+
+
+def own_order(table: Table) -> str | None:
+    """Return a column that orders or dates changes and is none of the source's: nobody knows it of rows that went."""
+    of_source = {column.name for column in table.columns or () if column.expr in OWN_FIELDS}
+    names = (name for name in (*table.sequence_by, event_time(table)) if name is not None)
+    return next((name for name in names if name not in of_source and name.lower() not in OWN_FIELDS), None)
+
+
+_SERVER: Final = """
+SELECT system_identifier::text, current_database()::text, left(pg_walfile_name(pg_current_wal_lsn()), 8)
+FROM pg_control_system()"""
 
 _PUBLICATION: Final = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"""

@@ -209,6 +209,20 @@ def exported_snapshot(url: str, number: str) -> Iterator[tuple[int, str]]:
         yield lsn_of(point.decode()), name.decode()
 
 
+def end_of_timeline(url: str, timeline: int, now: int) -> int:
+    """Return the position at which a server left a timeline; 0 where its present one does not come of it."""
+    if now == 1:
+        return 0
+    with connect(url, replication="database") as session:
+        result = session.pgconn.exec_(f"TIMELINE_HISTORY {now}".encode())
+        if result.status != ExecStatus.TUPLES_OK:
+            raise psycopg.errors.error_from_result(result)
+        text = (result.get_value(0, 1) or b"").decode()
+    # Such as: 1	0/3000000	no recovery target specified
+    lines = (line.split("\t") for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return next((lsn_of(line[1]) for line in lines if int(line[0]) == timeline), 0)
+
+
 def connect(url: str, **settings: str) -> psycopg.Connection[Any]:
     """Open a session that prints values as landing files have them."""
     session = psycopg.connect(

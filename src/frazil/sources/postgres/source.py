@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from frazil.formats.field_names import file_columns
 from frazil.formats.records import Changed
-from frazil.sources.base import RecordMeaning, SourceFile, snapshot_position
+from frazil.sources.base import RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.postgres.files import TYPE_KEY
-from frazil.sources.postgres.landing import LOAD
+from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
 from frazil.sources.record_files import RecordFiles
 from frazil.spec.kinds.postgres import OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
@@ -34,7 +34,7 @@ class PostgresSource(RecordFiles):
     """Initial rows (``r``) and changes (``i``, ``u``, ``d``, ``t``) of one table.
 
     A change says its place: where its transaction was committed, and its number in it. Initial rows stand before all
-    changes.
+    changes; rows that were read again, and the truncate before them, at the place of their snapshot.
     """
 
     settle_seconds = 0.0
@@ -47,8 +47,11 @@ class PostgresSource(RecordFiles):
     def _source_file(self, path: str, found: Found) -> SourceFile:
         file = super()._source_file(path, found)
         *_, parent, name = path.split("/")
-        is_load = parent.startswith(LOAD)
-        return replace(file, load=True, position=snapshot_position(f"{parent}/{name}")) if is_load else file
+        if parent.startswith(LOAD):
+            return replace(file, load=True, position=snapshot_position(f"{parent}/{name}"))
+        if parent.startswith((RELOAD, RESTART)):
+            return replace(file, position=change_position(f"{parent.partition('-')[2]}/{name}"))
+        return file
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its columns have the types of the database."""

@@ -13,21 +13,22 @@ from frazil.failpoints import failpoint
 from frazil.sources.capture import Lag, Landed
 from frazil.sources.postgres.errors import ServerError
 from frazil.sources.postgres.files import RangeFiles, TableRange
-from frazil.sources.postgres.landing import State, lsn_of
+from frazil.sources.postgres.landing import LOAD, NO_TIMELINE, State, lsn_of
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
 from frazil.sources.postgres.pgoutput import Decoder
 from frazil.sources.postgres.rules import PLUGIN, Rules
 from frazil.sources.postgres.server import Server, exported_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from frazil.errors import FrazilError
     from frazil.sources.postgres.landing import Landing
     from frazil.sources.postgres.server import ServerTable
     from frazil.spec import Table
 
-_MOST_LOADS: Final = 5
+MOST_LOADS: Final = 5
+"""How often rows are asked for that are emptied or rewritten meanwhile."""
 
 
 class Turn:
@@ -53,9 +54,8 @@ class Turn:
                 return Landed(busy=f"{error}".strip().splitlines()[0])
 
     def _land(self, range_bytes: int) -> Landed:
-        state = self._landing.state()
-        self._rules = Rules(self._server, self._declared, self._landing, self._where)
-        _obey(self._rules.server(state))
+        state, broken = self._look()
+        _obey(broken)
         tables = self._published(state)
         failpoint("capture.after_publication")
         state = self._with_slot(state)
@@ -73,6 +73,16 @@ class Turn:
         self._landing.is_level_at(moment)
         return distance(self._server.flushed() - state.position, moment, files=self._files, records=self._records)
 
+    def _look(self) -> tuple[State | None, list[FrazilError]]:
+        """Return how far the files reach, and what is wrong with the server."""
+        state = self._landing.state()
+        self._rules = Rules(self._server, self._declared, self._landing, self._where)
+        broken = [*self._rules.server(state)]
+        if state is not None and self._rules.is_behind:
+            # Soon it will have written as much again, and nobody could see it.
+            self._landing.keep(replace(state, timeline=NO_TIMELINE))
+        return state, broken
+
     def _published(self, state: State | None) -> dict[tuple[str, str], ServerTable]:
         """Return the declared tables as they are published; add those to the publication that are not in it."""
         _obey(self._rules.published(state))
@@ -87,19 +97,26 @@ class Turn:
         """Return how far the files reach; make the slot where nothing was captured yet."""
         _obey(self._rules.slot(state))
         if self._rules.found_slot is None:
-            text = self._server.one(
-                "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", self._slot, PLUGIN
-            )
+            position = make_slot(self._server, self._slot)
             failpoint("capture.after_slot")
         else:
             *_, text = self._rules.found_slot
-        position = lsn_of(text)
+            position = lsn_of(text)
         if state is None:
-            state = State(system=self._rules.system, database=self._server.session.info.dbname, position=position)
+            state = self._new_state(position)
             self._landing.keep(state)
         elif position < state.position:
             self._advance(state.position)
-        return state
+        return replace(state, timeline=self._rules.timeline)
+
+    def _new_state(self, position: int, era: int = 0) -> State:
+        return State(
+            system=self._rules.system,
+            database=self._server.session.info.dbname,
+            timeline=self._rules.timeline,
+            position=position,
+            era=era,
+        )
 
     def _with_rows(self, state: State, tables: dict[tuple[str, str], ServerTable]) -> State:
         """Land the initial rows of tables that lack them."""
@@ -108,25 +125,24 @@ class Turn:
         for place in tables:
             self._landing.clear(*place)
         missing = [table for place, table in tables.items() if loaded[place] is None]
-        for _ in range(_MOST_LOADS):
+        for _ in range(MOST_LOADS):
             if not missing:
                 break
-            missing = self._load(missing)
+            missing = self._load(missing, state)
         if missing:
             raise ServerError(
-                f"{self._where}: {missing[0].full_name} was emptied or rewritten during each of {_MOST_LOADS} loads",
+                f"{self._where}: {missing[0].full_name} was emptied or rewritten during each of {MOST_LOADS} loads",
                 hint="run again when nobody does so",
             )
-        captured = tuple(sorted(table.full_name for table in tables.values()))
-        if state.tables != captured:
-            state = replace(state, tables=captured)
+        state = replace(state, tables=tuple(sorted(table.full_name for table in tables.values())))
+        if state != self._landing.state():
             self._landing.keep(state)
         return state
 
-    def _load(self, tables: list[ServerTable]) -> list[ServerTable]:
+    def _load(self, tables: list[ServerTable], state: State) -> list[ServerTable]:
         """Land initial rows from one snapshot; return the tables that were rewritten meanwhile: they need another."""
         again = []
-        read_at = self._server.one(_NOW)
+        read_at = self._server.one(NOW)
         self._progress("waits for a snapshot: transactions that are open now end first")
         with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
             domains = self._server.domains()
@@ -141,17 +157,17 @@ class Turn:
                     continue
                 self._files += len([*folder.iterdir()])
                 failpoint("capture.rows_written")
-                self._landing.show_load(folder, lsn)
+                self._landing.show_load(folder, f"{LOAD}{state.at(lsn)}")
                 failpoint("capture.rows_shown")
         return again
 
     def _range(self, state: State, end: int) -> State:
         """Land the changes that were committed from the state's position to ``end``."""
         tables = {
-            place: TableRange(self._landing.table(*place), self._landing.loaded_at(*place) or 0, keys)
+            place: TableRange(self._landing.table(*place), self._landing.loaded_at(*place) or "", keys)
             for place, keys in self._rules.keys.items()
         }
-        files = RangeFiles(state.position, end, tables, self._server.domains())
+        files = RangeFiles((state.position, end), state.era, tables, self._server.domains())
         decoder = Decoder(files)
         try:
             for message in self._server.peek(self._slot, self._publication, end):
@@ -178,16 +194,28 @@ class Turn:
         self._server.advance(self._slot, position)
 
 
-def _obey(broken: Iterator[FrazilError]) -> None:
+def make_slot(server: Server, slot: str) -> int:
+    """Make a slot; return the position from which it has all changes."""
+    return lsn_of(server.one("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", slot, PLUGIN))
+
+
+def _obey(broken: Iterable[FrazilError]) -> None:
     """Stop at the first rule that is broken."""
     for error in broken:
         raise error
 
 
-def behind(url: str, landing: Landing) -> Lag:
-    """Return how far the files are behind the server."""
+def behind(declared: Sequence[Table], url: str, landing: Landing, where: str) -> Lag:
+    """Return how far the files are behind the server.
+
+    Raises:
+        SlotLostError: they never come to its end.
+    """
     with Server(url) as server:
         state = landing.state()
+        rules = Rules(server, declared, landing, where)
+        for rule in (rules.server, rules.slot):
+            _obey(rule(state))
         if state is None:
             return Lag(begun=False)
         found = distance(server.flushed() - state.position, landing.level_at())
@@ -211,4 +239,4 @@ def distance(behind_bytes: int, level_at: float | None, *, files: int = 0, recor
 _CREATE: Final = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)")
 _ADD: Final = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}")
 
-_NOW: Final = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+NOW: Final = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"

@@ -41,8 +41,8 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
         # While a capture reads the slot nobody else can; what it lands meanwhile is found among the files.
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
-            rows = TableRange(folder, landing.loaded_at(*place) or 0, table.keys)
-            files = RangeFiles(state.position, end, {place: rows}, server.domains())
+            rows = TableRange(folder, landing.loaded_at(*place) or "", table.keys)
+            files = RangeFiles((state.position, end), state.era, {place: rows}, server.domains())
             try:
                 decoder = Decoder(files)
                 for message in server.peek(source.slot, source.publication, end):

@@ -11,8 +11,9 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.errors import ContractError, HistoryChangedError, SourceError
+from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.capture import Landed, Looked, land_file
+from frazil.sources.deletes import verify_deletes
 from frazil.sources.snapshot.dumps import Dump, DumpReader, dumps_of, landing_folder
 from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
 
 _ROWS_AT_ONCE: Final = 65_536
 _MEMORY: Final = "1GB"
-_FEW_ROWS: Final = 10
-"""Of tables as small as this any share may go."""
-
-
-class TooManyDeletesError(ContractError):
-    """A dump lacks more rows of the one before than is allowed."""
-
-    code = "FZ402"
 
 
 class DumpGoneError(HistoryChangedError):
@@ -192,13 +185,8 @@ class SnapshotCapture:
         (gone,) = database.execute(
             f"SELECT count(*) FROM old_rows AS o WHERE NOT EXISTS (SELECT 1 FROM new_rows AS n WHERE {same})"
         ).fetchone()
-        limit = self.table.source.max_delete_fraction
-        if before > _FEW_ROWS and gone > limit * before:
-            raise TooManyDeletesError(
-                f"table {self.table.name!r}: dump {dump.name} lacks {gone:,} of {counted(before, 'row')} of the one "
-                f"before; max_delete_fraction {limit:g} allows {int(limit * before):,}",
-                hint="is the dump whole? If so, raise max_delete_fraction in the source, run, and set it back",
-            )
+        copy = f"table {self.table.name!r}: dump {dump.name}"
+        verify_deletes(copy, before, gone, self.table.source.max_delete_fraction)
 
 
 def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[SnapshotCapture]:

@@ -46,6 +46,12 @@ class Postgres(SourceSpec):
     landing: str = Field(
         min_length=1, description="Folder that the changes are landed in; relative to the declaration."
     )
+    max_delete_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Rows that are read again and lack more than this share of those before are refused.",
+    )
 
     @property
     def schema_and_name(self) -> tuple[str, str]:

@@ -1,0 +1,190 @@
+"""Read tables again that were loaded before, while their changes are captured, or where changes are missed.
+
+The rows of a snapshot are landed as a truncate and then every row, both at the snapshot's place among the changes and
+at one time. So what the snapshot lacks is deleted, what differs gets a version, and a row that is what the lake has
+changes nothing: of several changes of a key at one time the last stands.
+
+The order of things, so that a process may die between any two of them:
+
+1. What is lost is seen in the state, the slot and the files alone. Where the slot is, a new one is made if there is
+   none that works.
+2. The rows are landed, hidden, and compared with what the files know of the tables: too many may be gone.
+3. Where the slot is lost, the state says that it begins anew, without a table whose changes are landed.
+4. The rows appear, table by table; then the state says that the changes of these tables are landed.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.failpoints import failpoint
+from frazil.sources.capture import Landed
+from frazil.sources.deletes import verify_deletes
+from frazil.sources.postgres.brake import known_and_gone
+from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
+from frazil.sources.postgres.landing import RELOAD, RESTART, State, place_text
+from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table, write_truncate
+from frazil.sources.postgres.rules import own_order
+from frazil.sources.postgres.server import Server, exported_snapshot
+from frazil.sources.postgres.turn import MOST_LOADS, NOW, Turn, make_slot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from frazil.errors import FrazilError
+    from frazil.sources.postgres.server import ServerTable
+
+_PAUSE_SECONDS: Final = 0.5
+
+_BEHIND: Final = "+"
+"""Behind the truncate, and before ``-``, that is before all changes at the position."""
+
+
+class Reload(Turn):
+    """Reads tables again, in the place of a turn."""
+
+    def read(self, names: Collection[str], range_bytes: int) -> Landed:
+        """Land the rows of some of the tables once more; wait for a capture that is at work.
+
+        Where nothing is missed, changes come first: rows that they delete are not counted as gone.
+
+        Raises:
+            SlotLostError: changes of other tables are missed too, by the same slot.
+            ServerSetupError: a table was not captured yet.
+            DeclarationError: nobody knows the order of what is gone of a table.
+            TooManyDeletesError: too much of a table is gone.
+        """
+        chosen = {table.source.schema_and_name for table in self._declared if table.name in names}
+        with Server(self._url) as self._server:
+            while not self._server.lock(self._slot):
+                self._progress("waits for the capture that is at work")
+                time.sleep(_PAUSE_SECONDS)
+            state, broken = self._look()
+            lost = self._lost(state, broken)
+            is_slot_lost = any(error.places is None for error in lost)
+            for error in lost:
+                if (self._rules.loaded if error.places is None else error.places) - chosen:
+                    raise error
+            if not is_slot_lost and (state is None or chosen - self._rules.loaded):
+                raise ServerSetupError(f"{self._where}: not captured yet", hint="frazil run reads all rows by itself")
+            chosen &= self._rules.loaded
+            self._verify_order(chosen)
+            if not lost:
+                self._land(range_bytes)
+                state = self._landing.state()
+            if state is None or is_slot_lost:
+                self._begin_anew(chosen, state)
+            else:
+                self._go_on(chosen, state, {place for error in lost for place in error.places or ()})
+        return Landed(files=self._files, records=self._records)
+
+    def _lost(self, state: State | None, broken: Sequence[FrazilError]) -> list[SlotLostError]:
+        """Return why changes are missed; stop for anything else that is wrong."""
+        rules = self._rules
+        lost = []
+        for error in (*broken, *rules.published(state), *rules.slot(state), *rules.loads(state)):
+            if not isinstance(error, SlotLostError):
+                raise error
+            lost.append(error)
+        return lost
+
+    def _verify_order(self, places: Collection[tuple[str, str]]) -> None:
+        for table in self._declared:
+            own = own_order(table)
+            if own and table.source.schema_and_name in places:
+                folder = self._landing.table(*table.source.schema_and_name)
+                raise DeclarationError(
+                    f"table '{table.name}' takes order or times of its changes from column '{own}', which nobody "
+                    "knows of rows that are gone: it cannot be read again into what the lake has",
+                    hint=f"begin again: frazil drop --select {table.name}; rm -r {folder}; frazil run",
+                )
+
+    def _go_on(self, places: Collection[tuple[str, str]], state: State, missed: set[tuple[str, str]]) -> None:
+        """Land the rows of tables whose slot is well; of those that were missed the changes are landed from now on."""
+        known = {*state.tables} - {".".join(place) for place in missed}
+        if known != {*state.tables}:
+            # Once a table is in the publication, nobody sees that it was out of it.
+            state = replace(state, tables=tuple(sorted(known)))
+            self._landing.keep(state)
+        tables = self._chosen(places)
+        place = place_text(self._write(tables, state.era), state.era)
+        for table in tables:
+            self._show(table, f"{RESTART if (table.schema, table.name) in missed else RELOAD}{place}")
+        if missed:
+            names = known | {table.full_name for table in tables}
+            self._landing.keep(replace(state, tables=tuple(sorted(names))))
+
+    def _begin_anew(self, places: Collection[tuple[str, str]], known: State | None) -> None:
+        """Begin an era with a slot that works, and the rows of all its tables: what was missed is in them."""
+        tables = self._chosen(places)
+        era = max(self._landing.last_era(), known.era if known else 0) + 1
+        if self._rules.is_slot_dead:
+            self._server.rows("SELECT pg_drop_replication_slot(%s)::text", self._slot)
+        if self._rules.is_slot_dead or self._rules.found_slot is None:
+            make_slot(self._server, self._slot)
+        failpoint("capture.reload_slot")
+        position = self._write(tables, era)
+        state = self._new_state(position, era)
+        self._landing.keep(state)
+        failpoint("capture.reload_named")
+        for table in tables:
+            self._show(table, f"{RESTART}{state.at(position)}")
+        self._landing.keep(replace(state, tables=tuple(sorted(table.full_name for table in tables))))
+
+    def _chosen(self, places: Collection[tuple[str, str]]) -> list[ServerTable]:
+        """Return tables as they are published; one that was taken out of the publication comes into it again."""
+        tables = self._published(None)
+        return [tables[place] for place in sorted(places)]
+
+    def _write(self, tables: Sequence[ServerTable], era: int) -> int:
+        """Land the rows of tables, hidden, as they are in one snapshot; return its position."""
+        rows: dict[str, int] = {}
+        for _ in range(MOST_LOADS):
+            # Before the snapshot: what is committed behind it is not to be earlier.
+            read_at = self._server.one(NOW)
+            self._progress("waits for a snapshot: transactions that are open now end first")
+            with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
+                place = place_text(lsn, era)
+                snapshot = Snapshot(
+                    url=self._url,
+                    lsn=lsn,
+                    name=name,
+                    read_at=read_at,
+                    domains=self._server.domains(),
+                    position=f"{place}{_BEHIND}",
+                )
+                try:
+                    for table in tables:
+                        self._landing.clear(table.schema, table.name)
+                        folder = self._landing.new_load(table.schema, table.name)
+                        write_truncate(table, folder, snapshot, place)
+                        rows[table.full_name] = load_table(table, folder, snapshot, self._progress)
+                except RewrittenError:
+                    continue
+            for table in tables:
+                self._verify_deletes(table)
+            self._records += sum(rows.values())
+            failpoint("capture.reload_written")
+            return lsn
+        raise ServerError(
+            f"{self._where}: one of the tables was emptied or rewritten during each of {MOST_LOADS} loads",
+            hint="run again when nobody does so",
+        )
+
+    def _verify_deletes(self, table: ServerTable) -> None:
+        place = table.schema, table.name
+        named = {key.lower() for key in self._rules.keys[place]}
+        keys = [column for column in table.columns if column.lower() in named]
+        fresh = self._landing.unfinished_load(*place)
+        known, gone = known_and_gone(self._landing.table(*place), fresh, keys or table.identity)
+        limit = min(one.source.max_delete_fraction for one in self._declared if one.source.schema_and_name == place)
+        verify_deletes(f"{self._where}: {table.full_name}", known, gone, limit)
+
+    def _show(self, table: ServerTable, name: str) -> None:
+        folder = self._landing.unfinished_load(table.schema, table.name)
+        self._files += len([*folder.iterdir()])
+        self._landing.show_load(folder, name)
+        failpoint("capture.reload_shown")
