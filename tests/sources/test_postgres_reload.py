@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -31,6 +32,7 @@ from frazil.serve.query import query
 from frazil.sources.deletes import TooManyDeletesError
 from frazil.sources.postgres.brake import known_and_gone
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
+from frazil.sources.postgres.server import Server
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:
@@ -351,7 +353,25 @@ def test_a_slot_that_somebody_else_has_read_is_replaced(session: psycopg.Connect
     assert {*replayed(tmp_path, "public.t", ["id"])} == {("1",)}
 
 
-def test_what_cannot_be_reload_is_said(session: psycopg.Connection[Any], tmp_path: Path) -> None:
+def test_it_waits_for_the_capture_that_is_at_work(session: psycopg.Connection[Any], url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    declare(tmp_path, {"public.t": "id"})
+    land(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        with Server(url) as other:
+            assert other.lock("frazil")
+            reading = pool.submit(api.reload, tmp_path, ["t"])
+            with suppress(TimeoutError):
+                reading.result(1)
+            assert not reading.done()
+            assert land(tmp_path).busy is not None
+        [(_, landed)] = reading.result(30)
+
+    assert landed.files == 2
+    assert command("capture", f"{tmp_path}", "--reload", "t", "--select", "t").code == 2
+
+
+def test_what_cannot_be_read_again_is_said(session: psycopg.Connection[Any], tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
     declare(tmp_path, {"public.t": "id"})
     with pytest.raises(ServerSetupError, match="not captured yet"):

@@ -33,6 +33,8 @@ def capture(
     as_json: AsJson = False,
 ) -> None:
     """Land changes of databases and topics as they come, until SIGTERM or Ctrl-C; no Spark."""
+    if reload and select:
+        raise typer.BadParameter("--reload names the tables itself, without --select")
     with error_exit(as_json=as_json):
         if reload:
             with Progress(quiet=as_json, first=None) as listener:

@@ -15,7 +15,6 @@ The order of things, so that a process may die between any two of them:
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.sources.postgres.server import ServerTable
 
-_PAUSE_SECONDS: Final = 0.5
-
 _BEHIND: Final = "+"
 """Behind the truncate, and before ``-``, that is before all changes at the position."""
 
@@ -59,9 +56,9 @@ class Reload(Turn):
         """
         chosen = {table.source.schema_and_name for table in self._declared if table.name in names}
         with Server(self._url) as self._server:
-            while not self._server.lock(self._slot):
+            if not self._server.lock(self._slot):
                 self._progress("waits for the capture that is at work")
-                time.sleep(_PAUSE_SECONDS)
+                self._server.wait_for_lock(self._slot)
             state, broken = self._look()
             lost = self._lost(state, broken)
             is_slot_lost = any(error.places is None for error in lost)

@@ -110,6 +110,10 @@ class Server:
         """Take a lock for the life of this session; return False where another session has it."""
         return bool(self.one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"frazil {name}"))
 
+    def wait_for_lock(self, name: str) -> None:
+        """Take the same lock, and wait until no other session has it: before those that only try."""
+        self.one("SELECT pg_advisory_lock(hashtextextended(%s, 0))::text", f"frazil {name}")
+
     def domains(self) -> dict[int, tuple[int, int]]:
         """Return number of a domain -> number and modifier of what it is made of."""
         found = self.rows("SELECT oid::int8, typbasetype::int8, typtypmod FROM pg_type WHERE typtype = 'd'")
