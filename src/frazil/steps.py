@@ -63,6 +63,14 @@ class AddColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RenameColumn:
+    """Give a column another name; it keeps its id in Iceberg, and no file is rewritten."""
+
+    column: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WidenColumn:
     """Give a column a wider type; no file is rewritten."""
 
@@ -101,7 +109,9 @@ class SetLiveView:
     after: str | None
 
 
-Alteration: TypeAlias = AddColumn | WidenColumn | SetSortOrder | SetProperty | RemoveProperty | SetLiveView
+Alteration: TypeAlias = (
+    AddColumn | RenameColumn | WidenColumn | SetSortOrder | SetProperty | RemoveProperty | SetLiveView
+)
 """A change of a table that leaves its rows as they are."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import frazil
 from frazil import api
 from frazil.engine.report import RunFailedError
 from frazil.lake.session import spark_session
+from frazil.steps import AlterTable, RenameColumn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +35,7 @@ tables:
     sequence_by: [ts]
     {columns}
     evolution: {{{evolution}}}
+    {more}
     marts: [{{kind: current}}, {{kind: history}}]
 """
 
@@ -46,8 +49,10 @@ class Orders:
     lake: str = "lake"
     files: int = 0
 
-    def declare(self, evolution: str = "", columns: str = 'columns: [{name: ts, type: timestamp}, "*"]') -> None:
-        text = DECLARATION.format(lake=self.lake, form=self.form, evolution=evolution, columns=columns)
+    def declare(
+        self, evolution: str = "", columns: str = 'columns: [{name: ts, type: timestamp}, "*"]', more: str = ""
+    ) -> None:
+        text = DECLARATION.format(lake=self.lake, form=self.form, evolution=evolution, columns=columns, more=more)
         (self.folder / "frazil.yml").write_text(text, encoding="utf-8")
 
     def _path(self) -> Path:
@@ -210,4 +215,74 @@ def test_another_type_widens_the_column_stops_the_run_or_is_left(orders: Orders)
     orders.land_typed(pa.int32(), (2, 5))
     orders.run()
     assert orders.values() == [(1, "three"), (2, "5")]
+    assert orders.is_sound()
+
+
+def field_ids(folder: Path, table: str) -> dict[str, int]:
+    """Read a table's columns and their ids off its newest metadata."""
+    space, _, name = table.partition(".")
+    newest = max((folder / "lake" / space / name / "metadata").glob("*.metadata.json"))
+    metadata = json.loads(newest.read_text(encoding="utf-8"))
+    schema = next(one for one in metadata["schemas"] if one["schema-id"] == metadata["current-schema-id"])
+    return {field["name"]: field["id"] for field in schema["fields"]}
+
+
+TABLES = ("silver.orders_changes", "marts.orders", "marts.orders_history")
+
+
+@pytest.mark.parametrize("lands", [False, True])
+def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *, lands: bool) -> None:
+    orders.declare()
+    orders.land("id,customer,n", "1,ada,1", "2,bob,2")
+    orders.run()
+    before = {table: field_ids(orders.folder, table) for table in TABLES}
+    files = sorted(orders.folder.glob("lake/marts/*/data/**/*.parquet"))
+
+    orders.declare(more="renames: {customer: Client}")
+    if lands:
+        orders.land("id,Client,n", "1,eve,3", "3,zoe,4")
+    steps = [step.changes[0] for step in api.plan(orders.folder).steps if isinstance(step, AlterTable)]
+    assert steps[-3:] == [RenameColumn(column="customer", name="Client")] * 3
+    assert not any(getattr(step, "rebuild", False) for step in api.plan(orders.folder).steps)
+    orders.run()
+
+    if lands:
+        assert orders.values() == [("1", "eve", "3"), ("2", "bob", "2"), ("3", "zoe", "4")]
+    else:
+        assert sorted(orders.folder.glob("lake/marts/*/data/**/*.parquet")) == files
+        assert orders.values() == [("1", "ada", "1"), ("2", "bob", "2")]
+    for table in TABLES:
+        ids = field_ids(orders.folder, table)
+        assert "customer" not in ids
+        assert ids["Client"] == before[table]["customer"]
+    assert api.plan(orders.folder).steps == ()
+
+    # An old file that comes late has the old name, and loses nothing.
+    orders.land("id,customer,n", "4,old,5")
+    orders.run()
+    assert orders.values()[-1] == ("4", "old", "5")
+    assert orders.is_sound()
+
+
+def test_fields_that_were_two_columns_become_one(orders: Orders) -> None:
+    orders.declare()
+    orders.land("id,customer,n", "1,ada,1", "2,bob,2")
+    orders.run()
+    orders.land("id,client,n", "1,eve,3", "3,zoe,4")
+    orders.run()
+    assert len(orders.rows()[0]) - len(orders.values()[0]) == len({"ts", "_cdc_position", "_cdc_row"})
+    orders.land("id,partner,n", "2,kim,")
+    orders.run()
+
+    orders.declare(more="renames: {customer: client, client: partner}")
+    reasons = {step.reason for step in api.plan(orders.folder).steps if hasattr(step, "reason")}
+    assert reasons == {"renames changed"}
+    orders.run()
+
+    assert [(row["id"], row["partner"], row["n"]) for row in orders.rows()] == [
+        ("1", "eve", "3"),
+        ("2", "kim", None),
+        ("3", "zoe", "4"),
+    ]
+    assert {"customer", "client"}.isdisjoint(orders.rows()[0])
     assert orders.is_sound()

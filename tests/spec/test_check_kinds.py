@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline
 from frazil.spec.check import problems
+from frazil.spec.parse import parse
 
 LOG = {"kind": "audit_log", "table": "public.orders"}
 LOGGED = {**LOG, "url": "${env:SHOP}", "log": "public.audit", "landing": "landing/log"}
@@ -88,3 +90,22 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_meant_is_told_where_it_stands(source: dict[str, Any], told: str) -> None:
     assert said(source) == [told]
+
+
+@pytest.mark.parametrize(
+    ("renames", "said"),
+    [
+        ("{a: a}", "leads nowhere"),
+        ("{a: b, b: a}", "leads nowhere"),
+        ("{a: ' '}", "leads nowhere"),
+        ("{old: id}", "is of a key"),
+        ("{n: m}", "a column is still called 'n'"),
+        ("{Op: action}", "of the source's own"),
+    ],
+)
+def test_a_rename_that_makes_no_sense_is_told_of(renames: str, said: str) -> None:
+    with pytest.raises(DeclarationProblems, match=said):
+        parse(
+            "pipeline: p\nlake: {warehouse: l}\ntables:\n  - name: t\n    source: {kind: dms, path: l, header: true}\n"
+            f"    keys: [id]\n    columns: [{{name: id}}, {{name: n}}]\n    renames: {renames}\n"
+        )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.engine.normalize import note_declared
 from frazil.failpoints import failpoint
 from frazil.lake.tables import alter
 from frazil.marts.layout import live_columns, mart_layout
 from frazil.silver.contract import declared_mart, settings
 from frazil.spec import Current
 from frazil.spec.names import quote
-from frazil.steps import SetLiveView
+from frazil.steps import RenameColumn, SetLiveView
 
 if TYPE_CHECKING:
     from frazil.engine.table_run import TableRun
@@ -29,6 +30,11 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
     """
     context.tell(f"alter {step.mart or step.name}")
     path = next(path for path in context.paths if ".".join(path[1:]) == step.name)
+    is_renamed = any(isinstance(change, RenameColumn) for change in step.changes)
+    mart = context.mart(step.mart) if step.mart else None
+    if is_renamed and isinstance(mart, Current) and mart.live_view is not None:
+        # It names columns that are gone in a moment.
+        context.spark.sql(f"DROP VIEW IF EXISTS {quote(*path[:-1], mart.live_view)}")
     alter(context.spark, quote(*path), step.changes)
     for change in step.changes:
         if isinstance(change, SetLiveView):
@@ -36,8 +42,12 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
                 context.spark.sql(f"DROP VIEW IF EXISTS {quote(*path[:-1], change.before)}")
             if change.after:
                 keep_live_view(context, context.mart(step.mart))
-    if notes:
-        note_layout(context, context.mart(step.mart))
+    if is_renamed and mart is not None:
+        keep_live_view(context, mart)
+    if notes and mart is not None:
+        note_layout(context, mart)
+    if is_renamed and path == context.changes:
+        note_declared(context)
 
 
 def note_layout(context: TableRun, mart: Current | History) -> None:

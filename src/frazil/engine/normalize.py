@@ -27,6 +27,7 @@ from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
 from frazil.silver.quarantine import change_columns, good, quarantined
+from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
@@ -71,7 +72,7 @@ def contract_of(context: TableRun) -> Contract:
     Raises:
         MissingFieldError: a declared column is a field of no file; says which files could not be read, and why.
     """
-    fields = context.head(context.bronze).bookmark.get("fields", {})
+    fields = _bronze_bookmark(context).get("fields", {})
     try:
         return settle(context.table, fields, _evolved(context))
     except MissingFieldError as error:
@@ -79,7 +80,12 @@ def contract_of(context: TableRun) -> Contract:
 
 
 def _evolved(context: TableRun) -> Evolved:
-    return evolved(context.table, context.head(context.bronze).bookmark, context.head(context.changes).bookmark)
+    return evolved(context.table, _bronze_bookmark(context), context.head(context.changes).bookmark)
+
+
+def _bronze_bookmark(context: TableRun) -> Mapping[str, Any]:
+    """Return bronze's bookmark with the names that fields have now."""
+    return renamed_bookmark(context.table, context.head(context.bronze).bookmark)
 
 
 def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: Ingested | None = None) -> Normalized:
@@ -102,7 +108,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
-    base, bronze = context.head(context.changes, rebuilt=step.rebuild), context.head(context.bronze).bookmark
+    base, bronze = context.head(context.changes, rebuilt=step.rebuild), _bronze_bookmark(context)
     at_hand = _at_hand(step, ingested)
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
     rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
@@ -154,7 +160,8 @@ def _rows(
 ) -> tuple[DataFrame, list[Truncate]]:
     """Return the change rows of records of bronze, and all truncates of the table."""
     source, can_truncate = source_of(context.table), context.table.source.truncates
-    expressions, since = expressions_of(context.spark, contract), context.head(context.bronze).bookmark.get("since", {})
+    expressions, since = expressions_of(context.spark, contract), _bronze_bookmark(context).get("since", {})
+    records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
     rows = change_rows(records, contract, source, expressions, since=since, truncates=can_truncate)
     before = [] if rebuild else known_truncates(base.bookmark)
     return spread_truncates(context, contract, rows, before, rebuild=rebuild)
@@ -169,7 +176,7 @@ def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
 
 def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout: TableLayout) -> Normalized:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
-    base, bronze = context.head(context.changes, rebuilt=True), context.head(context.bronze).bookmark
+    base, bronze = context.head(context.changes, rebuilt=True), _bronze_bookmark(context)
     whole = replace(step, after=0, rebuild=True)
     rows, truncates = _rows(context, contract, _bronze_records(context, whole, bronze), base, rebuild=True)
     watched = Watched.of(contract, _since(contract, bronze))
@@ -229,6 +236,24 @@ def _bookmark(
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
         **_evolved(context).in_bookmark(),
     )
+
+
+def note_declared(context: TableRun) -> None:
+    """Note in silver's bookmark how it is declared now, in a commit without rows: its columns have other names."""
+    contract, base = contract_of(context), context.head(context.changes)
+    table, bronze = context.table, _bronze_bookmark(context)
+    bookmark = {
+        **base.bookmark,
+        "declared": declared(table),
+        "settings": settings(table),
+        "since": _since(contract, bronze),
+        **_evolved(context).in_bookmark(),
+    }
+    with context.transaction(context.changes, bookmark) as transaction:
+        transaction.append(context.spark.table(quote(*context.changes)).limit(0))
+        failpoint("silver.before_publish")
+        transaction.publish()
+    failpoint("silver.after_publish")
 
 
 def _since(contract: Contract, bronze: Mapping[str, Any]) -> dict[str, int]:

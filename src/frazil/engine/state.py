@@ -61,7 +61,7 @@ def check_new_expressions(context: TableRun, state: TableState) -> None:
     """
     table = context.table
     if SILVER in state.rebuilds or state.silver == 0 or state.fields.keys() - state.seen_fields:
-        check_expressions(context.spark, table, state.fields)
+        check_expressions(context.spark, table, dict(state.contract.fields) if state.contract else {})
     if state.contract is not None:
         # Rules that only warn or stop a run come and go without a rebuild.
         check_rules(context.spark, state.contract, table.name)

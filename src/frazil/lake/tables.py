@@ -10,7 +10,7 @@ from frazil.lake.heads import is_missing
 from frazil.lake.snapshot import columns_of
 from frazil.plan import alterations as plan
 from frazil.spec.names import literal, quote
-from frazil.steps import AddColumn, RemoveProperty, SetLiveView, SetProperty, SetSortOrder, WidenColumn
+from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +48,8 @@ def alter(spark: SparkSession, name: str, changes: Iterable[Alteration]) -> None
         match change:
             case AddColumn(column=column, type=kind):
                 spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")
+            case RenameColumn(column=column, name=now):
+                spark.sql(f"ALTER TABLE {name} RENAME COLUMN {quote(column)} TO {quote(now)}")
             case WidenColumn(column=column, type=kind):
                 spark.sql(f"ALTER TABLE {name} ALTER COLUMN {quote(column)} TYPE {kind}")
             case SetSortOrder():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from frazil.errors import SchemaError
 from frazil.spec.types import plain_type, widens
-from frazil.steps import AddColumn, RemoveProperty, SetLiveView, SetProperty, SetSortOrder, WidenColumn
+from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ class TypeChangedError(SchemaError):
 
 
 def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
-    """Return what to alter, in order: columns, sort order, properties, live view.
+    """Return what to alter, in order: names of columns, columns, sort order, properties, live view.
 
     Columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that are not wanted
     any more stay. Partitions are not compared: a table that is partitioned otherwise is written again.
@@ -30,7 +30,20 @@ def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, 
     Raises:
         TypeChangedError: a column has another type that no widening reaches.
     """
-    return (*_columns(present.columns, wanted), *_settings(present, wanted))
+    columns = _renamed(present.columns, wanted)
+    renames = [
+        RenameColumn(column=old, name=new) for old, new in zip(present.columns, columns, strict=True) if old != new
+    ]
+    return (*renames, *_columns(columns, wanted), *_settings(present, wanted))
+
+
+def _renamed(present: Mapping[str, str], wanted: TableLayout) -> dict[str, str]:
+    """Give the columns of a table the names that they will have; one whose new name is taken keeps its own."""
+    names = {name.lower() for name in present}
+    return {
+        name if (now := wanted.renames.get(name.lower(), name)).lower() in names else now: kind
+        for name, kind in present.items()
+    }
 
 
 def settings_alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
@@ -45,7 +58,8 @@ def fits(present: Mapping[str, str], wanted: TableLayout) -> bool:
     :func:`frazil.lake.commit.replace_table`.
     """
     types = {column.lower(): kind for column, kind in wanted.columns.items()}
-    return all(column.lower() in types and _reaches(have, types[column.lower()]) for column, have in present.items())
+    columns = _renamed(present, wanted)
+    return all(column.lower() in types and _reaches(have, types[column.lower()]) for column, have in columns.items())
 
 
 def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Alteration]:

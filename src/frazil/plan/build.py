@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.plan.table_layout import BRONZE, LAYERS, QUARANTINE, SILVER
 from frazil.spec.sql import mart_references
-from frazil.steps import AddColumn, AlterTable, Ingest, Normalize, RefreshGold, SetLiveView, UpdateMart, WidenColumn
+from frazil.steps import (
+    AddColumn,
+    AlterTable,
+    Ingest,
+    Normalize,
+    RefreshGold,
+    RenameColumn,
+    SetLiveView,
+    UpdateMart,
+    WidenColumn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -87,6 +97,9 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         yield from _alter(table, stand, QUARANTINE)
         yield from _alter(table, stand, SILVER, is_whole=bool(why) or not stand.silver)
         yield Normalize(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
+    elif SILVER in stand.alters and any(isinstance(one, RenameColumn) for one in stand.alters[SILVER].changes):
+        # What marts are made of has the names that they have.
+        yield from _alter(table, stand, SILVER)
     for mart in table.marts:
         name = table.mart_name(mart)
         after = stand.marts.get(name, 0)
@@ -116,7 +129,7 @@ def _alter(table: Table, stand: TableState, key: str, *, is_whole: bool = False)
         changes = tuple(
             replace(change, after=None) if isinstance(change, SetLiveView) else change
             for change in changes
-            if not isinstance(change, AddColumn | WidenColumn)
+            if not isinstance(change, AddColumn | RenameColumn | WidenColumn)
             and not (isinstance(change, SetLiveView) and not change.before)
         )
     if changes:

@@ -14,6 +14,7 @@ from frazil.steps import (
     Normalize,
     RefreshGold,
     RemoveProperty,
+    RenameColumn,
     SetLiveView,
     SetProperty,
     SetSortOrder,
@@ -84,14 +85,15 @@ def _explain_change(change: Alteration) -> str:
     match change:
         case AddColumn():
             return f"add column {change.column} {change.type}"
+        case RenameColumn():
+            return f"rename column {change.column} to {change.name}"
         case WidenColumn():
             return f"widen column {change.column} from {change.before} to {change.type}"
         case SetSortOrder():
             return f"sort new files by {', '.join(change.columns)}" if change.columns else "do not sort new files"
-        case SetProperty():
-            return f"set property {change.name} to {change.value!r}"
-        case RemoveProperty():
-            return f"remove property {change.name}"
+        case SetProperty() | RemoveProperty():
+            value = f" to {change.value!r}" if isinstance(change, SetProperty) else ""
+            return f"{'set' if value else 'remove'} property {change.name}{value}"
         case SetLiveView():
             said = [f"drop live view {change.before}"] if change.before else []
             return " and ".join([*said, *([f"create live view {change.after}"] if change.after else [])])

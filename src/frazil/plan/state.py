@@ -15,6 +15,7 @@ from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.widening import as_made, retyped
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.silver.evolution import check_evolution, evolved, treated_otherwise
+from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec.tables import source_tables
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.plan.table_changes import TableChange
     from frazil.silver.contract import Contract
-    from frazil.spec import Current, Gold, History, Pipeline, Table
+    from frazil.spec import Gold, Pipeline, Table
 
 
 class SourceChangedError(SchemaError):
@@ -117,8 +118,10 @@ def table_state(
     _check_reading(table, bookmarks[BRONZE], taken)
     contract, fields, hint = _contract(table, bookmarks, taken)
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
-    # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type.
-    made = dict(columns or {}) if not (rows or {}).get(QUARANTINE) else {}
+    # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type; of renamed ones
+    # too, if no change lists its columns by name.
+    may_stay = not (rows or {}).get(QUARANTINE) and not (table.renames and bookmarks[SILVER].get("partial"))
+    made = dict(columns or {}) if may_stay else {}
     silver, was = bookmarks[SILVER], as_made(table, made.get(SILVER, {}))
     if silver and silver.get("declared") not in {declared(table), declared(was)}:
         rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
@@ -130,9 +133,9 @@ def table_state(
         refused = DeclarationProblems(map(str, problems))
         refused.hint = hint or refused.hint
         raise refused
-    for mart in table.marts:
+    for index, mart in enumerate(table.marts):
         name = table.mart_name(mart)
-        if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), mart, bookmarks[name]):
+        if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), index, bookmarks[name]):
             rebuilds.setdefault(name, reason)
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(
@@ -162,10 +165,11 @@ def _contract(
     fields, hint = source.known_fields(bronze.get("fields", {}), named), source.advice(named)
     if not fields:
         return None, fields, hint
-    now = evolved(table, bronze, bookmarks[SILVER], fields)
-    check_evolution(table, bronze, now, files)
+    called, before = renamed_fields(table, fields), renamed_bookmark(table, bronze)
+    now = evolved(table, before, bookmarks[SILVER], called)
+    check_evolution(table, before, now, files)
     try:
-        return settle(table, fields, now), fields, hint
+        return settle(table, called, now), fields, hint
     except MissingFieldError as error:
         error.hint = hint or error.hint
         raise
@@ -184,7 +188,7 @@ def _why_otherwise(
     """
     if contract is None:
         return None
-    now = evolved(table, bookmarks[BRONZE], bookmarks[SILVER])
+    now = evolved(table, renamed_bookmark(table, bookmarks[BRONZE]), bookmarks[SILVER])
     return treated_otherwise(now, bookmarks[SILVER]) or retyped(contract, present)
 
 
@@ -259,15 +263,16 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
-def _why_rebuilt(table: Table, was: Table, mart: Current | History, bookmark: Mapping[str, Any]) -> str | None:
-    """Return why a mart must be rebuilt; None where its rows stay. ``was`` is the table with narrower columns."""
+def _why_rebuilt(table: Table, was: Table, index: int, bookmark: Mapping[str, Any]) -> str | None:
+    """Return why a mart must be rebuilt; None where its rows stay. ``was`` is from :func:`as_made`."""
+    mart = table.marts[index]
     if not bookmark:
         return None
     before, after = bookmark.get("layout"), mart_layout(mart)
     # A rebuild keeps the table, and with it the format.
     if before is not None and after["format_version"] < before["format_version"]:
         raise FormatVersionError(table.mart_name(mart), before["format_version"], after["format_version"])
-    if bookmark.get("declared") not in {declared_mart(table, mart), declared_mart(was, mart)}:
+    if bookmark.get("declared") not in {declared_mart(table, mart), declared_mart(was, was.marts[index])}:
         return changed_settings(bookmark.get("settings"), table, mart)
     if before is not None and before["partition_by"] != after["partition_by"]:
         return "partition_by changed"

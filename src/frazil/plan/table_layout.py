@@ -56,6 +56,7 @@ class TableLayout:
         sort_by: columns by which each file is sorted.
         properties: those that differ from the defaults of :attr:`all_properties`.
         live_view: name of the view over a soft mart that leaves its deleted rows out.
+        renames: old name of a column, in lower case -> the one that it has now.
     """
 
     path: tuple[str, ...]
@@ -64,6 +65,7 @@ class TableLayout:
     sort_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     live_view: str | None = None
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -106,7 +108,8 @@ def bronze_layout(table: LakeTable, fields: Iterable[str]) -> TableLayout:
 def changes_layout(table: LakeTable, contract: Contract) -> TableLayout:
     """Return the layout of a silver table."""
     columns = change_columns(contract)
-    return TableLayout(path=table.path, columns=columns, partition_by=(r.CLASS,), properties=_APPENDED)
+    renames = dict(contract.renames)
+    return TableLayout(path=table.path, columns=columns, partition_by=(r.CLASS,), properties=_APPENDED, renames=renames)
 
 
 def quarantine_layout(table: LakeTable) -> TableLayout:
@@ -126,6 +129,7 @@ def mart_table_layout(table: LakeTable, contract: Contract) -> TableLayout:
         sort_by=tuple(mart.sort_by),
         properties=mart_properties(mart),
         live_view=mart.live_view if isinstance(mart, Current) else None,
+        renames=dict(contract.renames),
     )
 
 

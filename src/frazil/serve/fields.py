@@ -8,6 +8,7 @@ from frazil.errors import FrazilError
 from frazil.serve.tables import read_snapshot, tables
 from frazil.silver.contract import MissingFieldError, settle
 from frazil.silver.evolution import evolved
+from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.kinds import source_of
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.tables import source_tables
@@ -54,6 +55,8 @@ def _contract(pipeline: Pipeline, table: Table, located: Located) -> Contract | 
     files = [fields for fields in named if fields is not None]
     fields = source.known_fields(bronze.get("fields", {}), files) if len(files) == len(named) else {}
     try:
-        return settle(table, fields, evolved(table, bronze, silver, fields)) if fields else None
+        called = renamed_fields(table, fields)
+        now = evolved(table, renamed_bookmark(table, bronze), silver, called)
+        return settle(table, called, now) if called else None
     except MissingFieldError:
         return None

@@ -12,6 +12,7 @@ from frazil.serve.duck import scan
 from frazil.serve.tables import NotOnThisMachineError, read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved
+from frazil.silver.renames import renamed_bookmark
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
     own = source_tables(pipeline, table)
     bronze, changes = layer(own.bronze), layer(own.changes)
     fields = dict(bronze.snapshot.bookmark.get("fields", {}))
-    contract = settle(table, fields, evolved(table, bronze.snapshot.bookmark, changes.snapshot.bookmark))
+    known = renamed_bookmark(table, bronze.snapshot.bookmark)
+    contract = settle(table, known.get("fields", {}), evolved(table, known, changes.snapshot.bookmark))
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types.get(name) in _TIMES]
     times = ([contract.event_time] if contract.event_time else []) + in_sequence[:1]

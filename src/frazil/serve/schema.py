@@ -13,6 +13,7 @@ from frazil.serve.duck import connect
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables
+from frazil.silver.renames import renamed_bookmark
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
             raise here.bronze.damage
         verify_manifests(here.bronze.location or "")
         changes = tuple(_changes(duck, here))
-    bookmark = here.bronze.snapshot.bookmark
+    bookmark = renamed_bookmark(declared, here.bronze.snapshot.bookmark)
     fields: Mapping[str, str] = bookmark.get("fields", {})
     since = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
     contract = here.contract

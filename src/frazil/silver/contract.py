@@ -11,7 +11,7 @@ from frazil.errors import SchemaError
 from frazil.silver.evolution import added, open_name
 from frazil.spec import Column
 from frazil.spec.contract import declared as declared_columns
-from frazil.spec.contract import event_time, is_closed
+from frazil.spec.contract import event_time, final_names, is_closed
 from frazil.spec.names import quote
 from frazil.spec.rule import COLUMN_RULES
 from frazil.spec.sql import fields_of
@@ -44,6 +44,7 @@ class Contract:
         fields: the source's fields with their types, in order of first appearance.
         blocked: fields of which a value sends a record to quarantine, in lower case.
         whole: a record that lacks a field of a column goes to quarantine.
+        renames: old name of a field, in lower case, and the one that it has now.
         ignores_nulls: an upsert does not carry the columns in which it has NULL.
     """
 
@@ -55,6 +56,7 @@ class Contract:
     fields: tuple[tuple[str, str], ...]
     blocked: tuple[str, ...] = ()
     whole: bool = False
+    renames: tuple[tuple[str, str], ...] = ()
     ignores_nulls: bool = False
 
     @property
@@ -114,6 +116,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         fields=tuple(fields.items()),
         blocked=tuple(sorted(evolved.blocked)) if evolved is not None else (),
         whole=table.evolution.on_missing_column == "quarantine",
+        renames=tuple(final_names(table).items()),
         ignores_nulls=table.ignore_null_updates,
     )
 
@@ -161,8 +164,9 @@ def _table_settings(table: Table) -> dict[str, Any]:
         own_settings["columns"] = [*map(_column_settings, table.columns)]
     rules = [[rule.name, rule.expr] for rule in table.rules if rule.on_violation == "quarantine"]
     whole = {"on_missing_column": "quarantine"} if table.evolution.on_missing_column == "quarantine" else {}
+    renamed = {"renames": table.renames} if table.renames else {}
     nulls = {"ignore_null_updates": True} if table.ignore_null_updates else {}
-    return own_settings | meaning | renames | implied | whole | nulls | ({"rules": rules} if rules else {})
+    return own_settings | meaning | renames | implied | whole | renamed | nulls | ({"rules": rules} if rules else {})
 
 
 def _column_settings(column: Column) -> dict[str, Any]:

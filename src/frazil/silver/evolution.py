@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.spec.amount import counted
-from frazil.spec.contract import added_columns, declared, is_closed, on_new_column
+from frazil.spec.contract import added_columns, declared, final_names, is_closed, on_new_column
 from frazil.spec.sql import fields_of
 from frazil.spec.types import type_after
 
@@ -80,8 +80,9 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     # What is there when silver is made is no change.
     new = (coming | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
     first = (known | coming) - new - own if is_closed(table) else set[str]()
-    noted = silver if silver.get("closed") == is_closed(table) else {}
-    left_out, blocked = {*noted.get("left_out", first)} - own, {*noted.get("blocked", ())} - own - read
+    noted, finals = silver if silver.get("closed") == is_closed(table) else {}, final_names(table)
+    left_out = {finals.get(name, name).lower() for name in noted.get("left_out", first)} - own
+    blocked = {finals.get(name, name).lower() for name in noted.get("blocked", ())} - own - read
     if policy == "evolve":
         left_out, blocked = left_out - blocked if is_closed(table) else set(), set()
     elif policy == "keep":
@@ -152,10 +153,10 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
     policy = table.evolution
     if on_new_column(table) == "fail" and now.new:
         hint = "take them with on_new_column: evolve, or leave them in bronze with keep; for one run, or for good"
-        came = next((file.path for file in files if {name.lower() for name, _ in file.fields} & now.new), "")
+        came = next((file.path for file in files if _types(table, file).keys() & now.new), "")
         _refuse(table, "on_new_column", f"{counted(len(now.new), 'new field')}: {_shown(now.new)}", came, hint)
     for file in files:
-        types = {name.lower(): kind for name, kind in file.fields}
+        types = _types(table, file)
         gone = _used(table, fields, now) - types.keys() if types else set[str]()
         if policy.on_missing_column == "fail" and gone:
             hint = "say keep, so that rows keep their values; or take the column out of the declaration"
@@ -171,6 +172,12 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
             )
             hint = "say evolve, quarantine or keep, for one run or for good"
             _refuse(table, "on_type_change", told, file.path, hint)
+
+
+def _types(table: Table, file: NewFile) -> dict[str, str]:
+    """Return the fields of a file under the names that they have now, in lower case, with their types."""
+    finals = final_names(table)
+    return {finals.get(name.lower(), name).lower(): kind for name, kind in file.fields}
 
 
 def _used(table: Table, fields: Mapping[str, str], now: Evolved) -> set[str]:

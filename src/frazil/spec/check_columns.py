@@ -11,6 +11,7 @@ from frazil.spec.contract import (
     REST,
     declared,
     event_time,
+    final_names,
     is_closed,
     is_headerless,
     repeated,
@@ -48,11 +49,28 @@ def column_problems(table: Table, at: Path) -> Iterator[Problem]:
     yield from _keys(table, (*at, "keys"))
     yield from _order(table, at)
     yield from _effective_at(table, (*at, "effective_at"))
+    yield from _renames(table, (*at, "renames"))
     yield from _event_time(table, at)
     if table.source.leaves_out and table.evolution.on_missing_column != "keep":
         message = f"on_missing_column of table '{table.name}' is {table.evolution.on_missing_column}"
         hint = f"records of kind '{table.source.kind}' leave out what did not change; only keep makes sense"
         yield Problem((*at, "evolution", "on_missing_column"), message, hint)
+
+
+def _renames(table: Table, at: Path) -> Iterator[Problem]:
+    finals, keys = final_names(table), {key.lower() for key in table.keys}
+    columns = {column.name.lower() for column in declared(table).values()}
+    for old, new in table.renames.items():
+        here, whose = (*at, old), f"rename of '{old}' to '{new}' of table '{table.name}'"
+        if finals[old.lower()].lower() == old.lower() or not new.strip():
+            yield Problem(here, f"the {whose} leads nowhere")
+        elif old.lower() in columns:
+            yield Problem(here, f"the {whose}: a column is still called '{old}'", "give the column its new name")
+        elif {old.lower(), finals[old.lower()].lower()} & keys:
+            hint = f"declare the key with an expr: coalesce({new}, {old})"
+            yield Problem(here, f"the {whose} is of a key", hint)
+        elif table.source.is_bookkeeping(old) or table.source.is_bookkeeping(new):
+            yield Problem(here, f"the {whose} is of a field of the source's own")
 
 
 def _repeated_columns(table: Table, at: Path) -> Iterator[Problem]:

@@ -81,6 +81,19 @@ def on_new_column(table: Table) -> OnChange:
     return table.evolution.on_new_column or ("keep" if is_closed(table) else "evolve")
 
 
+def final_names(table: Table) -> dict[str, str]:
+    """Return the name that each renamed field has now, by its old one in lower case."""
+    finals: dict[str, str] = {}
+    lower = {old.lower(): new for old, new in table.renames.items()}
+    for old, first in lower.items():
+        new, seen = first, {old}
+        while new.lower() in lower and new.lower() not in seen:
+            seen.add(new.lower())
+            new = lower[new.lower()]
+        finals[old] = new
+    return finals
+
+
 def is_headerless(table: Table) -> bool:
     """Return whether some files of the source do not name their fields."""
     return table.source.field_names(()) is not None

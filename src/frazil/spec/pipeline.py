@@ -94,6 +94,9 @@ class Table(Spec):
     )
     rules: tuple[Rule, ...] = Field(default=(), description="What every row keeps, over several columns.")
     evolution: Evolution = Field(default=Evolution(), description="What to do when the source changes shape.")
+    renames: dict[str, str] = Field(
+        default_factory=dict, description="Fields of the source that have another name now: the old one and the new."
+    )
     ignore_null_updates: bool = Field(
         default=False, description="A NULL in an upsert leaves the value that the row has, as if it were not carried."
     )
