@@ -81,6 +81,13 @@ def test_many_late_changes_of_a_large_batch_are_worth_a_warning(changes: int, la
     assert [warning.split(" are ")[0] for warning in report.warnings] == ["41 of 200 changes (20%)"] * warns
 
 
+def test_a_full_load_that_is_given_again_does_not_replace_the_table() -> None:
+    [one] = warnings(a_table(ID), TableState(taken=SourceDelta(loads_again=("again/LOAD00000001.csv",))))
+
+    assert one.startswith("again/LOAD00000001.csv is a full load, and one of that name was taken before: ")
+    assert one.endswith(": frazil drop --select t, then frazil run")
+
+
 def test_files_that_wait_are_named_with_the_reason() -> None:
     waiting = tuple((f"{number}.csv", "no line end") for number in range(12))
 

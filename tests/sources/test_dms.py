@@ -6,6 +6,7 @@ import datetime as dt
 import gzip
 import os
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -189,6 +190,27 @@ def test_a_known_file_with_other_content_is_an_error_with_both_hashes(tmp_path: 
         caught.value
     )
     assert "hint" in str(caught.value)
+
+
+def test_a_full_load_that_is_given_again_is_told_of(tmp_path: Path) -> None:
+    put(tmp_path, {"LOAD00000001.csv": b"id\n1\n", "20260101-000000000.csv": b"op,id\nI,2\n"})
+    first = take_all(tmp_path)
+    ledger = replace(ledger_of(*first.files), places={file.path: file.position for file in first.files})
+    assert first.loads_again == ()
+    again = {
+        "again/LOAD00000001.csv": b"id\n3\n",
+        "again/LOAD00000002.csv": b"id\n4\n",
+        "b/20260101-000000000.csv": b"op,id\n",
+    }
+    put(tmp_path, again)
+
+    assert take(list_files(SOURCE, tmp_path), ledger).loads_again == ("in/again/LOAD00000001.csv",)
+
+    put(tmp_path, {"LOAD00000001.csv": b"id\n5\n"}, at=T0 + 1)
+    with pytest.raises(FileChangedError) as caught:
+        take(list_files(SOURCE, tmp_path), ledger)
+    assert "deliver the new records under a new name" not in f"{caught.value}"
+    assert "a full load given again, of which change files from before are taken away" in f"{caught.value}"
 
 
 def test_a_known_file_that_was_only_touched_is_fine(tmp_path: Path) -> None:

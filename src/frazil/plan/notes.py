@@ -33,6 +33,12 @@ def warnings(table: Table, state: TableState) -> list[str]:
     found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
+    if again := state.taken.loads_again:
+        found.append(
+            f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it stay. "
+            "If it is to replace the table, take all files from before it away and begin again: "
+            f"frazil drop --select {table.name}, then frazil run"
+        )
     fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]
     return [*found, *_undeclared(fields, on_new_column(table))]
 

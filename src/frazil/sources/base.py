@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,12 +14,15 @@ if TYPE_CHECKING:
     from frazil.sources.ledger import Ledger
     from frazil.spec import Table
 
-_SNAPSHOT, _CHANGE = "0/", "1/"
+SNAPSHOT: Final = "0/"
+"""What the positions of records begin with that are a copy of the whole table."""
+
+_CHANGE: Final = "1/"
 
 
 def snapshot_position(place: str) -> str:
     """Return the position of records that are a copy of the whole table: before all changes, then by ``place``."""
-    return f"{_SNAPSHOT}{place}"
+    return f"{SNAPSHOT}{place}"
 
 
 def change_position(place: str) -> str:
@@ -29,7 +32,7 @@ def change_position(place: str) -> str:
 
 def is_snapshot(position: str) -> str:
     """Return the SQL condition that a position, a SQL expression, is one of :func:`snapshot_position`."""
-    return f"startswith({position}, '{_SNAPSHOT}')"
+    return f"startswith({position}, '{SNAPSHOT}')"
 
 
 def stored_path(uri: str, folder: Path) -> str:
@@ -111,6 +114,7 @@ class SourceDelta:
         passed: (path, reason) of files that are passed over.
         reorders: a known content came under a name that stands earlier: ties may fall otherwise, so the table is
             rebuilt.
+        loads_again: paths of new full loads with the name of one that was taken: what they lack is not deleted.
         reordered_in: newest batch of bronze in which that happened; tables that stand before it are still to be
             rebuilt.
     """
@@ -123,6 +127,7 @@ class SourceDelta:
     passed: tuple[tuple[str, str], ...] = ()
     reorders: bool = False
     reordered_in: int = 0
+    loads_again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.errors import HistoryChangedError
-from frazil.sources.base import NewFile, SourceDelta
+from frazil.sources.base import SNAPSHOT, NewFile, SourceDelta
 from frazil.storage.files import HashedFile, sha256_of, storage_of
 
 if TYPE_CHECKING:
@@ -24,13 +24,17 @@ class FileChangedError(HistoryChangedError):
 
     code = "FZ701"
 
-    def __init__(self, path: str, before: str, now: str) -> None:
+    def __init__(self, path: str, before: str, now: str, *, load: bool = False) -> None:
         self.path, self.before, self.now = path, before, now
-        super().__init__(
-            f"{path}: content changed after it was taken (sha256 {before[:12]} then, {now[:12]} now)",
-            hint="put the old content back and deliver the new records under a new name; or, if the first upload was "
-            "cut off, read all files of the table again: frazil drop --select TABLE, then frazil run",
-        )
+        hint = "put the old content back"
+        if not load:
+            hint += " and deliver the new records under a new name"
+        hint += "; or, if the first upload was cut off"
+        if load:
+            hint += " or it is a full load given again, of which change files from before are taken away"
+        hint += ", read all files of the table again: frazil drop --select TABLE, then frazil run"
+        text = f"{path}: content changed after it was taken (sha256 {before[:12]} then, {now[:12]} now)"
+        super().__init__(text, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def find_new(
     if by_place:
         again = (replace(file, same_as=None) for file in duplicates)
         new, duplicates = sorted((*new, *again), key=lambda file: file.position), []
+    loads = {path.rpartition("/")[2] for path, position in ledger.places.items() if position.startswith(SNAPSHOT)}
     return SourceDelta(
         files=tuple(new),
         duplicates=tuple(duplicates),
@@ -113,6 +118,7 @@ def find_new(
         known=known,
         again=ledger.repeated,
         passed=listing.passed,
+        loads_again=tuple(file.path for file in new if file.load and file.name in loads),
         reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
         reordered_in=max(
             (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0
@@ -126,7 +132,7 @@ def _is_known(file: SourceFile, ledger: Ledger) -> bool:
         return False
     if (before.size_bytes, before.modified_ns) != (file.size_bytes, file.modified_ns):
         if (content := sha256_of(file.uri)) != before.sha256:
-            raise FileChangedError(file.path, before.sha256, content)
+            raise FileChangedError(file.path, before.sha256, content, load=file.load)
         ledger.files[file.path] = replace(before, modified_ns=file.modified_ns)
     return True
 

@@ -82,6 +82,7 @@ class ShardedSource:
             passed=tuple(one for delta in found for one in delta.passed),
             reorders=any(delta.reorders for delta in found),
             reordered_in=max(delta.reordered_in for delta in found),
+            loads_again=tuple(path for delta in found for path in delta.loads_again),
         )
 
     def _ledger_of(self, name: str, folder: Path, ledger: Ledger) -> Ledger:
