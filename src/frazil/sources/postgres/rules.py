@@ -69,8 +69,7 @@ class Rules:
                 f"{self._where}: the server runs with wal_level={level}",
                 hint="ALTER SYSTEM SET wal_level = 'logical', then restart the server",
             )
-        [(self.system, database, timeline)] = self._server.rows(_SERVER)
-        self.timeline = int(timeline, 16)
+        [(self.system, database, self.timeline)] = self._server.rows(_SERVER)
         if state is None:
             return
         if (state.system, state.database) != (self.system, database):
@@ -199,8 +198,9 @@ def own_order(table: Table) -> str | None:
 
 
 _SERVER: Final = """
-SELECT system_identifier::text, current_database()::text, left(pg_walfile_name(pg_current_wal_lsn()), 8)
-FROM pg_control_system()"""
+SELECT system_identifier::text, current_database()::text, greatest(timeline_id, min_recovery_end_timeline)
+FROM pg_control_system(), pg_control_checkpoint(), pg_control_recovery()"""
+"""A server that was promoted knows its timeline by the end of its recovery first, and by a checkpoint from then on."""
 
 _PUBLICATION: Final = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"""
