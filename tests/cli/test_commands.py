@@ -23,6 +23,7 @@ COMMANDS: Final = [name for name in ALL if name != "sql"]
 ASKED: Final = {
     "init": ["HERE"],
     "export": ["odcs", "HERE"],
+    "serve": ["trino", "HERE", "--catalog-file"],
     "generate": ["HERE/landing"],
     "query": ["select 1", "HERE"],
     "key": ["orders", "1", "--path", "HERE"],
@@ -101,6 +102,7 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "quarantine",
             "replay",
             "export",
+            "serve",
         }
     ),
 )

@@ -8,12 +8,14 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from frazil.api.declaring import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from frazil.api.declaring import Declaration
     from frazil.bronze.correction import Correction
     from frazil.engine.past_runs import OpenRun
+    from frazil.interop.trino_server import Trino
     from frazil.serve.check import Listener
     from frazil.serve.finding import Finding
     from frazil.serve.key import KeyStory
@@ -183,6 +185,29 @@ def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, 
 
     pipeline = load(declaration)
     return (dbt_sources if what == "dbt" else odcs_contract)(pipeline, mart_contracts(pipeline))
+
+
+def serve(
+    declaration: Declaration, *, port: int = 0, tell: Callable[[str], object] = lambda _: None
+) -> AbstractContextManager[Trino]:
+    """Run a Trino on the lake for as long as a ``with`` block lasts, as :func:`frazil.interop.trino_server.trino`."""
+    from frazil.interop.trino_server import trino as start
+
+    return start(load(declaration), port=port, tell=tell)
+
+
+def trino_catalog(declaration: Declaration) -> tuple[dict[str, str], str]:
+    """Return the settings of a catalog with the lake for a Trino of your own, and the same as a file.
+
+    Raises:
+        UnknownToTrinoError: the pipeline's catalog cannot be said in Trino's words.
+    """
+    from frazil.interop.trino_catalog import catalog_text
+    from frazil.interop.trino_catalog import trino_catalog as settings_of
+
+    pipeline = load(declaration)
+    settings = settings_of(pipeline)
+    return settings, catalog_text(pipeline, settings)
 
 
 def quarantine_to(declaration: Declaration, table: str, path: Path) -> int:

@@ -31,8 +31,8 @@ _SHOW_CURSOR: Final = "\r\x1b[J\x1b[?25h"
 _STOPPING_SECONDS: Final = 1.0
 _HANG_UP_SECONDS: Final = 3.0
 
-_gentle: Final[list[Callable[[], object]]] = []
-"""What the first signal does instead of ending the process."""
+_gentle: Final[list[tuple[Callable[[], object], str]]] = []
+"""What the first signal does instead of ending the process, and says."""
 _closing: Final[list[Callable[[], object]]] = []
 """What gives the terminal back."""
 _is_over = Lock()
@@ -51,9 +51,11 @@ def listen() -> None:
 
 
 @contextmanager
-def gently(stop: Callable[[], object]) -> Iterator[None]:
-    """Let the first signal only call ``stop`` while a block runs; the second one interrupts."""
-    _gentle.append(stop)
+def gently(
+    stop: Callable[[], object], says: str = "stopping when the run that has begun is done; once more to interrupt it"
+) -> Iterator[None]:
+    """Let the first signal only call ``stop`` while a block runs, and say so; the second one interrupts."""
+    _gentle.append((stop, says))
     try:
         yield
     finally:
@@ -97,8 +99,9 @@ def _answer(told: int) -> None:
                 os._exit(128 + number)
             if stops := tuple(_gentle):
                 _gentle.clear()
-                _say("stopping when the run that has begun is done; once more to interrupt it")
-                stops[0]()
+                stop, says = stops[0]
+                _say(says)
+                stop()
                 continue
             is_leaving = _is_over.acquire(blocking=False)
             if is_leaving:

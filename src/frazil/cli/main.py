@@ -23,6 +23,7 @@ from frazil.cli.rebuild import rebuild
 from frazil.cli.replay import replay
 from frazil.cli.run import run
 from frazil.cli.schema import schema
+from frazil.cli.serve import serve
 from frazil.cli.sql import sql
 from frazil.cli.status import status
 from frazil.cli.test import test
@@ -60,6 +61,6 @@ def frazil(
 for _command in (
     *(init, generate, validate, doctor, sql),
     *(plan, run, watch, capture, rebuild, replay, maintain, drop),
-    *(status, check, test, query, key, schema, quarantine, export),
+    *(status, check, test, query, key, schema, quarantine, export, serve),
 ):
     app.command()(_command)

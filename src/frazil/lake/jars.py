@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import FrazilError, JarError
 from frazil.lake.java import find_java
-from frazil.lake.machine import cache_folder
+from frazil.lake.machine import cache_folder, keep_text
 from frazil.spec import JdbcCatalog
 from frazil.spec.location import warehouse
 
@@ -33,18 +33,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned jar."""
+    """One pinned jar, or another file that stands beside jars."""
 
     group: str
     name: str
     version: str
     size_bytes: int
     sha256: str
+    extension: str = "jar"
 
     @property
     def file_name(self) -> str:
         """Name of its file, as repositories have it."""
-        return f"{self.name}-{self.version}.jar"
+        return f"{self.name}-{self.version}.{self.extension}"
 
 
 ICEBERG: Final = Jar(
@@ -78,6 +79,24 @@ AWS: Final = Jar(
 DEFAULT: Final = (ICEBERG, SQLITE)
 """What a pipeline with the embedded catalog on a local disk needs."""
 
+_WITHOUT_POMS: Final = """\
+<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+"""For files with large families: what their modules depend on is not looked up."""
+_MODULE: Final = """\
+<ivy-module version="2.0">
+  <info organisation="frazil" module="files"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="{group}" name="{name}" rev="{version}" transitive="false" conf="default->*">
+      <artifact name="{name}" type="{extension}" ext="{extension}"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
 _ELSEWHERE: Final = "set FRAZIL_CACHE to a folder that can be written"
 _REASON: Final = re.compile("not found|Exception|Connection|Host")
 
@@ -169,9 +188,14 @@ def _retrieve(jar: Jar, work: Path) -> Path:
         "org.apache.ivy.Main",
         "-warn",
     ]
-    if settings := os.environ.get("FRAZIL_IVY_SETTINGS"):
-        command += ["-settings", settings]
-    command += ["-dependency", jar.group, jar.name, jar.version, "-notransitive", "-types", "jar", "bundle"]
+    settings = os.environ.get("FRAZIL_IVY_SETTINGS")
+    if settings is None and jar.extension != "jar":
+        settings = f"{keep_text(work / 'settings.xml', _WITHOUT_POMS)}"
+    command += ["-settings", settings] if settings else []
+    if jar.extension == "jar":
+        command += ["-dependency", jar.group, jar.name, jar.version, "-notransitive", "-types", "jar", "bundle"]
+    else:
+        command += _by_file(jar, work)
     command += [
         "-cache",
         work / "cache",
@@ -191,6 +215,12 @@ def _retrieve(jar: Jar, work: Path) -> Path:
             f"or put {jar.file_name} into {jar_folder()}",
         )
     return arrived
+
+
+def _by_file(jar: Jar, work: Path) -> list[str | Path]:
+    """Ask for a file that is no jar, which only a module file can name."""
+    text = _MODULE.format(group=jar.group, name=jar.name, version=jar.version, extension=jar.extension)
+    return ["-ivy", keep_text(work / "ivy.xml", text), "-types", jar.extension]
 
 
 def _ivy() -> Path:

