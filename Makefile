@@ -20,11 +20,11 @@ demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its au
 	$(BIN)/python examples/shop/shop.py
 
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
-	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault" -n 2 --cov
-	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault and not long" -n 2 --cov
+	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault and not long" -n 2 --dist worksteal
 
-e2e: .venv/.jars ## Run the tests against real servers, and those that kill whole processes
-	$(BIN)/python -m pytest -m "(server or fault) and not laws"
+e2e: .venv/.jars ## Run the tests against real servers, those that kill whole processes, and long ones
+	$(BIN)/python -m pytest -m "(server or fault or long) and not laws"
 
 laws: .venv/.jars ## Run the long property tests
 	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal

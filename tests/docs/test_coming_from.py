@@ -163,6 +163,7 @@ def land(folder: Path, number: int, run: int, case: Case) -> None:
         path.write_text("".join(json.dumps(record) + "\n" for record in case.runs[run]), encoding="utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_every_row_says_what_it_does(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs

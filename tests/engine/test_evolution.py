@@ -117,6 +117,7 @@ def orders(tmp_path: Path, spark: SparkSession) -> Orders:
     return Orders(tmp_path)
 
 
+@pytest.mark.long
 def test_new_fields_of_an_open_contract_go_where_the_declaration_says(orders: Orders) -> None:
     orders.declare("on_new_column: keep")
     orders.land("id,a", "1,one", "2,two")
@@ -230,7 +231,7 @@ def field_ids(folder: Path, table: str) -> dict[str, int]:
 TABLES = ("silver.orders_changes", "marts.orders", "marts.orders_history")
 
 
-@pytest.mark.parametrize("lands", [False, True])
+@pytest.mark.parametrize("lands", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *, lands: bool) -> None:
     orders.declare()
     orders.land("id,customer,n", "1,ada,1", "2,bob,2")
@@ -264,6 +265,7 @@ def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *,
     assert orders.is_sound()
 
 
+@pytest.mark.long
 def test_fields_that_were_two_columns_become_one(orders: Orders) -> None:
     orders.declare()
     orders.land("id,customer,n", "1,ada,1", "2,bob,2")

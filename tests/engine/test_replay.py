@@ -168,6 +168,7 @@ def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders,
         orders.replay(corrected(path, lambda line: line))
 
 
+@pytest.mark.long
 def test_a_replay_that_dies_is_taken_up_by_the_next_run(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

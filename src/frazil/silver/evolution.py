@@ -38,7 +38,8 @@ class Evolved:
     Attributes:
         closed: the contract lists its columns.
         left_out: fields that are no columns.
-        blocked: those of them whose values send a record to quarantine.
+        followed: fields that a closed contract has taken as they came.
+        blocked: fields that are no columns, and whose values send a record to quarantine.
         new: fields that came after silver's bookmark.
         renamed: fields that become columns of a closed contract under another name, see
             :func:`open_name`.
@@ -46,15 +47,17 @@ class Evolved:
 
     closed: bool
     left_out: frozenset[str] = frozenset()
+    followed: frozenset[str] = frozenset()
     blocked: frozenset[str] = frozenset()
     new: frozenset[str] = frozenset()
     renamed: tuple[str, ...] = ()
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return what silver's bookmark keeps."""
+        taken = {"followed": sorted(self.followed)} if self.closed else {"left_out": sorted(self.left_out)}
         return {
             "closed": self.closed,
-            "left_out": sorted(self.left_out),
+            **taken,
             "blocked": sorted(self.blocked),
             "renamed": [*self.renamed],
         }
@@ -69,7 +72,6 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
         silver: its bookmark; likewise.
         offered: names of the fields that files bring that are not in bronze yet.
     """
-    policy = on_new_column(table)
     since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     known = {name.lower() for name in bronze.get("fields", {}) if not table.source.is_bookkeeping(name)}
     coming = {name.lower() for name in offered if not table.source.is_bookkeeping(name)} - known
@@ -79,24 +81,37 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     batch = int(silver.get("batch", 0))
     # What is there when silver is made is no change.
     new = (coming | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
-    first = (known | coming) - new - own if is_closed(table) else set[str]()
-    noted, finals = silver if silver.get("closed") == is_closed(table) else {}, final_names(table)
-    left_out = {finals.get(name, name).lower() for name in noted.get("left_out", first)} - own
-    blocked = {finals.get(name, name).lower() for name in noted.get("blocked", ())} - own - read
-    if policy == "evolve":
-        left_out, blocked = left_out - blocked if is_closed(table) else set(), set()
-    elif policy == "keep":
-        left_out, blocked = left_out | new, set()
-    elif policy == "quarantine":
-        left_out, blocked = left_out | new, blocked | (new - read)
-    follow = sorted((known | coming) - left_out - own) if is_closed(table) else []
+    noted = silver if silver.get("closed") == is_closed(table) else {}
+    left_out, followed, blocked = (
+        _called_now(table, noted.get(name, ())) - own for name in ("left_out", "followed", "blocked")
+    )
+    blocked -= read
+    match on_new_column(table):
+        case "evolve":
+            left_out, followed, blocked = set(), followed | new | blocked, set()
+        case "keep":
+            left_out, blocked = left_out | new, set()
+        case "quarantine":
+            left_out, blocked = left_out | new, blocked | (new - read)
+        case _:
+            pass  # what is new stops the run
+    if is_closed(table):
+        left_out = (known | coming) - own - followed
     return Evolved(
-        renamed=tuple(name for name in follow if open_name(name, added(table)) != name),
         closed=is_closed(table),
         left_out=frozenset(left_out),
+        followed=frozenset(followed if is_closed(table) else ()),
         blocked=frozenset(blocked),
         new=frozenset(new - read),
+        renamed=tuple(
+            name for name in sorted(followed if is_closed(table) else ()) if open_name(name, added(table)) != name
+        ),
     )
+
+
+def _called_now(table: Table, names: Iterable[str]) -> set[str]:
+    finals = final_names(table)
+    return {finals.get(name, name).lower() for name in names}
 
 
 def open_name(field: str, added: Collection[str]) -> str:
@@ -125,8 +140,9 @@ def treated_otherwise(now: Evolved, silver: Mapping[str, Any]) -> str | None:
     """Return why silver must be rebuilt for what becomes of fields that it has seen; None where it need not be."""
     if silver.get("closed") != now.closed:
         return None  # tables of before evolution could be declared; or the declaration changed, which is said elsewhere
-    left_out, blocked = frozenset(silver["left_out"]), frozenset(silver["blocked"])
-    if taken := sorted(left_out - now.left_out):
+    blocked = frozenset(silver["blocked"])
+    followed = now.followed - now.new - frozenset(silver.get("followed", ()))
+    if taken := sorted(followed | (frozenset(silver.get("left_out", ())) - now.left_out)):
         return f"{_shown(taken)} {'is a column' if len(taken) == 1 else 'are columns'} now"
     if [*now.renamed] != silver["renamed"]:
         return f"other fields have the names of columns that the marts add: {_shown(now.renamed)}"

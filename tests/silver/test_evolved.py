@@ -1,0 +1,83 @@
+"""Which fields become columns: a pure function of declaration and bookmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frazil.silver.evolution import evolved, treated_otherwise
+from frazil.silver.renames import renamed_bookmark
+from frazil.spec import Column, DmsFiles, Table
+from frazil.spec.evolution import Evolution
+
+BRONZE = {"fields": dict.fromkeys(("Op", "id", "a", "B", "late"), "string"), "since": {"late": 3}, "batch": 3}
+
+
+def a_table(*columns: str, policy: Any = None, **more: Any) -> Table:
+    return Table(
+        name="t",
+        source=DmsFiles(path=("t",), header=True, op="Op"),
+        keys=("id",),
+        columns=tuple(Column(name=name) for name in columns) or None,
+        evolution=Evolution(on_new_column=policy),
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "batch", "left_out", "blocked"),
+    [
+        (a_table(), 2, set(), set()),
+        (a_table(policy="keep"), 2, {"late"}, set()),
+        (a_table(policy="quarantine"), 2, {"late"}, {"late"}),
+        # What is there when silver is made, and what it has taken, is no change.
+        (a_table(policy="keep"), 0, set(), set()),
+        (a_table(policy="quarantine"), 3, set(), set()),
+        (a_table("id", "a"), 2, {"b", "late"}, set()),
+        (a_table("id", "a", policy="evolve"), 2, {"b"}, set()),
+        (a_table("id", "a", policy="evolve"), 0, {"b", "late"}, set()),
+        (a_table("id", "a", policy="quarantine"), 2, {"b", "late"}, {"late"}),
+        (a_table("id", "late", policy="quarantine"), 2, {"a", "b"}, set()),
+        (a_table("id", "*", policy="keep"), 2, {"late"}, set()),
+        (a_table(policy="keep", renames={"a": "late"}), 2, set(), set()),
+    ],
+)
+def test_fields_go_where_the_policy_says(table: Table, batch: int, left_out: set[str], blocked: set[str]) -> None:
+    now = evolved(table, renamed_bookmark(table, BRONZE), {"batch": batch} if batch else {})
+
+    assert (set(now.left_out), set(now.blocked)) == (left_out, blocked)
+
+
+def after(table: Table, silver: dict[str, Any]) -> dict[str, Any]:
+    """Return silver's bookmark once a table was brought level with bronze."""
+    return {"batch": BRONZE["batch"], **evolved(table, BRONZE, silver).in_bookmark()}
+
+
+def test_a_column_that_is_declared_no_more_is_left_out() -> None:
+    before = after(a_table("id", "a", "B"), {"batch": 2})
+
+    assert evolved(a_table("id", "a"), BRONZE, before).left_out == {"b", "late"}
+    assert evolved(a_table("id"), BRONZE, before).left_out == {"a", "b", "late"}
+
+
+@pytest.mark.parametrize("columns", [(), ("id", "a")])
+def test_what_was_taken_stays_when_the_next_ones_are_left_out(columns: tuple[str, ...]) -> None:
+    taken = after(a_table(*columns, policy="evolve"), {"batch": 2})
+
+    for policy in ("keep", "quarantine", "fail"):
+        table = a_table(*columns, policy=policy)
+        assert "late" not in evolved(table, BRONZE, taken).left_out
+        assert treated_otherwise(evolved(table, BRONZE, taken), taken) is None
+
+
+@pytest.mark.parametrize("columns", [(), ("id", "a")])
+def test_what_was_left_out_is_taken_by_a_rebuild(columns: tuple[str, ...]) -> None:
+    blocked = after(a_table(*columns, policy="quarantine"), {"batch": 2})
+
+    now = evolved(a_table(*columns, policy="evolve"), BRONZE, blocked)
+    assert treated_otherwise(now, blocked) == "'late' is a column now"
+    assert "late" not in now.left_out
+    passing = evolved(a_table(*columns, policy="keep"), BRONZE, blocked)
+    assert treated_otherwise(passing, blocked) == "values of 'late' are let pass now"
+    assert "late" in passing.left_out
