@@ -288,3 +288,15 @@ def test_fields_that_were_two_columns_become_one(orders: Orders) -> None:
     ]
     assert {"customer", "client"}.isdisjoint(orders.rows()[0])
     assert orders.is_sound()
+
+
+def test_an_expression_over_the_former_name_is_told_of_at_once(orders: Orders) -> None:
+    columns = "columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: loud, expr: upper(customer)}%s]"
+    orders.declare(columns=columns % ", {name: customer}")
+    orders.land("id,customer", "1,ada")
+    orders.run()
+
+    orders.declare(columns=columns % ", {name: client}", more="renames: {customer: client}")
+
+    [error] = api.plan(orders.folder).state.failed.values()
+    assert "reads 'customer', which is no field" in str(error)

@@ -40,6 +40,8 @@ MARTS: Final = (
 NAMES: Final = ("one", "two", "three")
 KEYS: Final = ("[id]", "[id]", "[id, ts]")
 ORDERS: Final = ("sequence_by: [ts]", "sequence_by: [ts]", "sequence_by: [ts, id]", "effective_at: ts")
+RENAMED: Final = "renames: {note: remark}"
+MORE: Final = ("", RENAMED, RENAMED, "ignore_null_updates: true")
 READINGS: Final = ("", "", "", "", ', csv_null_value: "\\\\N"', ', csv_delimiter: ";"')
 
 
@@ -53,10 +55,13 @@ class Declaration:
     order: str = "sequence_by: [ts]"
     reading: str = ""
     table: str = "things"
+    more: str = ""
 
     def yaml(self, walk: int) -> str:
         """Write the table; the number of the walk is part of every name."""
         columns = ", ".join(["{name: id, type: int}", "{name: ts, type: timestamp}", *dict(self.columns).values()])
+        if self.more == RENAMED:
+            columns = columns.replace("{name: note}", "{name: remark}")
         marts = ", ".join(f"{{name: {name}_{walk}, {mart}}}" for name, mart in self.marts)
         marts = marts.replace("live_view: live", f"live_view: live_{walk}")
         return f"""
@@ -64,6 +69,7 @@ class Declaration:
     source: {{kind: dms, path: ./landing/{walk}, header: true{self.reading}}}
     keys: {self.keys}
     {self.order}
+    {self.more}
     columns: [{columns}]
     marts: [{marts}]
 """
@@ -88,14 +94,16 @@ def changed(before: Declaration, chance: Random) -> Declaration:
     """Draw the next declaration: one or two settings are others."""
     now = before
     for _ in range(chance.choice((1, 1, 2))):
-        match chance.randrange(8):
+        match chance.randrange(10):
             case 0 | 1 | 2:
                 now = replace(now, columns=_other_columns(now, chance))
             case 3 | 4:
                 now = replace(now, marts=_marts(chance))
             case 5:
                 now = replace(now, keys=chance.choice(KEYS), order=chance.choice(ORDERS))
-            case 6:
+            case 6 | 7:
+                now = replace(now, more=chance.choice(MORE))
+            case 8:
                 now = replace(now, reading=chance.choice(READINGS))
             case _:
                 now = replace(now, table=chance.choice(("things", "things", "items")))

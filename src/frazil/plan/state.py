@@ -128,7 +128,7 @@ def table_state(
     elif silver and (reason := _why_otherwise(table, contract, bookmarks, (columns or {}).get(SILVER, {}))):
         rebuilds[SILVER] = reason
     # What was checked before, and is not used again, is not parsed again.
-    is_used = bool(taken.files) or SILVER in rebuilds
+    is_used = bool(taken.files) or SILVER in rebuilds or silver.get("declared") != declared(table)
     if problems := table_name_problems(pipeline, table, contract) if is_used else []:
         refused = DeclarationProblems(map(str, problems))
         refused.hint = hint or refused.hint
