@@ -47,6 +47,9 @@ FAILPOINTS: Final = (
     "capture.reload_written",
     "capture.reload_named",
     "capture.reload_shown",
+    "dump.taken",
+    "dump.shown",
+    "dump.landed",
 )
 
 

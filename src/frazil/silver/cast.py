@@ -17,7 +17,7 @@ decimal(p,s)   as double without NaN; more digits than ``s`` after the point are
 date           yyyy-MM-dd, years 0001 to 9999
 timestamp      yyyy-MM-dd HH:mm[:ss[.ffffff]] with blank or T between, an optional zone; no zone means UTC
 timestamp_ntz  as timestamp, without zone
-binary         hexadecimal digits, two a byte
+binary         hexadecimal digits, two a byte; behind \x as PostgreSQL prints them, or without it
 string         anything, spaces and all
 =============  ==============================================================================
 """
@@ -37,7 +37,8 @@ _TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?"
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
 _BEFORE_POINT = literal(r"^[+-]?\d*(?:\.(\d*?)0*)?[eE]")
 _EXPONENT = literal(r"[eE]([+-]?\d+)\z")
-_BYTES = literal(r"^([0-9A-Fa-f]{2})*\z")
+_BYTES = literal(r"^(\\x)?([0-9A-Fa-f]{2})*\z")
+_BEFORE_BYTES = literal(r"^\\x")
 
 
 def exact(text: str, type_name: str) -> str:
@@ -110,7 +111,7 @@ def _timestamp(text: str, type_name: str) -> str:
 
 
 def _binary(text: str, _: str) -> str:
-    return _when(f"{text} RLIKE {_BYTES}", f"unhex({text})")
+    return _when(f"{text} RLIKE {_BYTES}", f"unhex(regexp_replace({text}, {_BEFORE_BYTES}, ''))")
 
 
 def _is_dated(text: str) -> str:

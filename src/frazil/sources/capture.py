@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
+
+
+TYPE_KEY: Final = b"spark_type"
+"""Key of the Spark type of a column in the metadata of its field in a Parquet file that a capture landed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +151,22 @@ def reload_capture(capture: Capture, folder: Path, names: Collection[str], progr
             hint="tables of kind postgres can be read again",
         )
     return capture.reload(folder, names, progress)
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[bool]:
+    """Take the lock of a landing folder; yield False where another process has it.
+
+    It is free again when the process ends, however it ends.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def land_file(path: Path, write: Callable[[Path], object]) -> None:

@@ -15,6 +15,7 @@ from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
 from frazil.sources.sharded import ShardCapture, ShardedSource
 from frazil.sources.snapshot.capture import captures as snapshot_captures
+from frazil.sources.snapshot.capture import dumped_rows
 from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.check_sharded import shard_tables
 from frazil.spec.pipeline import add_kind
@@ -60,7 +61,7 @@ CAPTURES: Final[dict[str, Captures]] = {
 RowsAtSource: TypeAlias = "Callable[[Pipeline, Table], AbstractContextManager[SourceRows]]"
 """Opens a table as it is at its source."""
 
-ROWS: Final[dict[str, RowsAtSource]] = {"audit_log": log_rows, "postgres": postgres_rows}
+ROWS: Final[dict[str, RowsAtSource]] = {"audit_log": log_rows, "postgres": postgres_rows, "snapshot": dumped_rows}
 """``kind`` of a declaration -> its rows at the source; a kind that has changes only is not among them."""
 
 

@@ -15,6 +15,7 @@ from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
+from frazil.sources.capture import TYPE_KEY
 from frazil.sources.inspection import FileForm, inspect, named_fields
 from frazil.sources.new_files import Content, find_new
 from frazil.spec.types import type_after
@@ -262,3 +263,13 @@ class RecordFiles(ABC):
 def form_of(file: SourceFile) -> FileForm:
     """Return how a file that is no JSON is written."""
     return FileForm(dialect=None if file.name.lower().endswith(PARQUET) else _DIALECT)
+
+
+def typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Give columns the types that a capture wrote into the metadata of their fields."""
+    try:
+        fields = pq.read_schema(file.uri)
+    except (pa.ArrowException, OSError):
+        return tuple(columns)
+    kinds = file_columns((field.name, (field.metadata or {}).get(TYPE_KEY, b"string").decode()) for field in fields)
+    return kinds if [name for name, _ in kinds] == [name for name, _ in columns] else tuple(columns)

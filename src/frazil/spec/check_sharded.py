@@ -35,7 +35,7 @@ def places_of(table: Table) -> list[str]:
     source = table.source
     if source.kind == "snapshot":
         # What is read are the differences, and the dumps to find these.
-        return [f"{source.landing.rstrip('/')}/{table.name}", source.path]
+        return [f"{source.landing.rstrip('/')}/{table.name}", *([] if source.path is None else [source.path])]
     return [path.rstrip("/") for paths in source.locations.values() for path in paths]
 
 

@@ -9,6 +9,7 @@ from frazil.spec.check_debezium import debezium_problems
 from frazil.spec.check_dms import dms_problems
 from frazil.spec.check_postgres import postgres_problems
 from frazil.spec.check_sharded import shard_tables, sharded_problems
+from frazil.spec.check_snapshot import snapshot_problems
 from frazil.spec.problem import Problem
 
 if TYPE_CHECKING:
@@ -41,5 +42,6 @@ _RULES: Final = {
     "debezium": debezium_problems,
     "dms": dms_problems,
     "postgres": postgres_problems,
+    "snapshot": snapshot_problems,
 }
 """``kind`` of a source -> the rules of this kind alone."""

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
-from frazil.sources.audit_log.session import alone, connected
-from frazil.sources.capture import Lag, Landed, Looked, land_file
+from frazil.sources.audit_log.session import connected
+from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted
 
@@ -87,7 +87,6 @@ class LogCapture:
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land what the log has now; memory of one file a table."""
         root = self._root(folder)
-        root.mkdir(parents=True, exist_ok=True)
         with alone(root / f".{self._first.log}.lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process of Frazil")

@@ -1,8 +1,7 @@
-"""Who captures a log, and the session with its database."""
+"""The session with the database of a log."""
 
 from __future__ import annotations
 
-import fcntl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.spec.kinds.audit_log import AuditLog
-
-
-@contextmanager
-def alone(path: Path) -> Iterator[bool]:
-    """Take a lock; yield False where another process has it."""
-    with path.open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
 
 
 @contextmanager

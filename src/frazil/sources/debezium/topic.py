@@ -7,18 +7,16 @@ up to, and without, ``next``. One line a message, keys and values as the texts t
 from __future__ import annotations
 
 import base64
-import fcntl
 import gzip
 import json
 import re
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from frazil.errors import DeclarationError, HistoryChangedError
-from frazil.sources.capture import Lag, Landed, Looked, land_file
+from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
 from frazil.sources.debezium.broker import Broker
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
@@ -85,8 +83,7 @@ class TopicCapture:
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land what is visible of each partition now."""
         root = self._root(folder)
-        root.mkdir(parents=True, exist_ok=True)
-        with _alone(root) as is_alone:
+        with alone(root / ".lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process")
             with self._broker(folder) as broker:
@@ -238,15 +235,3 @@ def _write(path: Path, lines: Sequence[str]) -> None:
     # Without a time in it, the same messages are the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
         packed.writelines(line.encode() for line in lines)
-
-
-@contextmanager
-def _alone(root: Path) -> Iterator[bool]:
-    """Hold the lock of a landing folder; it is free again when the process ends, however it ends."""
-    with (root / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True

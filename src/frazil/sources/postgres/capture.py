@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
-from frazil.sources.postgres.errors import DriverError, explained
+from frazil.sources.postgres.errors import explained, require_driver
 from frazil.sources.postgres.landing import Landing
 from frazil.spec.location import locate
 from frazil.spec.secrets import redacted, resolve
@@ -139,6 +138,5 @@ class PostgresCapture:
         return Landing(place.path, first.slot)
 
     def _url(self, folder: Path) -> str:
-        if find_spec("psycopg") is None:
-            raise DriverError
+        require_driver()
         return resolve(self.source.url, setting=f"url of the source of table '{self.declared[0].name}'", folder=folder)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import HistoryChangedError, SetupError, SourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 class ServerError(SourceError):
@@ -49,6 +50,16 @@ class DriverError(SetupError):
         )
 
 
+def require_driver() -> None:
+    """Refuse to go on without the driver.
+
+    Raises:
+        DriverError: it is not installed.
+    """
+    if find_spec("psycopg") is None:
+        raise DriverError
+
+
 _HINTS: Final = {
     "42501": "the login needs REPLICATION and SELECT on the tables, and must own them to publish them; or let their "
     "owner do it: ALTER PUBLICATION frazil ADD TABLE …",
@@ -64,8 +75,13 @@ _PASSING: Final = ("08", "40", "53", "55", "57", "58", "XX")
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """Turn what the driver raises into errors for people, by SQLSTATE; ``where`` names the server or slot."""
+def explained(where: str, hints: Mapping[str, str] = _HINTS) -> Iterator[None]:
+    """Turn what the driver raises into errors for people, by SQLSTATE.
+
+    Args:
+        where: names the server or slot.
+        hints: SQLSTATE -> the way out; those of a capture by logical replication.
+    """
     import psycopg  # noqa: PLC0415 - there where it is used
 
     try:
@@ -73,7 +89,7 @@ def explained(where: str) -> Iterator[None]:
     except psycopg.Error as error:
         state = error.sqlstate or ""
         first = (f"{error}".strip().splitlines() or [type(error).__name__])[0]
-        hint = _HINTS.get(state)
+        hint = hints.get(state)
         if hint is None and (not state or state.startswith(_PASSING)):
             raise ServerError(
                 f"{where}: {first}", hint="see that the server runs and may be reached; then run again"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.failpoints import failpoint
-from frazil.sources.capture import reveal
+from frazil.sources.capture import TYPE_KEY, reveal
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.postgres.landing import hex_lsn, place_text, range_name
 from frazil.sources.postgres.types import BYTEA, base_type, spark_type
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.postgres.pgoutput import Relation
-
-TYPE_KEY: Final = b"spark_type"
-"""Key of the Spark type of a column in the metadata of its field."""
 
 GROUP_BYTES: Final = 32 * 1024 * 1024
 """Messages of so many bytes, of all tables together, are kept in memory."""
@@ -49,6 +46,14 @@ def schema_of(
     own = [(name, OWN_FIELDS[name]) for name in _BEFORE]
     fields = [*own, *((f"{OLD}{columns[at]}", kinds[at]) for at in old), *zip(columns, kinds, strict=True)]
     return pa.schema([pa.field(name, pa.string(), metadata={TYPE_KEY: kind}) for name, kind in fields], metadata)
+
+
+def schema_of_rows(columns: Sequence[str], types: Sequence[tuple[int, int]]) -> pa.Schema:
+    """Return the schema of rows that nothing stands beside; as :func:`schema_of`."""
+    kinds = (spark_type(oid, modifier) for oid, modifier in types)
+    return pa.schema(
+        [pa.field(name, pa.string(), metadata={TYPE_KEY: kind}) for name, kind in zip(columns, kinds, strict=True)]
+    )
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:

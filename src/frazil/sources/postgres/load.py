@@ -13,14 +13,14 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from frazil.sources.postgres.files import hex_digits, schema_of
+from frazil.sources.postgres.files import hex_digits, schema_of, schema_of_rows
 from frazil.sources.postgres.landing import hex_lsn
 from frazil.sources.postgres.server import connect
 from frazil.sources.postgres.types import BYTEA, base_type
 from frazil.spec.kinds.postgres import COMMITTED_AT, OP, POSITION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from psycopg import Copy
@@ -49,7 +49,8 @@ class Snapshot:
 
     Attributes:
         url: of the database.
-        lsn: what was committed before this position of the WAL is in it, and nothing else.
+        lsn: what was committed before this position of the WAL is in it, and nothing else; None where no changes come
+            after it: its rows are written alone.
         position: of rows that are read again; None for initial rows, which stand before all changes.
         name: how other sessions ask for it.
         read_at: when it was taken, as text.
@@ -57,10 +58,10 @@ class Snapshot:
     """
 
     url: str
-    lsn: int
     name: str
     read_at: str
     domains: Mapping[int, tuple[int, int]]
+    lsn: int | None = None
     position: str | None = None
 
 
@@ -79,7 +80,7 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
     Cost: one scan of the table, in as many sessions as there are processors, four at most; memory of a few blocks each.
     """
     types = [base_type(*kind, snapshot.domains) for kind in table.types]
-    schema = schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
+    schema = _schema(table, types, snapshot)
     starts = range(0, table.pages or 1, _PART_PAGES)
     parts = [(start, start + _PART_PAGES if start + _PART_PAGES < table.pages else None) for start in starts]
     is_binary = [oid == BYTEA for oid, _ in types]
@@ -112,10 +113,16 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
 def write_truncate(table: ServerTable, folder: Path, snapshot: Snapshot, position: str) -> None:
     """Write the record that empties a table at a position, for the rows that come behind it, at their time."""
     types = [base_type(*kind, snapshot.domains) for kind in table.types]
-    schema = schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
+    schema = _schema(table, types, snapshot)
     own = {OP: "t", COMMITTED_AT: snapshot.read_at, POSITION: position}
     row = [pa.array([own.get(name)], pa.string()) for name in schema.names]
     pq.write_table(pa.Table.from_arrays(row, schema=schema), folder / f"{0:06}.parquet", compression="zstd")
+
+
+def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: Snapshot) -> pa.Schema:
+    if snapshot.lsn is None:
+        return schema_of_rows(table.columns, types)
+    return schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
 
 
 class RewrittenError(Exception):

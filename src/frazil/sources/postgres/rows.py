@@ -207,18 +207,16 @@ def table_rows(
         place: schema, None where it is not known, and name of the table.
         where: the address for people.
         find_uncaptured: see :class:`TableRows`.
-        publication: the table is compared as it is published; None for a table as it is, of which JSON arrives.
+        publication: the table is compared as it is published; empty for a table as it is, None for one of which JSON
+            arrives.
 
     Raises:
         ServerSetupError: there is no such table, or several.
         ServerError: the server does not answer.
     """
-    with explained(where), Server(url) as server, _snapshot(server, where, place) as found:
+    with explained(where), Server(url) as server, locked_table(server, where, place, publication or "") as table:
         # The snapshot was taken before the position is read: all that it shows was committed before.
-        position = server.one("SELECT pg_current_wal_insert_lsn()::text")
-        table = server.table(found, publication or "")
-        if table is None:
-            raise _missing(where, found)
+        position = server.one(_POSITION)
         domains = server.domains()
         types = [base_type(*kind, domains)[0] for kind in table.types]
         yield TableRows(
@@ -235,8 +233,14 @@ def table_rows(
 
 
 @contextmanager
-def _snapshot(server: Server, where: str, place: tuple[str | None, str]) -> Iterator[tuple[str, str]]:
-    """Open a transaction with a snapshot in which a table stays as it is; yield its schema and name."""
+def locked_table(
+    server: Server, where: str, place: tuple[str | None, str], publication: str = ""
+) -> Iterator[ServerTable]:
+    """Open a transaction with a snapshot in which a table stays as it is.
+
+    Raises:
+        ServerSetupError: there is no such table, or several.
+    """
     schema, name = place
     found = (schema, name) if schema is not None else _only(server, where, name)
     with server.session.transaction():
@@ -246,7 +250,10 @@ def _snapshot(server: Server, where: str, place: tuple[str | None, str]) -> Iter
             server.tell(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*found)))
         except psycopg.errors.UndefinedTable:
             raise _missing(where, found) from None
-        yield found
+        table = server.table(found, publication)
+        if table is None:
+            raise _missing(where, found)
+        yield table
 
 
 def _missing(where: str, place: tuple[str, str]) -> ServerSetupError:
@@ -261,6 +268,9 @@ def _only(server: Server, where: str, name: str) -> tuple[str, str]:
         raise ServerSetupError(f"{where}: table {name} is {seen}", hint=f"declare the table as schema.{name}")
     return found[0], name
 
+
+_POSITION: Final = """
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text"""
 
 _SCHEMAS: Final = """
 SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -120,11 +120,16 @@ class Server:
         return {oid: (base, modifier) for oid, base, modifier in found}
 
     def table(self, place: tuple[str, str], publication: str) -> ServerTable | None:
-        """Return a table as it is published; None where there is none."""
+        """Return a table as it is published; None where there is none.
+
+        Args:
+            place: schema and name.
+            publication: empty for the table as it is, which may then be a view.
+        """
         schema, name = place
         lists = self.version >= _COLUMN_LISTS
         published = self.rows(_PUBLISHED_LISTS if lists else _PUBLISHED, publication, schema, name)
-        found = self.rows(_TABLE, schema, name)
+        found = self.rows(_TABLE, schema, name, [*"rp"] if publication else [*"rpv"])
         if not found:
             return None
         oid, identity, kind, pages, sql_name = found[0]
@@ -171,7 +176,7 @@ SELECT c.oid::int8, c.relreplident::text, c.relkind::text,
     CASE WHEN c.relkind = 'r' THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END,
     format('%%I.%%I', n.nspname, c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')"""
+WHERE n.nspname = %s AND c.relname = %s AND c.relkind::text = ANY (%s)"""
 
 _COLUMNS: Final = """
 SELECT attname::text, atttypid::int8, atttypmod, attgenerated <> ''

@@ -7,14 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from frazil.formats.field_names import file_columns
 from frazil.formats.records import Changed
 from frazil.sources.base import RecordMeaning, SourceFile, change_position, snapshot_position
-from frazil.sources.postgres.files import TYPE_KEY
 from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
-from frazil.sources.record_files import RecordFiles
+from frazil.sources.record_files import RecordFiles, typed
 from frazil.spec.kinds.postgres import OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
 from frazil.spec.names import quote
@@ -56,12 +53,12 @@ class PostgresSource(RecordFiles):
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its columns have the types of the database."""
         content = super().inspect(hashed, file)
-        return content if content.broken else replace(content, columns=_typed(file, content.columns))
+        return content if content.broken else replace(content, columns=typed(file, content.columns))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names, with the types of the database; None if it cannot be read."""
         named = super().named_fields(file)
-        return None if named is None else _typed(file, named)
+        return None if named is None else typed(file, named)
 
     def order_field(self) -> str:
         """Return the field with the place of each change."""
@@ -95,16 +92,6 @@ class PostgresSource(RecordFiles):
     def reading(self) -> dict[str, Any]:
         """Return where the files are; the rest is the server's."""
         return {"path": [*self.table.source.locations["landing"]], "by_place": False}
-
-
-def _typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Give columns the types that the metadata of their fields say."""
-    try:
-        fields = pq.read_schema(file.uri)
-    except (pa.ArrowException, OSError):
-        return tuple(columns)
-    kinds = file_columns((field.name, (field.metadata or {}).get(TYPE_KEY, b"string").decode()) for field in fields)
-    return kinds if [name for name, _ in kinds] == [name for name, _ in columns] else tuple(columns)
 
 
 def _with_lists(parsed: Parsed, own: Sequence[str], unchanged: str | None) -> Parsed:

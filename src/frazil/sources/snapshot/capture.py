@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
@@ -12,17 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError, SourceError
-from frazil.sources.capture import Landed, Looked, land_file
+from frazil.failpoints import failpoint
+from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file
 from frazil.sources.deletes import verify_deletes
-from frazil.sources.snapshot.dumps import Dump, DumpReader, dumps_of, landing_folder
+from frazil.sources.postgres.errors import require_driver
+from frazil.sources.snapshot.dumps import Dump, DumpReader, all_dumps, dumps_folder, dumps_of, landing_folder
 from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
 from frazil.spec.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
+from frazil.spec.secrets import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
 
 _ROWS_AT_ONCE: Final = 65_536
@@ -51,7 +56,10 @@ class SnapshotCapture:
     @property
     def name(self) -> str:
         """Return where the dumps are."""
-        return f"dumps of {self.table.source.path}"
+        source = self.table.source
+        if source.path is not None:
+            return f"dumps of {source.path}"
+        return f"dumps of {'.'.join(source.schema_and_table)} of {redacted(source.url)}"
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -59,7 +67,7 @@ class SnapshotCapture:
         return (self.table.name,)
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what differs between each new dump and its neighbours.
+        """Land what differs between each new dump and its neighbours; where there is a database, take a dump before.
 
         A dump that arrives between two others is compared with the one before, and the one behind with it.
 
@@ -68,9 +76,33 @@ class SnapshotCapture:
             UnreadableDumpError, BadKeyError: a dump has records that cannot be read or told apart.
             TooManyDeletesError: a dump lacks too many rows.
             DumpGoneError: the dump before a new one was taken away.
+            ServerError, ServerSetupError: the database does not answer, or has no such table.
 
-        Cost: reads each new dump and its neighbours once; memory of DuckDB, at most 1 GB, beyond that it spills.
+        Cost: reads each new dump and its neighbours once; memory of DuckDB, at most 1 GB, beyond that it spills. Of the
+        dumps that are taken here the newest stays.
         """
+        if self.table.source.path is not None:
+            return self._land(folder, progress)
+        require_driver()
+        from frazil.sources.snapshot.database import is_due, keep_dump, take_dump  # noqa: PLC0415 - needs the driver
+
+        with alone(dumps_folder(self.table, folder) / ".lock") as is_alone:
+            if not is_alone:
+                return Landed(busy="another process of Frazil")
+            dumps = all_dumps(self.table, folder)
+            if is_due(self.table, dumps):
+                take_dump(self.table, folder, dumps, progress)
+            landed: Landed | None = None
+            try:
+                landed = self._land(folder, progress)
+                failpoint("dump.landed")
+            finally:
+                # Without what was refused, too: it would be refused for ever, and another can be taken.
+                names = {name for name, _ in _landed(landing_folder(self.table, folder))}
+                keep_dump(self.table, folder, names, is_level=landed is not None)
+            return landed
+
+    def _land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         place = landing_folder(self.table, folder)
         landed = _landed(place)
         dumps = dumps_of(self.table, folder)
@@ -84,6 +116,8 @@ class SnapshotCapture:
             self._verify_neighbour(dump, before, landed)
             progress(f"compare {dump.name}")
             count = self._compare(dump, before, folder)
+            if count is None:
+                continue
             landed.add((dump.name, since or None))
             files, records = files + 1, records + count
         return Landed(files=files, records=records)
@@ -93,9 +127,21 @@ class SnapshotCapture:
         del folder
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Yield nothing: there is no server."""
-        del folder
-        yield from ()
+        """Look whether the table can be dumped; yield nothing where there is no server."""
+        if self.table.source.path is None:
+            require_driver()
+            from frazil.sources.snapshot.database import examine  # noqa: PLC0415 - needs the driver
+
+            yield from examine(self.table, folder)
+
+    def preview(self, folder: Path, into: Path) -> None:
+        """Land what differs between the newest dump and the database now, in another landing folder."""
+        from frazil.sources.snapshot.database import dump_of_now  # noqa: PLC0415 - needs the driver
+
+        dumps = all_dumps(self.table, folder)
+        elsewhere = self.table.model_copy(update={"source": self.table.source.landed_in(f"{into}")})
+        with dump_of_now(self.table, folder, lambda _: None) as now:
+            SnapshotCapture(elsewhere)._compare(now, dumps[-1] if dumps else None, folder)  # noqa: SLF001 - its own
 
     def _verify_neighbour(self, dump: Dump, before: Dump | None, landed: set[tuple[str, str | None]]) -> None:
         """Stop if a dump that lies between two others was landed and is gone: keys that only it had would stay."""
@@ -109,7 +155,8 @@ class SnapshotCapture:
                 f"frazil drop --select {self.table.name}, and remove {self.table.source.landing}/{self.table.name}",
             )
 
-    def _compare(self, dump: Dump, before: Dump | None, folder: Path) -> int:
+    def _compare(self, dump: Dump, before: Dump | None, folder: Path) -> int | None:
+        """Land what differs; return how many records, None where nothing is landed of a dump as the one before."""
         with tempfile.TemporaryDirectory(prefix="frazil-dumps-") as scratch:
             database = duckdb.connect(
                 f"{scratch}/dumps.duckdb", config={"memory_limit": _MEMORY, "temp_directory": scratch}
@@ -119,7 +166,7 @@ class SnapshotCapture:
             finally:
                 database.close()
 
-    def _land_difference(self, database: Any, dump: Dump, before: Dump | None, folder: Path) -> int:
+    def _land_difference(self, database: Any, dump: Dump, before: Dump | None, folder: Path) -> int | None:
         new = DumpReader(dump, self.table, folder)
         old = None if before is None else DumpReader(before, self.table, folder)
         keys = self._keys(new, dump)
@@ -135,17 +182,19 @@ class SnapshotCapture:
         self._verify_deletes(database, dump, len(keys))
         has = [number for number, name in enumerate(names) if common is None or name.lower() in common]
         found = database.execute(_difference(len(names), len(keys), has)).to_arrow_reader(_ROWS_AT_ONCE)
+        batches = iter(found)
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None and self.table.source.path is None and old is not None and old.types == new.types:
+            return None
         pair = f"{dump.name}{AFTER}{'' if before is None else before.name}"
         count = 0
 
         def write(path: Path) -> None:
             nonlocal count
-            fields = [(OP, pa.string()), *((name, pa.string()) for name in names)]
-            fields += [(SNAPSHOT, pa.string()), (TAKEN_AT, pa.string())]
             # Two pairs of dumps may differ alike, and the same bytes under two names would be taken once.
-            target = pa.schema(fields, metadata={"frazil.dumps": pair})
+            target = pa.schema(_fields(names, new.types), metadata={"frazil.dumps": pair})
             with pq.ParquetWriter(path, target, compression="zstd") as writer:
-                for batch in found:
+                for batch in chain([first] if first else [], batches):
                     constants = [
                         pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (dump.name, dump.taken_at)
                     ]
@@ -189,6 +238,23 @@ class SnapshotCapture:
         verify_deletes(copy, before, gone, self.table.source.max_delete_fraction)
 
 
+@contextmanager
+def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
+    """Open the table that dumps are taken of."""
+    require_driver()
+    from frazil.sources.snapshot.database import database_rows  # noqa: PLC0415 - needs the driver
+
+    def find_uncaptured(into: Path, _: int) -> str | None:
+        try:
+            SnapshotCapture(table).preview(pipeline.folder, into)
+        except SourceError as error:
+            return error.message
+        return None
+
+    with database_rows(pipeline, table, find_uncaptured) as rows:
+        yield rows
+
+
 def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[SnapshotCapture]:
     """Return what compares the dumps of each table."""
     del pipeline
@@ -202,6 +268,15 @@ def _landed(place: Path) -> set[tuple[str, str | None]]:
         dump, _, before = file.name.removesuffix(".parquet").partition(AFTER)
         found.add((dump, before or None))
     return found
+
+
+def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
+    """Return the fields of a file of differences; with ``types``, they say them."""
+    kinds = {OP: "string", SNAPSHOT: "string", TAKEN_AT: "timestamp"}
+    return [
+        pa.field(name, pa.string(), metadata={TYPE_KEY: kinds.get(name) or types[name.lower()]} if types else None)
+        for name in (OP, *names, SNAPSHOT, TAKEN_AT)
+    ]
 
 
 def _load(database: Any, name: str, reader: DumpReader, names: Sequence[str], schema: Any) -> None:

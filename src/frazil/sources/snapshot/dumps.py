@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from frazil.errors import SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
-from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordFiles
+from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordFiles, typed
 from frazil.spec.location import expand
 from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
@@ -75,19 +75,27 @@ def landing_folder(table: Table, folder: Path) -> Path:
     return folder / expand(table.source.landing, setting="landing", folder=folder) / table.name
 
 
+def dumps_folder(table: Table, folder: Path) -> Path:
+    """Return the folder with the dumps of a table: that of ``path``, or where those are kept that Frazil takes."""
+    source = table.source
+    if source.path is not None:
+        return folder / expand(source.path, setting="path", folder=folder)
+    return landing_folder(table, folder).parent / ".dumps" / table.name
+
+
 def dumps_of(table: Table, folder: Path) -> list[Dump]:
     """List the dumps that are whole, in order.
 
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
     """
-    return [dump for dump in _all_dumps(table, folder) if _is_whole(dump, table)]
+    return [dump for dump in all_dumps(table, folder) if _is_whole(dump, table)]
 
 
 def unsettled(table: Table, folder: Path) -> tuple[tuple[str, str], ...]:
     """Return (path, reason) of the dumps that may still be written; none where there is no folder of dumps."""
     try:
-        found = [dump for dump in _all_dumps(table, folder) if not _is_whole(dump, table)]
+        found = [dump for dump in all_dumps(table, folder) if not _is_whole(dump, table)]
     except MissingFolderError:
         return ()
     reason = f"younger than settle_seconds ({table.source.settle_seconds:g}), so it may still be written"
@@ -95,14 +103,21 @@ def unsettled(table: Table, folder: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _is_whole(dump: Dump, table: Table) -> bool:
-    return bool(time.time() - dump.modified_ns / 1e9 >= table.source.settle_seconds)
+    # Those that Frazil takes appear when they are whole.
+    return bool(table.source.path is None or time.time() - dump.modified_ns / 1e9 >= table.source.settle_seconds)
 
 
-def _all_dumps(table: Table, folder: Path) -> list[Dump]:
-    source = table.source
-    place = folder / expand(source.path, setting="path", folder=folder)
+def all_dumps(table: Table, folder: Path) -> list[Dump]:
+    """List the dumps in order, those too that may still be written.
+
+    Raises:
+        MissingFolderError: the folder does not exist or cannot be listed.
+    """
+    place = dumps_folder(table, folder)
     if not place.is_dir():
-        raise MissingFolderError(source.path, f"{place}", "no such folder")
+        if table.source.path is None:
+            return []
+        raise MissingFolderError(table.source.path, f"{place}", "no such folder")
     found = []
     for entry in place.iterdir():
         if is_hidden(entry.name):
@@ -146,14 +161,16 @@ class DumpReader:
     """The rows of a dump as texts, all files with the same columns."""
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
-        self._reader, self._folder = _DumpFiles(table), folder
+        self._reader, self._folder, self._is_typed = _DumpFiles(table), folder, table.source.types_fields
         self._files = [self._looked_into(file) for file in dump.files]
-        names: dict[str, str] = {}
+        found: dict[str, tuple[str, str]] = {}
         for file in self._files:
-            for name, _ in file.fields:
-                names.setdefault(name.lower(), name)
-        self.columns: tuple[str, ...] = tuple(names.values())
+            for name, kind in file.fields:
+                found.setdefault(name.lower(), (name, kind))
+        self.columns: tuple[str, ...] = tuple(name for name, _ in found.values())
         """Names of the fields, in order of first appearance."""
+        self.types: dict[str, str] = {name: kind for name, (_, kind) in found.items()} if self._is_typed else {}
+        """Name of a field in lower case -> its type, where dumps have types."""
         self.unreadable: UnreadableDumpError | None = None
 
     def _looked_into(self, found: Found) -> NewFile:
@@ -172,7 +189,8 @@ class DumpReader:
         if content.broken:
             raise UnreadableDumpError(listed.path, 1, content.broken)
         known = {field.name: getattr(listed, field.name) for field in fields(listed)}
-        return NewFile(**known, sha256=sha256, columns=content.columns, inner=content.inner)
+        columns = typed(listed, content.columns) if self._is_typed else content.columns
+        return NewFile(**known, sha256=sha256, columns=columns, inner=content.inner)
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
         """Yield the rows as record batches.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.sources.base import Listing, RecordMeaning, change_position
-from frazil.sources.record_files import PARQUET, RecordFiles
+from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
 from frazil.spec.kinds.snapshot import OP
 from frazil.spec.names import quote
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from frazil.sources.base import SourceFile
+    from frazil.sources.new_files import Content
     from frazil.storage.base import Entry
+    from frazil.storage.files import HashedFile
 
 AFTER = " after "
 """What stands between the names of two dumps in the name of a file of their differences; no name of a dump has it."""
@@ -38,6 +41,17 @@ class SnapshotSource(RecordFiles):
         listing = super().list(folder)
         return replace(listing, refused=(*listing.refused, *unsettled(self.table, folder)))
 
+    def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
+        """Look into a file: its columns have the types of the database, where it has one."""
+        content = super().inspect(hashed, file)
+        is_typed = self.table.source.types_fields and not content.broken
+        return replace(content, columns=typed(file, content.columns)) if is_typed else content
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names, with the types of the database; None if it cannot be read."""
+        named = super().named_fields(file)
+        return typed(file, named) if named is not None and self.table.source.types_fields else named
+
     def position(self, path: str, name: str) -> str:
         """Return the position of a dump: all its differences, from whichever other dump, have the same."""
         del path
@@ -53,4 +67,5 @@ class SnapshotSource(RecordFiles):
     def reading(self) -> dict[str, Any]:
         """Return the settings that records depend on."""
         source = self.table.source
-        return {"path": [source.path], "by_place": not self.table.sequence_by}
+        # Dumps of a database have no place that anything depends on.
+        return {"path": [] if source.path is None else [source.path], "by_place": not self.table.sequence_by}

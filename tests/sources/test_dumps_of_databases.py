@@ -1,0 +1,210 @@
+"""Tables and views of a database that are dumped whole, because nobody may read their changes."""
+
+from __future__ import annotations
+
+import time
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow.parquet as pq
+import pytest
+
+import frazil
+from frazil.failpoints import FailpointReached
+from frazil.lake.session import spark_session
+from frazil.serve.check import check
+from frazil.serve.query import query
+from frazil.sources.capture import alone
+from frazil.sources.deletes import TooManyDeletesError
+from frazil.sources.postgres.errors import ServerSetupError
+from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
+from frazil.spec.parse import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.sources.capture import Landed
+
+Row = tuple[str | None, ...]
+
+TABLE = "CREATE TABLE things (id int PRIMARY KEY, name text, price numeric(8,2))"
+DEATHS = ("", "dump.taken", "dump.shown", "dump.landed")
+
+
+@pytest.fixture
+def session(database: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TEST_DB", database)
+    with psycopg.connect(database, autocommit=True) as found:
+        found.execute(TABLE)
+        yield found
+
+
+def capture_of(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> SnapshotCapture:
+    pipeline = parse(f"""
+pipeline: dumps
+lake: {{warehouse: ./lake}}
+tables:
+  - name: things
+    source: {{kind: snapshot, url: "${{env:TEST_DB}}", table: {table}, {settings}}}
+    keys: [id]
+    marts: [{{kind: current}}]
+""").at(folder)
+    return SnapshotCapture(pipeline.tables[0])
+
+
+def land(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> Landed:
+    return capture_of(folder, settings, table).land(folder, lambda _: None)
+
+
+def dumps(folder: Path) -> list[str]:
+    place = folder / "landing" / "snapshot" / ".dumps" / "things"
+    return sorted(entry.name for entry in place.iterdir() if entry.name != ".lock")
+
+
+def replayed(folder: Path) -> list[Row]:
+    """Replay all differences in the order of their positions."""
+    rows: dict[str, Row] = {}
+    place = folder / "landing" / "snapshot" / "things"
+    for file in sorted(place.iterdir(), key=lambda file: file.name.partition(" ")[0]):
+        for row in pq.read_table(file).to_pylist():
+            rows.pop(row["id"], None)
+            if row["__op"] != "d":
+                rows[row["id"]] = (row["id"], row["name"], row["price"])
+    return sorted(rows.values(), key=repr)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_differences_lead_to_what_the_table_holds_wherever_a_capture_dies(
+    seed: int, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = Random(seed)
+    for _ in range(8):
+        for _ in range(chance.randint(0, 3)):
+            key, name = chance.randint(1, 6), chance.choice(["a", "", None, 'q"uo,te', "\n"])
+            if chance.random() < 0.3:
+                session.execute("DELETE FROM things WHERE id = %s", (key,))
+            else:
+                session.execute(
+                    "INSERT INTO things VALUES (%s, %s, %s) ON CONFLICT (id) DO UPDATE SET name = EXCLUDED.name",
+                    (key, name, chance.randint(0, 3)),
+                )
+        death = chance.choice(DEATHS)
+        monkeypatch.setenv("FRAZIL_FAILPOINT", f"{death}:raise" if death else "")
+        if death:
+            with pytest.raises(FailpointReached):
+                land(tmp_path)
+        else:
+            land(tmp_path)
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+    land(tmp_path)
+
+    expected = session.execute("SELECT id::text, name, price::text FROM things").fetchall()
+    assert replayed(tmp_path) == sorted(expected, key=repr)
+    assert len(dumps(tmp_path)) == 1
+    assert land(tmp_path).files == 0
+
+
+def test_a_dump_that_lacks_too_many_rows_is_refused_and_forgotten(session: Any, tmp_path: Path) -> None:
+    session.execute("INSERT INTO things SELECT g FROM generate_series(1, 20) g")
+    assert land(tmp_path, "every_minutes: 0").records == 20
+    before = dumps(tmp_path)
+    session.execute("TRUNCATE things")
+
+    with pytest.raises(TooManyDeletesError, match="lacks 20 of 20 rows"):
+        land(tmp_path, "every_minutes: 0")
+
+    assert dumps(tmp_path) == before
+    assert land(tmp_path).records == 20  # all of them are allowed to go
+
+
+def test_a_dump_is_taken_when_it_is_due(session: Any, tmp_path: Path) -> None:
+    session.execute("INSERT INTO things VALUES (1)")
+    land(tmp_path, "every_minutes: 60")
+    session.execute("INSERT INTO things VALUES (2)")
+
+    assert land(tmp_path, "every_minutes: 60").files == 0
+    assert land(tmp_path, "every_minutes: 0").records == 1
+    assert land(tmp_path, "every_minutes: 0").files == 0
+    # Found to be as the table is: that was now.
+    assert time.time() - capture_age(tmp_path) < 30
+
+
+def capture_age(folder: Path) -> float:
+    [name] = dumps(folder)
+    return max(file.stat().st_mtime for file in (folder / "landing/snapshot/.dumps/things" / name).iterdir())
+
+
+def test_who_may_only_read_can_dump_a_view(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.execute("INSERT INTO things VALUES (1, 'a', 1.5); CREATE VIEW seen AS SELECT id, name, price FROM things")
+    session.execute("DROP ROLE IF EXISTS dump_reader; CREATE ROLE dump_reader LOGIN PASSWORD 'reads'")
+    session.execute("GRANT SELECT ON seen TO dump_reader")
+    address = session.info
+    url = f"postgresql://dump_reader:reads@{address.host}:{address.port}/{address.dbname}"
+    monkeypatch.setenv("TEST_DB", url)
+    try:
+        assert land(tmp_path, table="seen").records == 1
+        assert replayed(tmp_path) == [("1", "a", "1.50")]
+        with pytest.raises(ServerSetupError, match="permission denied for table things") as refused:
+            land(tmp_path, table="things")
+        assert "GRANT SELECT" in (refused.value.hint or "")
+        [looked] = capture_of(tmp_path, table="seen").examine(tmp_path)
+        assert looked.ok
+    finally:
+        session.execute("DROP OWNED BY dump_reader; DROP ROLE dump_reader")
+
+
+def test_what_is_not_there_is_named(session: Any, tmp_path: Path) -> None:
+    del session
+    with pytest.raises(ServerSetupError, match=r"there is no table public\.nothing"):
+        land(tmp_path, table="nothing")
+
+
+def test_rows_that_the_keys_do_not_tell_apart_are_refused(session: Any, tmp_path: Path) -> None:
+    session.execute("CREATE VIEW twice AS SELECT 1 AS id UNION ALL SELECT 1")
+    with pytest.raises(BadKeyError, match="has 2 rows with id = '1'"):
+        land(tmp_path, table="twice")
+    assert dumps(tmp_path) == []
+
+
+def test_two_captures_of_one_table_do_not_meet(session: Any, tmp_path: Path) -> None:
+    del session
+    with alone(tmp_path / "landing" / "snapshot" / ".dumps" / "things" / ".lock"):
+        assert land(tmp_path).busy is not None
+
+
+@pytest.mark.spark
+def test_the_mart_holds_what_the_table_holds(session: Any, spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    (tmp_path / "frazil.yml").write_text("""
+pipeline: dumps
+lake: {warehouse: ./lake}
+tables:
+  - name: things
+    source: {kind: snapshot, url: "${env:TEST_DB}", table: things, max_delete_fraction: 1}
+    keys: [id]
+    marts: [{kind: current}, {kind: history}]
+""")
+    pipeline = frazil.load(tmp_path)
+    steps = (
+        "INSERT INTO things SELECT g, 'n' || g, g / 3.0 FROM generate_series(1, 20) g",
+        "DELETE FROM things WHERE id < 5; UPDATE things SET price = NULL WHERE id = 9",
+        "ALTER TABLE things ADD COLUMN extra timestamptz; UPDATE things SET extra = '2026-01-01' WHERE id = 6",
+    )
+    for step in steps:
+        session.execute(step)
+        frazil.run(pipeline, spark=spark_session(pipeline))
+        frazil.run(pipeline, spark=spark_session(pipeline))
+        expected = session.execute("SELECT id, name, price FROM things ORDER BY id").fetchall()
+        assert query(pipeline, "SELECT id, name, price FROM marts.things ORDER BY id").rows == expected
+    kinds = [row[:2] for row in query(pipeline, "DESCRIBE marts.things").rows if not row[0].startswith("_")]
+    assert kinds == [
+        ("id", "INTEGER"),
+        ("name", "VARCHAR"),
+        ("price", "DECIMAL(8,2)"),
+        ("extra", "TIMESTAMP WITH TIME ZONE"),
+    ]
+    assert query(pipeline, "SELECT count(*) FROM marts.things_history").rows == [(20 + 1 + 1,)]
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []
