@@ -238,6 +238,7 @@ CLOSED = """
 import errno, os, signal, sys, threading
 from frazil.cli.console import error_exit
 from frazil.cli.interrupt import listen
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it, as nohup does
 listen()
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGHUP)).start()
 with error_exit():
