@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
+from frazil import api
 from frazil.failpoints import FailpointReached
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
@@ -19,8 +20,9 @@ from frazil.serve.query import query
 from frazil.sources.capture import alone
 from frazil.sources.deletes import TooManyDeletesError
 from frazil.sources.postgres.errors import ServerSetupError
-from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
+from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture, TakenNameError, dumped_rows
 from frazil.spec.parse import parse
+from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.sources.capture import Landed
+    from frazil.spec import Pipeline
 
 Row = tuple[str | None, ...]
 
@@ -43,8 +46,8 @@ def session(database: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         yield found
 
 
-def capture_of(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> SnapshotCapture:
-    pipeline = parse(f"""
+def declared(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> Pipeline:
+    return parse(f"""
 pipeline: dumps
 lake: {{warehouse: ./lake}}
 tables:
@@ -53,7 +56,10 @@ tables:
     keys: [id]
     marts: [{{kind: current}}]
 """).at(folder)
-    return SnapshotCapture(pipeline.tables[0])
+
+
+def capture_of(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> SnapshotCapture:
+    return SnapshotCapture(declared(folder, settings, table).tables[0])
 
 
 def land(folder: Path, settings: str = "max_delete_fraction: 1", table: str = "things") -> Landed:
@@ -171,6 +177,36 @@ def test_rows_that_the_keys_do_not_tell_apart_are_refused(session: Any, tmp_path
     assert dumps(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["__op", "__SNAPSHOT", "__taken_at"])
+def test_a_field_that_differences_have_themselves_is_refused(name: str, session: Any, tmp_path: Path) -> None:
+    session.execute(f'CREATE VIEW named AS SELECT 1 AS id, 2 AS "{name}"'.encode())
+    with pytest.raises(TakenNameError, match=f"has a field '{name}'"):
+        land(tmp_path, table="named")
+    assert dumps(tmp_path) == []
+    assert not (tmp_path / "landing" / "snapshot" / "things").exists()
+
+
+def test_a_standby_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with postgres_server() as server:
+        with psycopg.connect(server.url, autocommit=True) as session:
+            session.execute(TABLE)
+            session.execute("INSERT INTO things VALUES (1, 'a', 1)")
+        server.stop()
+        (server.data / "standby.signal").touch()
+        server.start()
+        monkeypatch.setenv("TEST_DB", server.url)
+        with psycopg.connect(server.url) as session:
+            assert session.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+
+        assert land(tmp_path).records == 1
+        assert replayed(tmp_path) == [("1", "a", "1.00")]
+        [looked] = capture_of(tmp_path).examine(tmp_path)
+        assert looked.ok
+        pipeline = declared(tmp_path)
+        with dumped_rows(pipeline, pipeline.tables[0]) as rows:
+            assert rows.columns == ("id", "name", "price")
+
+
 def test_two_captures_of_one_table_do_not_meet(session: Any, tmp_path: Path) -> None:
     del session
     with alone(tmp_path / "landing" / "snapshot" / ".dumps" / "things" / ".lock"):
@@ -210,3 +246,10 @@ tables:
     ]
     assert query(pipeline, "SELECT count(*) FROM marts.things_history").rows == [(20 + 1 + 1,)]
     assert [finding for finding in check(pipeline) if finding.ok is False] == []
+
+    session.execute("TRUNCATE things")
+    declaration = tmp_path / "frazil.yml"
+    declaration.write_text(declaration.read_text().replace(", max_delete_fraction: 1", ""))
+    [found] = api.check_source(tmp_path)
+    assert found.ok is None  # a run would refuse the dump, so nobody knows whether they are in flight
+    assert "16 rows here, 0 in public.things" in found.detail

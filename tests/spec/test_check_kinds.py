@@ -17,6 +17,7 @@ SLOT = {"kind": "postgres", "url": "${env:SHOP}", "table": "public.orders", "slo
 EVENTS = {"kind": "debezium", "path": "landing/orders"}
 TOPIC = {"kind": "debezium", "servers": "127.0.0.1:9092", "topic": "orders", "landing": "landing/orders"}
 DUMPS = {"kind": "snapshot", "path": "landing/orders"}
+TAKEN = {"kind": "snapshot", "url": "${env:SHOP}", "table": "public.orders"}
 FLAT = {"form": "flat", "op": "kind"}
 
 
@@ -39,6 +40,8 @@ def said(source: dict[str, Any]) -> list[str]:
         {**EVENTS, "encodings": {"price": "decimal(2)"}},
         TOPIC,
         DUMPS,
+        TAKEN,
+        {**TAKEN, "every_minutes": 5},
     ],
 )
 def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
@@ -62,6 +65,18 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
         ({**LOGGED, "data": " "}, "data: data of it is empty"),
         ({**LOGGED, "data": "row", "old_data": "ROW"}, "old_data: data and old_data of it are the same column 'row'"),
         ({**LOGGED, "table": "../orders"}, "table: table of it is not schema.table; write public.orders or the like"),
+        (
+            {"kind": "snapshot"},
+            "it has neither path nor url; write path for a folder of dumps, or url and table for a database",
+        ),
+        (
+            {**TAKEN, "path": "dumps"},
+            "it has both path and url; write path for a folder of dumps, or url and table for a database",
+        ),
+        ({**DUMPS, "every_minutes": 5}, "every_minutes: every_minutes of it has no use without url; leave it out"),
+        ({**DUMPS, "table": "orders"}, "table: table of it has no use without url; leave it out"),
+        ({**TAKEN, "table": "public."}, "it names no table; write table: public.prices or the like"),
+        ({**TAKEN, "settle_seconds": 1}, "settle_seconds: settle_seconds of it has no use with url; leave it out"),
         ({**SLOT, "landing": "landing/*"}, "landing: landing of it is a pattern; name one folder"),
         (
             {**SLOT, "landing": "landing", "table": "public. "},

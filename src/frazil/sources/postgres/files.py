@@ -17,7 +17,7 @@ from frazil.sources.postgres.types import BYTEA, base_type, spark_type
 from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, OWN_FIELDS, POSITION, UNCHANGED, XID
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.sources.postgres.pgoutput import Relation
@@ -44,16 +44,18 @@ def schema_of(
     """
     kinds = [spark_type(oid, modifier) for oid, modifier in types]
     own = [(name, OWN_FIELDS[name]) for name in _BEFORE]
-    fields = [*own, *((f"{OLD}{columns[at]}", kinds[at]) for at in old), *zip(columns, kinds, strict=True)]
-    return pa.schema([pa.field(name, pa.string(), metadata={TYPE_KEY: kind}) for name, kind in fields], metadata)
+    beside = [*own, *((f"{OLD}{columns[at]}", kinds[at]) for at in old)]
+    return pa.schema([*_typed_texts(beside), *schema_of_rows(columns, types)], metadata)
 
 
 def schema_of_rows(columns: Sequence[str], types: Sequence[tuple[int, int]]) -> pa.Schema:
     """Return the schema of rows that nothing stands beside; as :func:`schema_of`."""
     kinds = (spark_type(oid, modifier) for oid, modifier in types)
-    return pa.schema(
-        [pa.field(name, pa.string(), metadata={TYPE_KEY: kind}) for name, kind in zip(columns, kinds, strict=True)]
-    )
+    return pa.schema(_typed_texts(zip(columns, kinds, strict=True)))
+
+
+def _typed_texts(fields: Iterable[tuple[str, str]]) -> list[pa.Field]:
+    return [pa.field(name, pa.string(), metadata={TYPE_KEY: kind}) for name, kind in fields]
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.errors import HistoryChangedError, SourceError
+from frazil.errors import ContractError, HistoryChangedError, SourceError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file
 from frazil.sources.deletes import verify_deletes
@@ -47,6 +47,13 @@ class BadKeyError(SourceError):
     retryable = False
 
 
+class TakenNameError(SourceError):
+    """A field of a dump has a name that files of differences use themselves."""
+
+    code = "FZ222"
+    retryable = False
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotCapture:
     """The dumps of one table; each is compared with the one before, once."""
@@ -74,6 +81,7 @@ class SnapshotCapture:
         Raises:
             MissingFolderError: the folder of the dumps is missing.
             UnreadableDumpError, BadKeyError: a dump has records that cannot be read or told apart.
+            TakenNameError: a dump has a field that differences have themselves.
             TooManyDeletesError: a dump lacks too many rows.
             DumpGoneError: the dump before a new one was taken away.
             ServerError, ServerSetupError: the database does not answer, or has no such table.
@@ -169,6 +177,7 @@ class SnapshotCapture:
     def _land_difference(self, database: Any, dump: Dump, before: Dump | None, folder: Path) -> int | None:
         new = DumpReader(dump, self.table, folder)
         old = None if before is None else DumpReader(before, self.table, folder)
+        self._verify_names(new, dump)
         keys = self._keys(new, dump)
         names = [*keys, *(name for name in new.columns if name.lower() not in {key.lower() for key in keys})]
         schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
@@ -204,6 +213,15 @@ class SnapshotCapture:
 
         land_file(landing_folder(self.table, folder) / f"{pair}.parquet", write)
         return count
+
+    def _verify_names(self, new: DumpReader, dump: Dump) -> None:
+        taken = [name for name in new.columns if name.lower() in {OP, SNAPSHOT, TAKEN_AT}]
+        if taken:
+            raise TakenNameError(
+                f"table {self.table.name!r}: dump {dump.name} has a field {taken[0]!r}, and differences between dumps "
+                "have one of that name",
+                hint="rename it at the source, or leave it out: a view can",
+            )
 
     def _keys(self, new: DumpReader, dump: Dump) -> list[str]:
         here = {name.lower(): name for name in new.columns}
@@ -247,7 +265,8 @@ def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
     def find_uncaptured(into: Path, _: int) -> str | None:
         try:
             SnapshotCapture(table).preview(pipeline.folder, into)
-        except SourceError as error:
+        except (SourceError, ContractError) as error:
+            # What a run would refuse, too: that the rows differ is told all the same.
             return error.message
         return None
 
