@@ -23,8 +23,9 @@ test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and thos
 	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault and not long" -n 2 --cov
 	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault and not long" -n 2 --dist worksteal
 
-e2e: .venv/.jars ## Run the tests against real servers, those that kill whole processes, and long ones
+e2e: .venv/.jars .venv-airflow/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws"
+	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
 laws: .venv/.jars ## Run the long property tests
 	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal
@@ -68,6 +69,13 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 
 .venv/.jars: .venv/.java src/frazil/lake/jars.py
 	@$(BIN)/python -m frazil.lake.jars
+	@touch $@
+
+# Airflow and the engine never share an environment: their dependencies would hold each other back.
+.venv-airflow/.packages: .venv/.packages integrations/airflow/pyproject.toml integrations/airflow/constraints.txt
+	@echo 'setup: Airflow, in .venv-airflow'
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-airflow
+	@$(UV) pip install --quiet --python .venv-airflow/bin/python -c integrations/airflow/constraints.txt -e integrations/airflow pytest
 	@touch $@
 
 # The peers live in an environment of their own: some of them want other versions of what Frazil uses.

@@ -1,0 +1,128 @@
+"""One call of the command ``frazil``, as a process of its own, and what its exit code means to a scheduler."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator, Mapping, Sequence
+
+BUSY = 7
+"""Another run holds the pipeline."""
+
+_MAY_SUCCEED_LATER = frozenset({3, 4, BUSY})
+_SIGNALS = 128
+_SECONDS_TO_END = 30
+_LINES_KEPT = 20
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a call ended: its exit code, its JSON (none if it wrote none), and the last lines it wrote for people."""
+
+    exit_code: int
+    report: Any
+    last_lines: tuple[str, ...]
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later: by its exit code, by what its errors say, or since a signal ended it."""
+        errors = [error for _, error in _errors(self.report)]
+        says_so = bool(errors) and all(error.get("retryable") for error in errors)
+        return says_so or self.exit_code in _MAY_SUCCEED_LATER or self.exit_code > _SIGNALS
+
+    def why(self) -> str:
+        """Everything that failed, a line each: code, place, message and way out."""
+        lines = [_line(where, error) for where, error in _errors(self.report)]
+        return "\n".join(lines or self.last_lines or ("it said nothing",))
+
+
+class Command:
+    """A call that can be stopped from another thread or from a signal handler.
+
+    Args:
+        words: the program and its arguments; no shell sees them.
+        env: settings for the process, on top of those of the worker.
+    """
+
+    def __init__(self, words: Sequence[str], env: Mapping[str, str]) -> None:
+        self._words = list(words)
+        self._env = {**os.environ, **env}
+        self._process: subprocess.Popen[str] | None = None
+
+    def run(self, log: logging.Logger) -> Finished:
+        """Run to the end. What the command writes for people goes to ``log`` while it runs.
+
+        Raises:
+            FileNotFoundError: there is no such program.
+        """
+        self._process = process = subprocess.Popen(
+            self._words,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
+        assert process.stdout is not None  # noqa: S101 - both were asked for
+        assert process.stderr is not None  # noqa: S101
+        kept: deque[str] = deque(maxlen=_LINES_KEPT)
+        reader = threading.Thread(target=_follow, args=(process.stderr, kept, log), daemon=True)
+        reader.start()
+        said = process.stdout.read()
+        exit_code = process.wait()
+        reader.join(_SECONDS_TO_END)
+        # A process that a signal killed has its number below zero; a shell and Frazil's own pages say 128 and the number.
+        return Finished(exit_code if exit_code >= 0 else 128 - exit_code, _json(said), tuple(kept))
+
+    def stop(self) -> None:
+        """End the command as SIGTERM does, which is safe at any moment; kill it if it has not ended in 30 seconds."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _follow(stream: IO[str], kept: deque[str], log: logging.Logger) -> None:
+    for line in stream:
+        kept.append(line.rstrip())
+        log.info("%s", kept[-1])
+
+
+def _json(said: str) -> Any:
+    try:
+        return json.loads(said)
+    except ValueError:
+        return None
+
+
+def _errors(report: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What failed, as ``(where, error)``: of a run, of a command that began nothing, or of a list of proofs."""
+    if isinstance(report, list):
+        yield from ((f"{proof['table']}, {proof['law']}", proof) for proof in report if not proof.get("ok", True))
+        return
+    for part in (report or {}, *(report or {}).get("tables", ()), *(report or {}).get("gold", ())):
+        where = part.get("table") or part.get("name") or ""
+        if "error" in part:
+            yield where, part["error"]
+        yield from ((where, error) for error in part.get("errors", ()))
+
+
+def _line(where: str, error: Mapping[str, Any]) -> str:
+    code = f"[{error['code']}] " if error.get("code") else ""
+    place = f"{where}: " if where else ""
+    hint = f" ({error['hint']})" if error.get("hint") else ""
+    return f"{code}{place}{error.get('message') or error.get('detail', '')}{hint}"

@@ -1,0 +1,77 @@
+"""The DAGs of the examples, as Airflow itself reads and runs them, with the real engine as their command."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.asset import AssetEvent, AssetModel
+from airflow.models.dagbag import DagBag
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import DAG
+
+
+def dags_of(example: Path) -> dict[str, DAG]:
+    bag = DagBag(dag_folder=str(example / "dag.py"), bundle_path=example.parent, bundle_name="dags-folder")
+    assert bag.import_errors == {}
+    return dict(bag.dags)
+
+
+def events(like: str) -> list[tuple[str, dict[str, Any]]]:
+    """Every event of assets whose address begins so, oldest first."""
+    with create_session() as session:
+        found = select(AssetModel.uri, AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        rows = session.execute(found.where(AssetModel.uri.startswith(like)).order_by(AssetEvent.id)).all()
+    return [(row.uri, row.extra) for row in rows]
+
+
+def current_snapshot(lake: Path, table: str) -> str:
+    """The id that the newest metadata file of a table gives."""
+    newest = max(lake.glob(f"{table}/metadata/*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
+    return str(json.loads(newest.read_text())["current-snapshot-id"])
+
+
+@pytest.mark.parametrize("example", ["airbnb"], indirect=True)
+def test_a_group_has_a_task_for_each_table_and_announces_what_it_committed(example: Path) -> None:
+    dag = dags_of(example)["airbnb"]
+    assert dag.task_dict.keys() == {"tables.hosts", "tables.gold"}
+    assert dag.task_dict["tables.gold"].upstream_task_ids == {"tables.hosts"}
+    assert dag.test().state == "success"
+    first = events("iceberg://airbnb/")
+    announced = dict(first)
+    assert "iceberg://airbnb/gold/hosts_by_country" in announced
+    for mart in ("hosts", "hosts_history"):
+        told = announced[f"iceberg://airbnb/marts/{mart}"]["snapshot_id"]
+        assert told == current_snapshot(example / "lake", f"marts/{mart}")
+    assert dag.test().state == "success"
+    assert events("iceberg://airbnb/") == first
+
+
+@pytest.mark.parametrize("example", ["products"], indirect=True)
+def test_select_and_full_refresh_are_parameters(example: Path) -> None:
+    dags = dags_of(example)
+    assert dags["products"].test(run_conf={"select": "products"}).state == "success"
+    assert len(events("iceberg://products/marts")) == 3
+    gold = dags["products"].test(run_conf={"select": "stock_by_category"})
+    assert gold.get_task_instance("run").xcom_pull(task_ids="run")["tables"] == []
+    assert dags["products"].test(run_conf={"select": "", "full_refresh": True}).state == "success"
+    assert len(events("iceberg://products/marts")) == 6
+    assert dags["products_nightly"].test().state == "success"
+
+
+@pytest.mark.parametrize("example", ["shop"], indirect=True)
+def test_the_address_of_a_database_comes_from_a_connection(
+    example: Path, shop_db: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop_db)
+    dags = dags_of(example)
+    assert dags.keys() == {"shop", "shop_nightly", "shop_mail"}
+    assert dags["shop"].test().state == "success"
+    assert {"iceberg://shop/marts/orders", "iceberg://shop/marts/orders_history_scd2"} <= dict(events("iceberg://shop/")).keys()
+    assert dags["shop_nightly"].test().state == "success"
