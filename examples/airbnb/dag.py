@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable, task
 from frazil_airflow.assets import table_asset
@@ -25,10 +26,12 @@ hourly = AssetOrTimeSchedule(timetable=CronTriggerTimetable("0 * * * *", timezon
 with DAG("airbnb", schedule=hourly, max_active_runs=1, tags=["frazil"], doc_md=__doc__):
     frazil_group("tables", project=str(PROJECT))
 
-with DAG("airbnb_dashboards", schedule=[gold], tags=["frazil"], doc_md="Runs when gold has changed, and knows its snapshot."):
+with DAG(
+    "airbnb_dashboards", schedule=[gold], tags=["frazil"], doc_md="Runs when gold has changed, and knows its snapshot."
+):
 
     @task
-    def refresh(triggering_asset_events: dict) -> list[str]:
+    def refresh(triggering_asset_events: Any) -> list[str]:
         """Return the snapshots to show: a dashboard's refresh stands here."""
         return [event.extra["snapshot_id"] for event in triggering_asset_events[gold]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -44,6 +45,12 @@ os.environ |= {
 }
 
 
+def current_snapshot(lake: Path, table: str) -> str:
+    """The id that the newest metadata file of a table gives."""
+    newest = max(lake.glob(f"{table}/metadata/*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
+    return str(json.loads(newest.read_text())["current-snapshot-id"])
+
+
 @pytest.fixture(scope="session", autouse=True)
 def home() -> Iterator[Path]:
     """Airflow's folder with an empty database, gone afterwards."""
@@ -64,7 +71,7 @@ def example(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def shop_db() -> Iterator[str]:
-    """Address of a real PostgreSQL with orders and their audit log. The engine's environment starts it: it has what it needs."""
+    """Address of a real PostgreSQL with orders and their audit log, which the engine's environment starts."""
     frazil = shutil.which("frazil")
     assert frazil, "these tests need frazil on the PATH: make e2e"
     words = [str(Path(frazil).with_name("python")), "-c", SHOP, str(EXAMPLES / "shop")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +9,8 @@ from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.dagbag import DagBag
 from airflow.utils.session import create_session
 from sqlalchemy import select
+
+from conftest import current_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,12 +30,6 @@ def events(like: str) -> list[tuple[str, dict[str, Any]]]:
         found = select(AssetModel.uri, AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
         rows = session.execute(found.where(AssetModel.uri.startswith(like)).order_by(AssetEvent.id)).all()
     return [(row.uri, row.extra) for row in rows]
-
-
-def current_snapshot(lake: Path, table: str) -> str:
-    """The id that the newest metadata file of a table gives."""
-    newest = max(lake.glob(f"{table}/metadata/*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
-    return str(json.loads(newest.read_text())["current-snapshot-id"])
 
 
 @pytest.mark.parametrize("example", ["airbnb"], indirect=True)
@@ -73,5 +68,7 @@ def test_the_address_of_a_database_comes_from_a_connection(
     dags = dags_of(example)
     assert dags.keys() == {"shop", "shop_nightly", "shop_mail"}
     assert dags["shop"].test().state == "success"
-    assert {"iceberg://shop/marts/orders", "iceberg://shop/marts/orders_history_scd2"} <= dict(events("iceberg://shop/")).keys()
+    assert {"iceberg://shop/marts/orders", "iceberg://shop/marts/orders_history_scd2"} <= dict(
+        events("iceberg://shop/")
+    ).keys()
     assert dags["shop_nightly"].test().state == "success"

@@ -41,7 +41,6 @@ def fired(folder: Path, store: Store | None, *steps: Callable[[], object], secon
                 waiting = asyncio.ensure_future(anext(stream))
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            await stream.aclose()
             stream = trigger.run()
         return events
 

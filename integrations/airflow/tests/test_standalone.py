@@ -1,4 +1,4 @@
-"""The whole of Airflow, as ``airflow standalone`` starts it: from a file that lands to gold and to who waits for gold."""
+"""The whole of Airflow, as ``airflow standalone`` starts it: from a file that lands to who waits for gold."""
 
 from __future__ import annotations
 
@@ -11,16 +11,40 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import HOME
+
+from conftest import EXAMPLES, HOME, current_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 START, SECONDS = 180, 120
+ITS_HOME = HOME / "standalone"  # with a database of its own: other tests leave runs in theirs
+AIRBNB, TWO = ITS_HOME / "dags" / "airbnb", ITS_HOME / "dags" / "two"
+TWO_DAG = """
+from airflow.sdk import DAG
+from frazil_airflow.group import frazil_group
+
+with DAG("two", schedule="@once"):
+    frazil_group("tables", project=__file__.replace("dag.py", "frazil.yml"))
+"""
+
+
+def two_tables() -> dict[str, Any]:
+    """Two tables over the same files, and an aggregate over both."""
+    source = {"kind": "dms", "path": "landing/airbnb_db/public/hosts_demo", "header": True, "op": "op"}
+    columns = [{"name": "id", "type": "int"}, {"name": "last_updated_ts", "type": "timestamp"}]
+    tables = [
+        {"name": name, "source": source, "keys": ["id"], "sequence_by": ["last_updated_ts"], "columns": columns}
+        for name in ("hosts", "guests")
+    ]
+    both = {"name": "both", "sql": "select count(*) as n from {{ hosts }} join {{ guests }} using (id)"}
+    return {"pipeline": "two", "lake": {"warehouse": "./lake"}, "tables": tables, "gold": [both]}
 
 
 class Airflow:
@@ -64,13 +88,19 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture
-def airflow(example: Path) -> Iterator[Airflow]:
-    """A real Airflow over a folder with one example, until the test ends."""
+@pytest.fixture(scope="module")
+def airflow() -> Iterator[Airflow]:
+    """A real Airflow over the example and a pipeline of two tables, until the tests end."""
+    shutil.copytree(EXAMPLES / "airbnb", AIRBNB, ignore=shutil.ignore_patterns("lake"))
+    shutil.copytree(AIRBNB / "landing", TWO / "landing")
+    (TWO / "frazil.yml").write_text(json.dumps(two_tables()))
+    (TWO / "dag.py").write_text(TWO_DAG)
     port, worker_logs, trigger_logs = free_port(), free_port(), free_port()
     env = {
         **os.environ,
         "PATH": os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)]),  # it starts its parts by name
+        "AIRFLOW_HOME": str(ITS_HOME),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ITS_HOME / "dags"),
         "AIRFLOW__API__HOST": "127.0.0.1",
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__WORKERS": "1",
@@ -88,27 +118,67 @@ def airflow(example: Path) -> Iterator[Airflow]:
         wait_for("Airflow's API", lambda: running.get("/dags/airbnb"), START)
         yield running
     finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(30)
-        finally:
-            os.killpg(server.pid, signal.SIGKILL) if server.poll() is None else None
+        stop(server)
 
 
-@pytest.mark.parametrize("example", ["airbnb"], indirect=True)
-def test_a_file_that_lands_becomes_gold_and_starts_who_waits_for_it(airflow: Airflow, example: Path) -> None:
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """End all of Airflow: its parts are of its group, and outlive it when only it is told to end."""
+    os.killpg(server.pid, signal.SIGTERM)
+    server.wait(30)
+    with suppress(ProcessLookupError):
+        for _ in range(100):
+            os.killpg(server.pid, 0)
+            time.sleep(0.2)
+        os.killpg(server.pid, signal.SIGKILL)
+
+
+def tell_hops(landed: datetime, *moments: dict[str, Any]) -> None:
+    """Print how long each part of the way took."""
+    seen, run, gold, behind = moments
+    ends = {
+        "the trigger sees that the folder stands still": seen["timestamp"],
+        "Airflow starts the run": run["start_date"],
+        "Frazil: bronze, silver, marts, gold": gold["timestamp"],
+        "Airflow starts who waits for gold": behind["start_date"],
+        "that run": behind["end_date"],
+    }
+    last = landed
+    for hop, end in ends.items():
+        now = datetime.fromisoformat(end)
+        print(f"{(now - last).total_seconds():6.1f} s  {hop}")
+        last = now
+    print(f"{(last - landed).total_seconds():6.1f} s  from a file that lands to the end of the run behind gold")
+
+
+def test_a_file_that_lands_becomes_gold_and_starts_who_waits_for_it(airflow: Airflow) -> None:
     wait_for("the first run", lambda: airflow.runs("airbnb"))
     first = wait_for("the dashboards' run", lambda: airflow.runs("airbnb_dashboards"))
-    landed = time.monotonic()
-    for file in (example / "late").iterdir():
-        shutil.copy(file, example / "landing/airbnb_db/public/hosts_demo" / file.name)
+    landed = datetime.now(UTC)
+    for file in (AIRBNB / "late").iterdir():
+        shutil.copy(file, AIRBNB / "landing/airbnb_db/public/hosts_demo" / file.name)
     second = wait_for("their second", lambda: airflow.runs("airbnb_dashboards")[len(first) :])
-    print(f"from a file that lands to the end of the run behind gold: {time.monotonic() - landed:.1f} s")
-    shown = airflow.get(f"/dags/airbnb_dashboards/dagRuns/{second[0]['dag_run_id']}/taskInstances/refresh/xcomEntries/return_value")
-    newest = max((example / "lake/gold/hosts_by_country/metadata").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-    assert json.loads(shown["value"] if isinstance(shown["value"], str) else json.dumps(shown["value"])) == [
-        str(json.loads(newest.read_text())["current-snapshot-id"])
-    ]
-    events = airflow.get("/assets/events?order_by=id&limit=100")["asset_events"]
-    arrivals = [one["extra"]["payload"]["files"] for one in events if one["name"] == "airbnb_landing"]
-    assert arrivals == [3, 3 + len(list((example / "late").iterdir()))]
+    events = airflow.get("/assets/events?order_by=timestamp&limit=100")["asset_events"]
+    arrivals = [one for one in events if one["name"] == "airbnb_landing"]
+    late = len(list((AIRBNB / "late").iterdir()))
+    assert [one["extra"]["payload"]["files"] for one in arrivals] == [3, 3 + late]
+    gold = [one for one in events if one["name"] == "airbnb.gold.hosts_by_country"]
+    by_event = [run for run in airflow.runs("airbnb") if run["run_type"] == "asset_triggered"]
+    tell_hops(landed, arrivals[-1], by_event[-1], gold[-1], second[0])
+    shown = airflow.get(
+        f"/dags/airbnb_dashboards/dagRuns/{second[0]['dag_run_id']}/taskInstances/refresh/xcomEntries/return_value"
+    )
+    assert current_snapshot(AIRBNB / "lake", "gold/hosts_by_country") in str(shown["value"])
+
+
+def test_tasks_of_one_pipeline_take_turns_and_each_does_its_table(airflow: Airflow) -> None:
+    run = wait_for("the run of two tables", lambda: airflow.runs("two"))[0]
+    tasks = airflow.get(f"/dags/two/dagRuns/{run['dag_run_id']}/taskInstances")["task_instances"]
+    assert {task["task_id"]: task["try_number"] for task in tasks} == {
+        "tables.hosts": 1,
+        "tables.guests": 1,
+        "tables.gold": 1,
+    }
+    ended = {task["task_id"]: task["end_date"] for task in tasks}
+    assert max(ended, key=lambda name: ended[name]) == "tables.gold"
+    asked = ["frazil", "query", "select n from gold.both", str(TWO), "--json"]
+    assert json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout) == [{"n": 8}]

@@ -34,7 +34,7 @@ class Finished:
 
     @property
     def retryable(self) -> bool:
-        """Whether the same call may succeed later: by its exit code, by what its errors say, or since a signal ended it."""
+        """Whether the same call may succeed later: its exit code or its errors say so, or a signal ended it."""
         errors = [error for _, error in _errors(self.report)]
         says_so = bool(errors) and all(error.get("retryable") for error in errors)
         return says_so or self.exit_code in _MAY_SUCCEED_LATER or self.exit_code > _SIGNALS
@@ -82,7 +82,7 @@ class Command:
         said = process.stdout.read()
         exit_code = process.wait()
         reader.join(_SECONDS_TO_END)
-        # A process that a signal killed has its number below zero; a shell and Frazil's own pages say 128 and the number.
+        # Python tells of a signal by a number below zero; shells, and Frazil itself, say 128 and the number.
         return Finished(exit_code if exit_code >= 0 else 128 - exit_code, _json(said), tuple(kept))
 
     def stop(self) -> None:

@@ -35,5 +35,5 @@ def frazil_group(group_id: str, *, project: str, **settings: Any) -> TaskGroup:
             for table in declared["tables"]
         ]
         if declared.get("gold"):
-            tables >> FrazilRunOperator(task_id="gold", project=project, select=["gold"], **settings)  # type: ignore[operator]
+            tables >> FrazilRunOperator(task_id="gold", project=project, select=["gold"], **settings)
     return group

@@ -91,8 +91,8 @@ class FrazilOperator(BaseOperator):
 
     def _judged(self, finished: Finished, context: Context) -> Any:
         if finished.exit_code == BUSY and not self._is_tired(context):
-            self.log.info("another run holds the pipeline; this task is put back for half a minute")
-            raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=30))
+            self.log.info("another run holds the pipeline; this task is put back for ten seconds")
+            raise AirflowRescheduleException(datetime.now(UTC) + timedelta(seconds=10))
         if finished.exit_code:
             error = AirflowException if finished.retryable else AirflowFailException
             raise error(f"frazil {self.verb} ended with exit code {finished.exit_code}\n{finished.why()}")
@@ -106,7 +106,7 @@ class FrazilOperator(BaseOperator):
 
 
 class FrazilRunOperator(FrazilOperator):
-    """Bring tables up to date: ``frazil run``. With nothing new nothing is committed, so it may run as often as you like.
+    """Bring tables up to date: ``frazil run``. With nothing new it commits nothing, so it may run often.
 
     Every table with a new snapshot becomes an event of its asset (``table_asset``), with the snapshot's id and the
     run's. What a failed task has committed is announced by the next one that succeeds.
