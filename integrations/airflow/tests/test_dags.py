@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.dagbag import DagBag
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
 from conftest import current_snapshot
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import DAG
 
 
@@ -48,6 +50,16 @@ def test_a_group_has_a_task_for_each_table_and_announces_what_it_committed(examp
     assert events("iceberg://airbnb/") == first
 
 
+@pytest.mark.parametrize("example", ["airbnb"], indirect=True)
+def test_the_dags_of_the_readme_are_read(example: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    (example / "dag.py").write_text("\n".join(blocks).replace("/data/airbnb", str(example)))
+    dags = dags_of(example)
+    assert dags["airbnb"].task_dict.keys() == {"tables.hosts", "tables.gold"}
+    assert dags["dashboards"].task_dict.keys() == {"refresh"}
+
+
 @pytest.mark.parametrize("example", ["products"], indirect=True)
 def test_select_and_full_refresh_are_parameters(example: Path) -> None:
     dags = dags_of(example)
@@ -62,12 +74,22 @@ def test_select_and_full_refresh_are_parameters(example: Path) -> None:
 
 @pytest.mark.parametrize("example", ["shop"], indirect=True)
 def test_the_address_of_a_database_comes_from_a_connection(
-    example: Path, shop_db: str, monkeypatch: pytest.MonkeyPatch
+    example: Path,
+    shop_db: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop_db)
     dags = dags_of(example)
     assert dags.keys() == {"shop", "shop_nightly", "shop_mail"}
-    assert dags["shop"].test().state == "success"
+    run = dags["shop"].test()
+    assert run.state == "success"
+    shown = RenderedTaskInstanceFields.get_templated_fields(run.get_task_instance("run"))
+    assert "SHOP_DB" in str(shown)
+    password = urlsplit(shop_db).password
+    assert password
+    assert password not in f"{shown}{''.join(capfd.readouterr())}{caplog.text}"
     assert {"iceberg://shop/marts/orders", "iceberg://shop/marts/orders_history_scd2"} <= dict(
         events("iceberg://shop/")
     ).keys()
