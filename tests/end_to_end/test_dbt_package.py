@@ -1,0 +1,211 @@
+"""The dbt package against the engine: one log of changes, drawn at random, is equal tables on Spark and on Trino."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import signal
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import frazil
+from frazil.lake.catalog_conf import catalog_conf
+from frazil.lake.jars import jars_for, ready_jars
+from frazil.lake.session import spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+DBT = ROOT / ".venv-dbt" / "bin" / "dbt"
+PACKAGE = ROOT / "integrations" / "dbt"
+BATCHES, KEYS = 5, 12
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+
+DECLARATION = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [id]
+    sequence_by: [updated_at]
+    columns:
+      - {name: id, type: int}
+      - {name: updated_at, type: timestamp}
+      - {name: total, type: "decimal(8,2)"}
+      - {name: status, type: string}
+      - {name: note, type: string}
+    marts:
+      - {kind: current}
+      - {kind: current, name: orders_soft, deletes: soft}
+      - {kind: history, track_history_except_columns: [updated_at, note]}
+"""
+MODEL = """
+{{{{ config(materialized='{kind}', keys=['id'], sequence_by=['updated_at', 'line'], arrived_by='batch',
+           except_columns=['op', 'line', 'batch'], delete_when="op = 'D'"{more}) }}}}
+select op, id, updated_at, total, status, note, line, batch from {{{{ source('raw', 'orders_log') }}}}
+"""
+MODELS = {
+    "orders": MODEL.format(kind="frazil_current", more=""),
+    "orders_soft": MODEL.format(kind="frazil_current", more=", deletes='soft'"),
+    "orders_history": MODEL.format(kind="frazil_history", more=", track_history_except_columns=['note']"),
+}
+SCHEMA = """
+sources:
+  - {name: raw, schema: raw, tables: [{name: orders_log}]}
+models:
+  - name: orders_history
+    data_tests: [{frazil.one_current_row: {arguments: {keys: [id]}}}, {frazil.no_overlap: {arguments: {keys: [id]}}}]
+"""
+
+Change = tuple[str, int, dt.datetime, Decimal | None, str | None, str | None, int, int]
+
+
+def draw(seed: int) -> list[list[Change]]:
+    """Batches of changes: late ones, ties of event time, deletes, keys that come back, states that repeat, NULLs."""
+    dice, line, batches = random.Random(seed), 0, []
+    for batch in range(BATCHES):
+        changes: list[Change] = []
+        for _ in range(30):
+            line += 1
+            at = START + dt.timedelta(seconds=dice.randint(0, 20 + 10 * batch))
+            key, gone = dice.randint(1, KEYS), dice.random() < 0.2
+            total = None if gone or dice.random() < 0.1 else Decimal(dice.randint(1, 3))
+            status, note = (None if gone else dice.choice(texts) for texts in (("new", "paid", None), ("a", "b", "")))
+            changes.append(("D" if gone else dice.choice("IU"), key, at, total, status, note, line, batch))
+        batches.append(changes)
+    return batches
+
+
+def text(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return "" if value is None else f'"{value}"'
+
+
+class Project:
+    """A dbt project with the three models and the package, on one engine."""
+
+    def __init__(self, folder: Path, schema: str, profile: dict[str, Any]) -> None:
+        self.folder, self.schema = folder, schema
+        (folder / "models").mkdir(parents=True)
+        (folder / "dbt_project.yml").write_text("name: shop\nprofile: shop\nversion: 1.0.0\n", encoding="utf-8")
+        (folder / "packages.yml").write_text(json.dumps({"packages": [{"local": f"{PACKAGE}"}]}), encoding="utf-8")
+        outputs = {"target": "it", "outputs": {"it": {"schema": schema, "threads": 1, **profile}}}
+        (folder / "profiles.yml").write_text(json.dumps({"shop": outputs}), encoding="utf-8")
+        (folder / "models" / "schema.yml").write_text(SCHEMA, encoding="utf-8")
+        for name, sql in MODELS.items():
+            (folder / "models" / f"{name}.sql").write_text(sql, encoding="utf-8")
+        self.dbt("deps")
+
+    def dbt(self, *words: str) -> None:
+        call = [f"{DBT}", "--quiet", "--no-send-anonymous-usage-stats", *words, "--profiles-dir", f"{self.folder}"]
+        ended = subprocess.run(call, cwd=self.folder, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+class Lake:
+    """A lake with the engine's marts and a log of the same changes."""
+
+    def __init__(self, folder: Path, spark: SparkSession) -> None:
+        self.folder = folder
+        (folder / "landing").mkdir(parents=True)
+        (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+        self.pipeline = frazil.load(folder)
+        self.spark = spark
+
+    def session(self) -> SparkSession:
+        return spark_session(self.pipeline)
+
+    def take(self, number: int, changes: list[Change]) -> None:
+        """Give a batch to the engine as a file, and to dbt as rows of a table."""
+        header = "Op,id,updated_at,total,status,note"
+        lines = [",".join([row[0], *map(text, row[1:6])]) for row in changes]
+        path = self.folder / "landing" / f"2026010{number + 1}-000000000.csv"
+        path.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
+        frazil.run(self.pipeline, spark=self.session())
+        types = "op string, id int, updated_at timestamp, total decimal(8,2), status string, note string, line int"
+        rows = self.session().createDataFrame([tuple(row) for row in changes], f"{types}, batch int")
+        self.session().sql("CREATE NAMESPACE IF NOT EXISTS lake.raw")
+        self.session().sql(f"CREATE TABLE IF NOT EXISTS lake.raw.orders_log ({types}, batch int) USING iceberg")
+        rows.writeTo("lake.raw.orders_log").append()
+
+    def rows(self, table: str, columns: str) -> list[str]:
+        self.session().sql(f"REFRESH TABLE lake.{table}")
+        found = self.session().sql(f"SELECT {columns} FROM lake.{table}").collect()
+        return sorted(repr(tuple(row)) for row in found)
+
+
+COLUMNS = {
+    "orders": "id, updated_at, total, status, note",
+    "orders_soft": "id, updated_at, total, status, note, is_deleted, deleted_at",
+    "orders_history": "id, total, status, note, valid_from, valid_to, is_current, is_deleted",
+}
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(tmp_path_factory.mktemp("dbt"), spark)
+
+
+@pytest.fixture(scope="module")
+def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) -> list[Project]:
+    conf = catalog_conf(lake.pipeline) | {
+        "spark.jars": ",".join(map(str, ready_jars(jars_for(lake.pipeline)))),
+        "spark.sql.defaultCatalog": "lake",
+        "spark.master": "local[2]",
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    spark = {"type": "spark", "method": "session", "host": "none", "server_side_parameters": conf}
+    trino = {"type": "trino", "method": "none", "user": "me", "host": "127.0.0.1", "port": served, "database": "lake"}
+    folder = tmp_path_factory.mktemp("projects")
+    made = [Project(folder / "spark", "dbt_spark", spark), Project(folder / "trino", "dbt_trino", trino)]
+    configured = '"file_format": "iceberg"'
+    project = (made[0].folder / "dbt_project.yml").read_text(encoding="utf-8")
+    (made[0].folder / "dbt_project.yml").write_text(f"{project}models: {{{configured}}}\n", encoding="utf-8")
+    return made
+
+
+@pytest.fixture(scope="module")
+def served(lake: Lake) -> Iterator[int]:
+    """The port of a Trino on the lake."""
+    lake.take(0, draw(1)[0])
+    command = [sys.executable, "-m", "frazil", "serve", "trino", f"{lake.folder}", "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        said = ""
+        while not said.endswith("}\n"):
+            line = process.stdout.readline()
+            assert line, "frazil serve trino ended"
+            said += line
+        yield json.loads(said)["port"]
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+@pytest.mark.server
+def test_package_and_engine_make_equal_tables_of_one_log_on_spark_and_on_trino(
+    lake: Lake, projects: list[Project]
+) -> None:
+    """HISTORY, AGREE, LATE, DELETES: after each batch, whatever it holds."""
+    for number, changes in enumerate(draw(1)):
+        if number:
+            lake.take(number, changes)
+        for project in projects:
+            project.dbt("build")
+            for name, columns in COLUMNS.items():
+                made, wanted = lake.rows(f"{project.schema}.{name}", columns), lake.rows(f"marts.{name}", columns)
+                assert wanted
+                assert made == wanted, (project.schema, name, number)
