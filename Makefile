@@ -23,7 +23,7 @@ test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and thos
 	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault and not long" -n 2 --cov
 	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault and not long" -n 2 --dist worksteal
 
-e2e: .venv/.jars .venv-airflow/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
+e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws"
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
@@ -76,6 +76,12 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 	@echo 'setup: Airflow, in .venv-airflow'
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-airflow
 	@$(UV) pip install --quiet --python .venv-airflow/bin/python -c integrations/airflow/constraints.txt -e integrations/airflow pytest
+	@touch $@
+
+.venv-dbt/.packages: .venv/.packages integrations/dbt/constraints.txt
+	@echo 'setup: dbt, in .venv-dbt'
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-dbt
+	@$(UV) pip install --quiet --python .venv-dbt/bin/python -c integrations/dbt/constraints.txt 'dbt-core<1.12' 'dbt-spark[session]' dbt-trino
 	@touch $@
 
 # The peers live in an environment of their own: some of them want other versions of what Frazil uses.

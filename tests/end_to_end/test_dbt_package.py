@@ -59,13 +59,31 @@ MODELS = {
     "orders_soft": MODEL.format(kind="frazil_current", more=", deletes='soft'"),
     "orders_history": MODEL.format(kind="frazil_history", more=", track_history_except_columns=['note']"),
 }
+FLAT = """
+{{ config(materialized='table') }}
+select {{ frazil.flatten_json('doc', {'order_id': 'bigint', 'total': 'decimal(12,2)', 'odd name': 'varchar(9)'}) }}
+from (select '{"order_id": 7, "total": "1.50", "odd name": null, "more": {"a": 1}}' as doc) docs
+"""
 SCHEMA = """
 sources:
   - {name: raw, schema: raw, tables: [{name: orders_log}]}
 models:
   - name: orders_history
     data_tests: [{frazil.one_current_row: {arguments: {keys: [id]}}}, {frazil.no_overlap: {arguments: {keys: [id]}}}]
+  - name: orders
+    config: {contract: {enforced: true}}
+    columns:
 """
+TYPES = {
+    "spark": {"id": "int", "updated_at": "timestamp", "status": "string", "note": "string", "_cdc_arrived": "int"},
+    "trino": {
+        "id": "integer",
+        "updated_at": "timestamp(6) with time zone",
+        "status": "varchar",
+        "note": "varchar",
+        "_cdc_arrived": "integer",
+    },
+}
 
 Change = tuple[str, int, dt.datetime, Decimal | None, str | None, str | None, int, int]
 
@@ -96,21 +114,31 @@ class Project:
     """A dbt project with the three models and the package, on one engine."""
 
     def __init__(self, folder: Path, schema: str, profile: dict[str, Any]) -> None:
-        self.folder, self.schema = folder, schema
+        self.folder, self.schema, self.kind = folder, schema, profile["type"]
         (folder / "models").mkdir(parents=True)
         (folder / "dbt_project.yml").write_text("name: shop\nprofile: shop\nversion: 1.0.0\n", encoding="utf-8")
         (folder / "packages.yml").write_text(json.dumps({"packages": [{"local": f"{PACKAGE}"}]}), encoding="utf-8")
         outputs = {"target": "it", "outputs": {"it": {"schema": schema, "threads": 1, **profile}}}
         (folder / "profiles.yml").write_text(json.dumps({"shop": outputs}), encoding="utf-8")
-        (folder / "models" / "schema.yml").write_text(SCHEMA, encoding="utf-8")
+        (folder / "models" / "flat.sql").write_text(FLAT, encoding="utf-8")
+        self.contract(total="decimal(8,2)")
         for name, sql in MODELS.items():
             (folder / "models" / f"{name}.sql").write_text(sql, encoding="utf-8")
         self.dbt("deps")
 
+    def contract(self, **types: str) -> None:
+        """Say which types the columns of orders have."""
+        columns = [f"      - {json.dumps({'name': n, 'data_type': d})}" for n, d in (TYPES[self.kind] | types).items()]
+        (self.folder / "models" / "schema.yml").write_text("\n".join([SCHEMA.strip(), *columns, ""]), encoding="utf-8")
+
     def dbt(self, *words: str) -> None:
-        call = [f"{DBT}", "--quiet", "--no-send-anonymous-usage-stats", *words, "--profiles-dir", f"{self.folder}"]
-        ended = subprocess.run(call, cwd=self.folder, capture_output=True, text=True, check=False)
+        """Call dbt, which must succeed."""
+        ended = self.call(*words)
         assert ended.returncode == 0, ended.stdout + ended.stderr
+
+    def call(self, *words: str) -> subprocess.CompletedProcess[str]:
+        call = [f"{DBT}", "--quiet", "--no-send-anonymous-usage-stats", *words, "--profiles-dir", f"{self.folder}"]
+        return subprocess.run(call, cwd=self.folder, capture_output=True, text=True, check=False)
 
 
 class Lake:
@@ -209,3 +237,37 @@ def test_package_and_engine_make_equal_tables_of_one_log_on_spark_and_on_trino(
                 made, wanted = lake.rows(f"{project.schema}.{name}", columns), lake.rows(f"marts.{name}", columns)
                 assert wanted
                 assert made == wanted, (project.schema, name, number)
+
+
+@pytest.mark.server
+def test_a_column_that_is_new_is_added_and_a_full_refresh_fills_it(lake: Lake, projects: list[Project]) -> None:
+    for project in projects:
+        model = project.folder / "models" / "orders_soft.sql"
+        model.write_text(MODELS["orders_soft"].replace("select op,", "select 'CH' as country, op,"), encoding="utf-8")
+        project.dbt("run", "--select", "orders_soft")
+        table = f"{project.schema}.orders_soft"
+        assert set(lake.rows(table, "DISTINCT country")) == {"('CH',)", "(None,)"}
+        assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
+        project.dbt("run", "--select", "orders_soft", "--full-refresh")
+        assert lake.rows(table, "DISTINCT country") == ["('CH',)"]
+        assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
+
+
+@pytest.mark.server
+def test_a_contract_that_is_broken_fails_before_anything_is_written(lake: Lake, projects: list[Project]) -> None:
+    for project in projects:
+        before = lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id")
+        project.contract(total="bigint")
+        ended = project.call("run", "--select", "orders")
+        assert ended.returncode == 1
+        assert "contract" in ended.stdout
+        assert lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id") == before
+        project.contract(total="decimal(8,2)")
+        project.dbt("run", "--select", "orders")
+
+
+@pytest.mark.server
+def test_fields_of_json_become_typed_columns(lake: Lake, projects: list[Project]) -> None:
+    for project in projects:
+        found = lake.rows(f"{project.schema}.flat", "order_id, total, `odd name`")
+        assert found == ["(7, Decimal('1.50'), None)"]

@@ -75,3 +75,7 @@ where v._cdc_rank = 1 and not v._cdc_delete
 {% macro descending(columns, table) -%}
 {%- for column in columns %}{{ table }}.{{ adapter.quote(column) }} desc{{ ', ' if not loop.last }}{% endfor -%}
 {%- endmacro %}
+
+{% macro equal(columns, left, right) -%}
+{%- for column in columns %}{{ left }}.{{ adapter.quote(column) }} = {{ right }}.{{ adapter.quote(column) }}{{ ' and ' if not loop.last }}{% endfor -%}
+{%- endmacro %}

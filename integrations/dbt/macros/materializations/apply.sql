@@ -15,16 +15,19 @@
    newest. Equal moments are taken again: to fold a key twice changes nothing, to miss a change would. #}
 {% macro arrived(sql, how, target=none) %}
 {%- set moment = adapter.quote(how.arrived_by) -%}
-select a.* from (
-  select l.*, max(l.{{ moment }}) over (partition by {{ frazil.names(how['keys'], 'l') }}) as _cdc_arrived from ({{ sql }}) l
-) a
+select l.*, max(l.{{ moment }}) over (partition by {{ frazil.names(how['keys'], 'l') }}) as _cdc_arrived from ({{ sql }}) l
 {%- if target is not none %}
-where a._cdc_arrived >= coalesce((select max(t._cdc_arrived) from {{ target }} t), a._cdc_arrived)
+join (
+  select distinct {{ frazil.names(how['keys'], 'n') }} from ({{ sql }}) n
+  where n.{{ moment }} >= coalesce((select max(t._cdc_arrived) from {{ target }} t), n.{{ moment }})
+) k on {{ frazil.equal(how['keys'], 'k', 'l') }}
 {%- endif %}
 {% endmacro %}
 
-{# Fields that the log has since are columns from now on; what was written before has NULL in them. #}
-{% macro add_new_columns(target, folded) %}
+{# Before a MERGE: a contract that is broken fails here, and fields that the log has since become columns; what was written
+   before has NULL in them. #}
+{% macro fit(target, folded) %}
+  {%- if config.get('contract').enforced -%}{%- do get_assert_columns_equivalent(folded) -%}{%- endif -%}
   {%- set there = adapter.get_columns_in_relation(target) | map(attribute='name') | map('lower') | list -%}
   {%- set new = [] -%}
   {%- for column in get_column_schema_from_query(folded) if column.name | lower not in there -%}{%- do new.append(column) -%}{%- endfor -%}
@@ -34,7 +37,7 @@ where a._cdc_arrived >= coalesce((select max(t._cdc_arrived) from {{ target }} t
 {% macro merge(target, source, match, columns, gone) %}
 merge into {{ target }} t using (
 {{ source }}
-) s on {% for column in match %}t.{{ adapter.quote(column) }} = s.{{ adapter.quote(column) }}{{ ' and ' if not loop.last }}{% endfor %}
+) s on {{ frazil.equal(match, 't', 's') }}
 {%- if gone %}
 when matched and s.{{ gone }} then delete
 {%- endif %}

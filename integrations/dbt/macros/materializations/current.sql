@@ -11,7 +11,7 @@
   {%- if since is none -%}
     {% call statement('main') %}{{ frazil.create(target, living) }}{% endcall %}
   {%- else -%}
-    {%- do frazil.add_new_columns(target, living) -%}
+    {%- do frazil.fit(target, living) -%}
     {% call statement('main') %}{{ frazil.merge(target, latest, how['keys'], shown, none if soft else 'is_deleted') }}{% endcall %}
   {%- endif -%}
   {% do persist_docs(target, model) %}

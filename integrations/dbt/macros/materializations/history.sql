@@ -13,14 +13,14 @@
   {%- if since is none -%}
     {% call statement('main') %}{{ frazil.create(target, versions) }}{% endcall %}
   {%- else -%}
-    {%- do frazil.add_new_columns(target, versions) -%}
+    {%- do frazil.fit(target, versions) -%}
     {# A late change can take a version away: what the target has of a touched key, and the fold has not, goes in the same commit. #}
     {%- set source -%}
 select {{ frazil.names(shown, 'n') }}, false as _cdc_gone from ({{ versions }}) n
 union all
 select {{ frazil.names(shown, 'o') }}, true as _cdc_gone from {{ target }} o
-where exists (select 1 from ({{ touched }}) k where {% for key in how['keys'] %}k.{{ adapter.quote(key) }} = o.{{ adapter.quote(key) }}{{ ' and ' if not loop.last }}{% endfor %})
-  and not exists (select 1 from ({{ versions }}) w where w.valid_from = o.valid_from and {% for key in how['keys'] %}w.{{ adapter.quote(key) }} = o.{{ adapter.quote(key) }}{{ ' and ' if not loop.last }}{% endfor %})
+where exists (select 1 from ({{ touched }}) k where {{ frazil.equal(how['keys'], 'k', 'o') }})
+  and not exists (select 1 from ({{ versions }}) w where {{ frazil.equal(how['keys'] + ['valid_from'], 'w', 'o') }})
     {%- endset -%}
     {% call statement('main') %}{{ frazil.merge(target, source, how['keys'] + ['valid_from'], shown, '_cdc_gone') }}{% endcall %}
   {%- endif -%}
