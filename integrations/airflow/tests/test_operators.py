@@ -40,7 +40,7 @@ class Events:
         self.added: dict[str, dict[str, str]] = {}
 
     def __getitem__(self, alias: AssetAlias) -> Events:
-        assert alias == AssetAlias("frazil:p")
+        assert alias.name.startswith("frazil:")
         return self
 
     def add(self, asset: Any, extra: dict[str, str]) -> None:
