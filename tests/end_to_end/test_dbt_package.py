@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
-import signal
 import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
+from frazil import api
 from frazil.lake.catalog_conf import catalog_conf
 from frazil.lake.jars import jars_for, ready_jars
 from frazil.lake.session import spark_session
@@ -210,17 +209,8 @@ def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) 
 def served(lake: Lake) -> Iterator[int]:
     """The port of a Trino on the lake."""
     lake.take(0, draw(1)[0])
-    command = [sys.executable, "-m", "frazil", "serve", "trino", f"{lake.folder}", "--port", "0", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        said = ""
-        while not said.endswith("}\n"):
-            line = process.stdout.readline()
-            assert line, "frazil serve trino ended"
-            said += line
-        yield json.loads(said)["port"]
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+    with api.serve(lake.folder) as trino:
+        yield trino.port
 
 
 @pytest.mark.server
