@@ -34,7 +34,9 @@ class File:
     ending: str = ".csv"
 
     def stored(self, number: int) -> bytes:
-        """Give the bytes of the file."""
+        """Give the bytes of the file: ``#`` in text becomes its number, in a Parquet file it is any byte."""
+        if isinstance(self.content, bytes) and self.content.startswith(b"PAR1"):
+            return self.content
         content = self.content if isinstance(self.content, bytes) else self.content.encode()
         return self.packed(content.replace(b"#", b"%d" % number))
 
@@ -118,7 +120,7 @@ OPEN: Final = tuple(
 
 def _parquet(count: int = 1, **values: Any) -> bytes:
     stored = BytesIO()
-    number = 900 + sum(map(ord, str(values)))
+    number = 900 + sum(map(ord, "".join(values)))
     columns = {"op": ["I"], "id": pa.array([number], "int32"), "ts": [TS], "v": ["a"], **values}
     pq.write_table(pa.table(columns)[:count], stored, use_deprecated_int96_timestamps=True)
     return stored.getvalue()

@@ -26,7 +26,7 @@ class Store(dict[str, Any]):
         self[key] = value
 
 
-def fired(folder: Path, store: Store | None, *steps: Callable[[], object], seconds: float = 1.0) -> list[int]:
+def fired(folder: Path, store: Store | None, *steps: Callable[[], object], seconds: float = 2.0) -> list[int]:
     """Watch a folder, do each step once nothing more happens, and return the numbers of files of the events."""
 
     async def watch() -> list[int]:

@@ -23,7 +23,7 @@ from conftest import EXAMPLES, HOME, current_snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-START, SECONDS = 180, 120
+START, SECONDS = 300, 240
 ITS_HOME = HOME / "standalone"  # with a database of its own: other tests leave runs in theirs
 AIRBNB, TWO = ITS_HOME / "dags" / "airbnb", ITS_HOME / "dags" / "two"
 TWO_DAG = """
