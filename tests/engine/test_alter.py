@@ -105,6 +105,7 @@ def test_a_wider_type_alters_the_marts_at_once_and_silver_with_its_next_batch(sh
     assert api.plan(pipeline).steps == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strategy", ["delete_append", pytest.param("row_delta", marks=pytest.mark.laws)])
 def test_a_mart_whose_partition_column_is_gone_takes_every_batch(shop: Shop, strategy: Strategy) -> None:
     """Iceberg cannot delete rows of such a table with a query until the snapshots from before expire."""

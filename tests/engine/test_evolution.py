@@ -174,6 +174,7 @@ def test_a_list_of_columns_takes_new_fields_alone_where_it_is_told_to(orders: Or
     assert api.plan(orders.folder).steps == ()
 
 
+@pytest.mark.long
 def test_a_missing_field_stops_the_run_or_its_records_wait(orders: Orders) -> None:
     orders.declare("on_missing_column: fail")
     orders.land("id,a,b", "1,one,x")
@@ -195,6 +196,7 @@ def test_a_missing_field_stops_the_run_or_its_records_wait(orders: Orders) -> No
     assert orders.quarantine() == []
 
 
+@pytest.mark.long
 def test_another_type_widens_the_column_stops_the_run_or_is_left(orders: Orders) -> None:
     large = 2**40
     orders.form = "format: parquet"

@@ -131,6 +131,7 @@ def as_right(line: dict[str, Any]) -> dict[str, Any]:
     return line | {"record": dict(zip(("Op", "id", "ts", "total", "note"), RIGHT[was].split(","), strict=True))}
 
 
+@pytest.mark.long
 def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders, tmp_path: Path) -> None:
     path = tmp_path / "corrections.jsonl"
     assert api.quarantine_to(orders.folder, "orders", path) == len(RIGHT)

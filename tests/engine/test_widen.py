@@ -99,7 +99,10 @@ def orders(tmp_path: Path, spark: SparkSession) -> Orders:
     return Orders(tmp_path)
 
 
-@pytest.mark.parametrize("strategy", ["row_delta", "delete_append", "overwrite"])
+@pytest.mark.parametrize(
+    "strategy",
+    ["row_delta", *(pytest.param(name, marks=pytest.mark.long) for name in ("delete_append", "overwrite"))],
+)
 def test_a_source_that_widens_its_columns_widens_the_tables(orders: Orders, strategy: Strategy) -> None:
     orders.strategy = strategy
     orders.declare()
