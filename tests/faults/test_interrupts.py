@@ -150,6 +150,7 @@ def test_ctrl_c_ends_a_query_in_the_middle(tmp_path: Path, spark: SparkSession) 
     command.listens()
     while not list(command.folder.iterdir()):
         assert command.process.poll() is None
+    time.sleep(1)  # a folder that is made in the same instant is left to the next command, which sweeps it
     command.press(CTRL_C)
 
     assert_clean(command, 130, "interrupted")
