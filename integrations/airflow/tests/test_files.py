@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from frazil_airflow.files import NewFilesTrigger
+from frazil_airflow.files import NewFilesTrigger, listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +94,22 @@ def test_it_waits_until_the_folder_stands_still(landing: Path) -> None:
         return int((await waiting).payload["files"])
 
     assert asyncio.run(grow()) == 1
+
+
+def test_a_folder_that_cannot_be_looked_at_for_a_moment_is_looked_at_again(
+    landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (landing / "LOAD1.csv").write_text("1\n")
+    failures = [PermissionError("denied"), ConnectionError("no answer"), FileNotFoundError("it went")]
+
+    def sometimes(folder: Any) -> list[str]:
+        if failures:
+            raise failures.pop()
+        return listing(folder)
+
+    monkeypatch.setattr("frazil_airflow.files.listing", sometimes)
+    assert fired(landing, Store()) == [1]
+    assert failures == []
 
 
 def test_it_can_be_written_down_and_started_again() -> None:

@@ -46,7 +46,12 @@ class NewFilesTrigger(BaseEventTrigger):
         fired = (await store.aget(_SEEN) if store is not None else None) or _fingerprint([])
         last = None
         while True:
-            files = await asyncio.to_thread(listing, ObjectStoragePath(self.path, conn_id=self.conn_id))
+            try:
+                files = await asyncio.to_thread(listing, ObjectStoragePath(self.path, conn_id=self.conn_id))
+            except OSError as error:  # a file that goes while it is looked at, a store that does not answer
+                self.log.warning("cannot look at %s, and will again: %s", self.path, error)
+                await asyncio.sleep(self.poll_seconds)
+                continue
             found = _fingerprint(files)
             if found == last and found != fired:
                 fired = found
@@ -58,7 +63,12 @@ class NewFilesTrigger(BaseEventTrigger):
 
 
 def listing(folder: ObjectStoragePath) -> list[str]:
-    """Return a line for each file below a folder: its path, size and time of change."""
+    """Return a line for each file below a folder: its path, size and time of change.
+
+    Raises:
+        OSError: the folder cannot be listed at this moment.
+    """
+    folder.fs.invalidate_cache()  # clients of object stores remember what they have listed once
     if not folder.exists():
         return []
     found = folder.fs.find(folder.path, detail=True)
