@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from conftest import EXAMPLES, HOME, current_snapshot
@@ -29,9 +30,13 @@ AIRBNB, TWO = ITS_HOME / "dags" / "airbnb", ITS_HOME / "dags" / "two"
 TWO_DAG = """
 from airflow.sdk import DAG
 from frazil_airflow.group import frazil_group
+from frazil_airflow.operators import FrazilRunOperator
 
 with DAG("two", schedule="@once"):
     frazil_group("tables", project=__file__.replace("dag.py", "frazil.yml"))
+
+with DAG("again", schedule=None):
+    FrazilRunOperator(task_id="run", project=__file__.replace("dag.py", "frazil.yml"), full_refresh=True)
 """
 
 
@@ -54,10 +59,19 @@ class Airflow:
         self.url = f"http://127.0.0.1:{port}"
 
     def get(self, path: str) -> dict[str, Any]:
+        """Return what the API tells."""
+        return self.ask("GET", path)
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the answer of the API, as its only user."""
         with urllib.request.urlopen(f"{self.url}/auth/token", timeout=10) as answer:
             token = json.load(answer)["access_token"]
-        request = urllib.request.Request(f"{self.url}/api/v2{path}", headers={"Authorization": f"Bearer {token}"})
+        request = urllib.request.Request(
+            f"{self.url}/api/v2{path}",
+            json.dumps(body).encode() if body is not None else None,
+            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            method=method,
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:
             return dict(json.load(answer))
 
@@ -182,3 +196,28 @@ def test_tasks_of_one_pipeline_take_turns_and_each_does_its_table(airflow: Airfl
     assert max(ended, key=lambda name: ended[name]) == "tables.gold"
     asked = ["frazil", "query", "select n from gold.both", str(TWO), "--json"]
     assert json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout) == [{"n": 9}]
+
+
+def commands(of: Path) -> list[psutil.Process]:
+    """The processes of Frazil that work on a project, with their Java."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if "--full-refresh" in words and f"{of / 'frazil.yml'}" in words:
+                found += [process, *process.children(recursive=True)]
+    return found
+
+
+def test_a_task_that_is_ended_by_hand_ends_its_command_and_its_java(airflow: Airflow) -> None:
+    wait_for("the run of two tables", lambda: airflow.runs("two"))
+    run = airflow.ask("POST", "/dags/again/dagRuns", {"logical_date": None})["dag_run_id"]
+    wait_for("Java", lambda: any(process.name() == "java" for process in commands(TWO)))
+    at_work = commands(TWO)
+
+    airflow.ask("PATCH", f"/dags/again/dagRuns/{run}/taskInstances/run", {"new_state": "failed"})
+
+    _, alive = psutil.wait_procs(at_work, timeout=60)
+    assert alive == []
+    subprocess.run(["frazil", "run", f"{TWO}"], check=True, capture_output=True)
+    subprocess.run(["frazil", "check", f"{TWO}"], check=True, capture_output=True)
