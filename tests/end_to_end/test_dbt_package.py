@@ -115,7 +115,9 @@ class Project:
     def __init__(self, folder: Path, schema: str, profile: dict[str, Any]) -> None:
         self.folder, self.schema, self.kind = folder, schema, profile["type"]
         (folder / "models").mkdir(parents=True)
-        (folder / "dbt_project.yml").write_text("name: shop\nprofile: shop\nversion: 1.0.0\n", encoding="utf-8")
+        settings = {"+file_format": "iceberg"} if self.kind == "spark" else {}
+        project = {"name": "shop", "profile": "shop", "version": "1.0.0", "models": settings}
+        (folder / "dbt_project.yml").write_text(json.dumps(project), encoding="utf-8")
         (folder / "packages.yml").write_text(json.dumps({"packages": [{"local": f"{PACKAGE}"}]}), encoding="utf-8")
         outputs = {"target": "it", "outputs": {"it": {"schema": schema, "threads": 1, **profile}}}
         (folder / "profiles.yml").write_text(json.dumps({"shop": outputs}), encoding="utf-8")
@@ -143,12 +145,11 @@ class Project:
 class Lake:
     """A lake with the engine's marts and a log of the same changes."""
 
-    def __init__(self, folder: Path, spark: SparkSession) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "landing").mkdir(parents=True)
         (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
         self.pipeline = frazil.load(folder)
-        self.spark = spark
 
     def session(self) -> SparkSession:
         return spark_session(self.pipeline)
@@ -181,7 +182,8 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    return Lake(tmp_path_factory.mktemp("dbt"), spark)
+    del spark  # only there so that Java runs
+    return Lake(tmp_path_factory.mktemp("dbt"))
 
 
 @pytest.fixture(scope="module")
@@ -198,11 +200,7 @@ def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) 
     spark = {"type": "spark", "method": "session", "host": "none", "server_side_parameters": conf}
     trino = {"type": "trino", "method": "none", "user": "me", "host": "127.0.0.1", "port": served, "database": "lake"}
     folder = tmp_path_factory.mktemp("projects")
-    made = [Project(folder / "spark", "dbt_spark", spark), Project(folder / "trino", "dbt_trino", trino)]
-    configured = '"file_format": "iceberg"'
-    project = (made[0].folder / "dbt_project.yml").read_text(encoding="utf-8")
-    (made[0].folder / "dbt_project.yml").write_text(f"{project}models: {{{configured}}}\n", encoding="utf-8")
-    return made
+    return [Project(folder / "spark", "dbt_spark", spark), Project(folder / "trino", "dbt_trino", trino)]
 
 
 @pytest.fixture(scope="module")

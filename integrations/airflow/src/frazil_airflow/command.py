@@ -83,7 +83,7 @@ class Command:
         exit_code = process.wait()
         reader.join(_SECONDS_TO_END)
         # Python tells of a signal by a number below zero; shells, and Frazil itself, say 128 and the number.
-        return Finished(exit_code if exit_code >= 0 else 128 - exit_code, _json(said), tuple(kept))
+        return Finished(exit_code if exit_code >= 0 else _SIGNALS - exit_code, _json(said), tuple(kept))
 
     def stop(self) -> None:
         """End the command as SIGTERM does, which is safe at any moment; kill it if it has not ended in 30 seconds."""

@@ -122,9 +122,9 @@ class FrazilRunOperator(FrazilOperator):
     def __init__(self, *, full_refresh: bool | str = False, fail_fast: bool = False, **settings: Any) -> None:
         # The declaration as an asset: the place where Airflow keeps what a failed task has committed.
         self.declaration = Asset(name=f"frazil:{settings['project']}", uri=f"frazil:{settings['project']}")
-        self.tables = tables_of(settings["project"])
+        self.alias = tables_of(settings["project"])
         inlets, outlets = settings.pop("inlets", None) or [], settings.pop("outlets", None) or []
-        super().__init__(inlets=[*inlets, self.declaration], outlets=[*outlets, self.tables], **settings)
+        super().__init__(inlets=[*inlets, self.declaration], outlets=[*outlets, self.alias], **settings)
         self.full_refresh = full_refresh
         self.fail_fast = fail_fast
 
@@ -148,7 +148,7 @@ class FrazilRunOperator(FrazilOperator):
             store.set(key, unannounced)
         report = self._judged(finished, context)
         for table, extra in unannounced.items():
-            context["outlet_events"][self.tables].add(table_asset(report["pipeline"], table), extra)
+            context["outlet_events"][self.alias].add(table_asset(report["pipeline"], table), extra)
         if unannounced:
             store.delete(key)
         return report

@@ -17,11 +17,15 @@
 {%- set moment = adapter.quote(how.arrived_by) -%}
 select l.*, max(l.{{ moment }}) over (partition by {{ frazil.names(how['keys'], 'l') }}) as _cdc_arrived from ({{ sql }}) l
 {%- if target is not none %}
-join (
-  select distinct {{ frazil.names(how['keys'], 'n') }} from ({{ sql }}) n
-  where n.{{ moment }} >= coalesce((select max(t._cdc_arrived) from {{ target }} t), n.{{ moment }})
-) k on {{ frazil.equal(how['keys'], 'k', 'l') }}
+join ({{ frazil.touched(sql, how, target) }}) k on {{ frazil.equal(how['keys'], 'k', 'l') }}
 {%- endif %}
+{% endmacro %}
+
+{# The keys that something arrived for. The condition is on the moment alone, so Iceberg skips the files of earlier loads. #}
+{% macro touched(sql, how, target) %}
+{%- set moment = adapter.quote(how.arrived_by) -%}
+select distinct {{ frazil.names(how['keys'], 'n') }} from ({{ sql }}) n
+where n.{{ moment }} >= coalesce((select max(t._cdc_arrived) from {{ target }} t), n.{{ moment }})
 {% endmacro %}
 
 {# Before a MERGE: a contract that is broken fails here, and fields that the log has since become columns; what was written
