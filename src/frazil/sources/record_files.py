@@ -43,70 +43,8 @@ _LINE_ENDS: Final = (b"\n", b"\r")
 
 
 @dataclass(frozen=True, slots=True)
-class RecordFiles(ABC):
-    """CSV files with a header, JSON lines and Parquet files, told apart by the ends of their names.
-
-    A kind that reads such files says where they are, what records mean, and which fields are inside of others. Files
-    are ordered by their names, so a kind whose records say their own places overrides :meth:`order_field`.
-    """
-
-    table: Table
-
-    endings: ClassVar[tuple[str, ...]] = (*CSV, *JSON_LINES, *PARQUET)
-    """How the names of its files end."""
-
-    def list(self, folder: Path) -> Listing:
-        """List all files, by name, whatever their folders and times."""
-        files: dict[str, SourceFile] = {}
-        refused: dict[str, str] = {}
-        passed: dict[str, str] = {}
-        for declared in (place for places in self.table.source.locations.values() for place in places):
-            for entry in self.entries(declared, folder):
-                path = stored_path(entry.uri, folder)
-                match entry:
-                    case Found():
-                        files.setdefault(path, self._source_file(path, entry))
-                    case Refused():
-                        refused.setdefault(path, entry.reason)
-                    case Passed():
-                        passed.setdefault(path, f"not {' or '.join(self.endings)}")
-        by_position = sorted(files.values(), key=lambda file: (file.position, file.path))
-        others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
-        return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
-
-    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find what is at a declared place."""
-        return find(declared, folder, self.endings)
-
-    def _source_file(self, path: str, found: Found) -> SourceFile:
-        return SourceFile(
-            path=path,
-            uri=found.uri,
-            name=found.name,
-            size_bytes=found.size_bytes,
-            modified_ns=found.modified_ns,
-            load=False,
-            position=self.position(path, found.name),
-        )
-
-    def position(self, path: str, name: str) -> str:
-        """Return the position of the records of a file that do not say their own."""
-        return change_position(f"{name}/{path}")
-
-    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold."""
-        return find_new(
-            self.list(folder),
-            ledger,
-            self.inspect,
-            settle_seconds=self.settle_seconds,
-            by_place=bool(self.reading()["by_place"]),
-        )
-
-    @property
-    def settle_seconds(self) -> float:
-        """Return how old a file must be that looks cut off; one that is younger waits for a later run."""
-        return 60.0
+class RecordReading:
+    """Looks into, and reads, CSV files with a header, JSON lines and Parquet files: the ends of their names tell which."""
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its fields, those inside of others too, and whether it is whole."""
@@ -180,23 +118,6 @@ class RecordFiles(ABC):
                 return None
         return None if own is None else (*own, *self.inner_fields(file, own))
 
-    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-        """Return bronze's columns: existing ones, then new ones as they appear."""
-        names = {name.lower(): name for name in existing}
-        for file in files:
-            for name, _ in file.fields:
-                names.setdefault(name.lower(), name)
-        return tuple(names.values())
-
-    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-        """Return bronze's columns with their types once some files are taken."""
-        known = {name.lower(): (name, kind) for name, kind in existing.items()}
-        for columns in named:
-            for name, kind in columns:
-                first, have = known.setdefault(name.lower(), (name, kind))
-                known[name.lower()] = (first, type_after(have, kind, self.table.evolution.on_type_change))
-        return dict(known.values())
-
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
         """Open a file, not a broken one."""
         here = {name.lower(): name for name in columns}
@@ -229,6 +150,90 @@ class RecordFiles(ABC):
         """
         del names
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles(RecordReading, ABC):
+    """Such files as a source.
+
+    A kind that has them says where they are, what records mean, and which fields are inside of others. Files
+    are ordered by their names, so a kind whose records say their own places overrides :meth:`order_field`.
+    """
+
+    table: Table
+
+    endings: ClassVar[tuple[str, ...]] = (*CSV, *JSON_LINES, *PARQUET)
+    """How the names of its files end."""
+
+    def list(self, folder: Path) -> Listing:
+        """List all files, by name, whatever their folders and times."""
+        files: dict[str, SourceFile] = {}
+        refused: dict[str, str] = {}
+        passed: dict[str, str] = {}
+        for declared in (place for places in self.table.source.locations.values() for place in places):
+            for entry in self.entries(declared, folder):
+                path = stored_path(entry.uri, folder)
+                match entry:
+                    case Found():
+                        files.setdefault(path, self._source_file(path, entry))
+                    case Refused():
+                        refused.setdefault(path, entry.reason)
+                    case Passed():
+                        passed.setdefault(path, f"not {' or '.join(self.endings)}")
+        by_position = sorted(files.values(), key=lambda file: (file.position, file.path))
+        others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
+        return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
+
+    def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
+        """Find what is at a declared place."""
+        return find(declared, folder, self.endings)
+
+    def _source_file(self, path: str, found: Found) -> SourceFile:
+        return SourceFile(
+            path=path,
+            uri=found.uri,
+            name=found.name,
+            size_bytes=found.size_bytes,
+            modified_ns=found.modified_ns,
+            load=False,
+            position=self.position(path, found.name),
+        )
+
+    def position(self, path: str, name: str) -> str:
+        """Return the position of the records of a file that do not say their own."""
+        return change_position(f"{name}/{path}")
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold."""
+        return find_new(
+            self.list(folder),
+            ledger,
+            self.inspect,
+            settle_seconds=self.settle_seconds,
+            by_place=bool(self.reading()["by_place"]),
+        )
+
+    @property
+    def settle_seconds(self) -> float:
+        """Return how old a file must be that looks cut off; one that is younger waits for a later run."""
+        return 60.0
+
+    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
+        """Return bronze's columns: existing ones, then new ones as they appear."""
+        names = {name.lower(): name for name in existing}
+        for file in files:
+            for name, _ in file.fields:
+                names.setdefault(name.lower(), name)
+        return tuple(names.values())
+
+    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+        """Return bronze's columns with their types once some files are taken."""
+        known = {name.lower(): (name, kind) for name, kind in existing.items()}
+        for columns in named:
+            for name, kind in columns:
+                first, have = known.setdefault(name.lower(), (name, kind))
+                known[name.lower()] = (first, type_after(have, kind, self.table.evolution.on_type_change))
+        return dict(known.values())
 
     def recount(self, file: Path) -> int:
         """Count records by line ends, or by the footer."""

@@ -13,16 +13,15 @@ import pyarrow as pa
 
 from frazil.errors import SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
-from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordFiles, typed
+from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
 from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from frazil.sources.base import RecordMeaning
     from frazil.spec import Table
 
 _TIME: Final = re.compile(
@@ -147,21 +146,11 @@ def _files(entry: Path, folder: Path) -> Iterator[Found]:
             yield file
 
 
-class _DumpFiles(RecordFiles):
-    """Reads the files of a dump; what they mean is for whoever compares them."""
-
-    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        raise NotImplementedError
-
-    def reading(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-
 class DumpReader:
     """The rows of a dump as texts, all files with the same columns."""
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
-        self._reader, self._folder, self._is_typed = _DumpFiles(table), folder, table.source.types_fields
+        self._reader, self._folder, self._is_typed = RecordReading(), folder, table.source.types_fields
         self._files = [self._looked_into(file) for file in dump.files]
         found: dict[str, tuple[str, str]] = {}
         for file in self._files:
