@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import gzip
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from tests.bronze.csv_rows import bad, good, numbers
 
 from frazil.errors import DeclarationError
 from frazil.formats.csv_reader import MALFORMED_QUOTE
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
     from tests.bronze.conftest import Landing
 
 ABC = b"op,a,b,c\n"
-
-
-def good(rows: list[dict[str, Any]], names: str = "a b c") -> list[tuple[Any, ...]]:
-    return [tuple(row[name] for name in names.split()) for row in rows if row["_cdc_kind"] == "record"]
-
-
-def bad(rows: list[dict[str, Any]]) -> list[tuple[int, str, bytes | None]]:
-    return [(row["_cdc_row"], row["_cdc_reason"], row["_cdc_raw"]) for row in rows if row["_cdc_kind"] == "bad"]
-
-
-def numbers(rows: list[dict[str, Any]]) -> list[int]:
-    return [row["_cdc_row"] for row in rows if row["_cdc_kind"] == "record"]
 
 
 @pytest.mark.parametrize(
@@ -309,70 +296,3 @@ def test_records_of_other_tables_are_counted_and_left(landing: Landing) -> None:
     assert good(rows, "op id v") == [("I", "1", "a"), ("U", "2", "b"), ("U", "3", "c")]
     assert numbers(rows) == [1, 3, 7]
     assert [column["name"] for column in rows[-1]["_cdc_ledger"]["columns"]] == ["op", "id", "v"]
-
-
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-Field = st.one_of(st.none(), st.text(st.sampled_from('ab",\n\r\\\0 é😀N'), max_size=6), st.just("NULL"))
-
-
-def written(field: str | None, *, quoted: bool) -> bytes:
-    """One field by RFC 4180; NULL is nothing, or the word NULL."""
-    if field is None:
-        return b"NULL" if quoted else b""
-    if quoted or field in {"", "NULL"} or re.search('[",\r\n]', field):
-        return b'"' + field.replace('"', '""').encode() + b'"'
-    return field.encode()
-
-
-@EXAMPLES
-@given(
-    records=st.lists(st.tuples(*[st.tuples(Field, st.booleans())] * 3), min_size=1, max_size=12),
-    line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
-    last=st.booleans(),
-    block_bytes=st.integers(1, 60),
-)
-def test_what_was_written_is_what_is_read(
-    landing: Landing,
-    records: list[tuple[tuple[str | None, bool], ...]],
-    line_end: bytes,
-    *,
-    last: bool,
-    block_bytes: int,
-) -> None:
-    lines = [b",".join(written(field, quoted=quoted) for field, quoted in record) for record in records]
-    folder = landing.fresh()
-    folder.write("LOAD00000001.csv", line_end.join(lines) + (line_end if last else b""))
-
-    rows = folder.rows("a b c", limits={"block_bytes": block_bytes})
-
-    if b"".join(lines).strip(b" ") or len(lines) > 1:
-        assert good(rows) == [tuple(field for field, _ in record) for record in records]
-        assert numbers(rows) == list(range(1, len(records) + 1))
-        assert bad(rows) == []
-
-
-@EXAMPLES
-@given(
-    text=st.binary(max_size=60) | st.text('",\n\rax \\', max_size=40).map(str.encode),
-    block_bytes=st.integers(1, 50),
-)
-def test_any_bytes_come_out_counted_and_the_same_whatever_the_block(
-    landing: Landing, text: bytes, block_bytes: int
-) -> None:
-    folder = landing.fresh()
-    folder.write("LOAD00000001.csv", text)
-
-    for escape in (None, "\\"):
-        small = folder.rows("a b", csv_escape=escape, limits={"block_bytes": block_bytes})
-
-        assert without_form(small) == without_form(folder.rows("a b", csv_escape=escape))
-
-
-def without_form(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what depends on which records were seen first."""
-    of_form = {"_cdc_end", "_cdc_form"}
-
-    def is_left(name: str, row: dict[str, Any]) -> bool:
-        return name not in of_form and (name, row["_cdc_kind"]) != ("_cdc_raw", "record")
-
-    return [{name: value for name, value in row.items() if is_left(name, row)} for row in rows]

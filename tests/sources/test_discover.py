@@ -12,7 +12,6 @@ import pytest
 
 from frazil.sources.dms.declaration import NothingFoundError, declaration
 from frazil.sources.dms.discover import Discovered, discover
-from frazil.sources.dms.guess import type_of
 from frazil.sources.dms.listing import list_files
 from frazil.spec.parse import parse
 from frazil.storage.base import MissingFolderError
@@ -334,33 +333,3 @@ def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
     assert "LOAD00000001.csv" in (caught.value.hint or "")
     with pytest.raises(MissingFolderError):
         discover(tmp_path / "missing")
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ("0 -7 2147483647", "int"),
-        ("2147483648", "bigint"),
-        ("9223372036854775808", "decimal(38,0)"),
-        ("9" * 39, "string"),
-        ("007", "string"),
-        ("+7", "string"),
-        ("-0", "string"),
-        ("-0.0", "string"),
-        ("1 2.50", "decimal(18,2)"),
-        ("0.0000000000000000001", "decimal(38,19)"),
-        ("1e5", "string"),
-        ("true FALSE", "boolean"),
-        ("2024-02-29", "date"),
-        ("2023-02-29", "string"),
-        ("2024-02-29T10:00:00Z", "timestamp"),
-        ("2024-02-29T10:00:00.123456+01:00", "timestamp"),
-        ("2024-02-29T10:00:00.1234567", "string"),
-        ("2024-02-29T24:00:00", "string"),
-        ("2024-02-29 2024-02-29T10:00:00", "string"),
-        ("1 x", "string"),
-        ("", "string"),
-    ],
-)
-def test_a_type_fits_every_value_exactly(values: str, kind: str) -> None:
-    assert type_of(values.split()) == kind

@@ -44,7 +44,7 @@ _LINE_ENDS: Final = (b"\n", b"\r")
 
 @dataclass(frozen=True, slots=True)
 class RecordReading:
-    """Looks into, and reads, CSV files with a header, JSON lines and Parquet files: the ends of their names tell which."""
+    """Looks into, and reads, CSV files with a header, JSON lines and Parquet files, told apart by their endings."""
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its fields, those inside of others too, and whether it is whole."""
