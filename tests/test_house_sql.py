@@ -1,0 +1,199 @@
+"""The house keeps its own rules: where SQL is built, and that names in it are quoted."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.house import MODULES, SOURCE, room_of, shown, tree_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLD_SPEC = {"columns_of", "same", "order"}
+"""What ``marts/fold_spec.py`` writes; it is held to the same rules itself."""
+
+TRUSTED = {
+    "engine/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
+    "engine/truncates.py": {"columns", "kind", "older", "problem", "truncates", "values"},
+    "lake/commit.py": {"condition", "kind", "partition_clause", "property_list"},
+    "lake/heads.py": {"name"},
+    "lake/procedure.py": {"procedure", "given"},
+    "lake/tables.py": {"name", "kind", "partition", "order", "property_list"},
+    "marts/all_rows.py": {*FOLD_SPEC, "is_incomplete"},
+    "marts/counts.py": FOLD_SPEC,
+    "marts/current.py": {*FOLD_SPEC, "also"},
+    "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
+    "marts/history.py": FOLD_SPEC,
+    "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
+    "sources/postgres/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
+    "sources/postgres/examine.py": {
+        "user",
+        "schema",
+        "sql_name",
+        "publication",
+        "names",
+        "setting",
+        "enough",
+        "pid",
+        "slot",
+    },
+    "sources/postgres/brake.py": {"name", "names", "same"},
+    "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
+    "silver/changes.py": {"added", "condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
+}
+"""What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
+and what other modules write. Each says so where it is declared."""
+
+SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
+SQL_MODULES = {
+    "engine/alter.py",
+    "engine/drop.py",
+    "engine/maintain.py",
+    "engine/marts.py",
+    "engine/register.py",
+    "engine/truncates.py",
+    "engine/apply/write.py",
+    "lake/catalogs.py",
+    "lake/commit.py",
+    "lake/heads.py",
+    "lake/procedure.py",
+    "lake/tables.py",
+    "marts/all_rows.py",
+    "marts/counts.py",
+    "marts/current.py",
+    "marts/fold.py",
+    "marts/history.py",
+    "marts/late.py",
+    "silver/changes.py",
+    "sources/postgres/brake.py",
+    "sources/postgres/examine.py",  # what people are told to type
+    "sources/postgres/rules.py",
+    "sources/snapshot/capture.py",
+}
+"""Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database; those of ``serve`` write it for
+DuckDB, with quoting of their own."""
+
+
+def sql_in(path: Path) -> list[ast.JoinedStr]:
+    """SQL with interpolated parts in a module."""
+    return [
+        node
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.JoinedStr)
+        and any(isinstance(part, ast.Constant) and SQL.search(str(part.value)) for part in node.values)
+    ]
+
+
+def test_sql_is_written_in_few_places() -> None:
+    others = ("serve", "api", "cli", "spec", "testing", "interop")
+    writing = {shown(path) for path in MODULES if room_of(path) not in others and sql_in(path)}
+
+    assert writing == SQL_MODULES
+    assert TRUSTED.keys() <= SQL_MODULES
+
+
+@pytest.mark.parametrize("module", sorted(SQL_MODULES))
+def test_names_in_sql_are_quoted(module: str) -> None:
+    """An interpolated part of SQL is quoted, a literal, a number, or made of such parts in the same module."""
+    safe = safe_names(tree_of(SOURCE / module), TRUSTED.get(module, set()))
+
+    for node in sql_in(SOURCE / module):
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                assert is_safe(part.value, safe), f"{module}:{part.lineno} {ast.unparse(part.value)}"
+
+
+def safe_names(tree: ast.Module, trusted: set[str]) -> set[str]:
+    """Names and properties of a module that are only ever given safe text."""
+    safe = {"PREFIX", *trusted}
+    for _ in range(4):  # names may be made of names
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign):
+                safe |= {name.id for name, value in assigned(node) if is_safe(value, safe)}
+            elif isinstance(node, ast.FunctionDef):
+                returned = [found.value for found in ast.walk(node) if isinstance(found, ast.Return) and found.value]
+                if returned and all(is_safe(value, safe) for value in returned):
+                    safe.add(node.name)
+    return safe
+
+
+def assigned(node: ast.Assign) -> list[tuple[ast.Name, ast.expr]]:
+    """Names and what they are given, ``a, b = x, y`` taken apart."""
+    found = []
+    for target in node.targets:
+        match target, node.value:
+            case ast.Name(), value:
+                found.append((target, value))
+            case ast.Tuple(elts=names), ast.Tuple(elts=values):
+                found += [
+                    (name, value) for name, value in zip(names, values, strict=True) if isinstance(name, ast.Name)
+                ]
+    return found
+
+
+def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PLR0912 - one case a form of text
+    match value:
+        case ast.Constant():
+            return True
+        case ast.Call(func=ast.Name(id="quote" | "literal" | "int")):
+            return True
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name != "join":
+            return name in safe
+        case ast.Name(id=name):
+            return name in safe or name.isupper()
+        case ast.Attribute(value=ast.Name(id="late"), attr=name):
+            return name.isupper()
+        case ast.Attribute(value=ast.Name(id="r")):
+            return True  # a column of frazil.bronze.record
+        case ast.Attribute(attr=name):
+            return name in safe or name.endswith(("_id", "_ms"))
+        case ast.JoinedStr(values=parts):
+            return all(is_safe(part, safe) for part in parts)
+        case ast.FormattedValue(value=inner):
+            return is_safe(inner, safe)
+        case ast.IfExp(body=body, orelse=other):
+            return is_safe(body, safe) and is_safe(other, safe)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Call(args=[ast.Name(id=by), _])]
+        ):
+            return by in ("quote", "literal") or by in safe
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(), attr="join"),
+            args=[ast.GeneratorExp(elt=each) | ast.ListComp(elt=each)],
+        ):
+            return is_safe(each, safe)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.List(elts=parts)]):
+            return all(is_safe(part, safe) for part in parts)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(), attr="join"), args=[ast.Name(id=name)]):
+            return name in safe
+        case ast.Starred(value=ast.Name(id=name)):
+            return name in safe
+        case ast.Starred(value=ast.GeneratorExp(elt=each)):
+            return is_safe(each, safe)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("path", MODULES, ids=shown)
+def test_names_of_tables_and_identifiers_are_written_in_one_place(path: Path) -> None:
+    """``spec/tables.py`` says what the tables are called, ``spec/names.py`` builds identifiers of Spark SQL."""
+    built = [
+        str(part.value)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+        if isinstance(part, ast.Constant)
+    ]
+    suffixes = [text for text in built if re.search(r"_(changes|quarantine)$", text)]
+    escapes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and is_escape(node)]
+
+    assert suffixes == [] or shown(path) == "spec/tables.py"
+    assert escapes == [] or shown(path) == "spec/names.py"
+
+
+def is_escape(call: ast.Call) -> bool:
+    """Whether a call doubles backticks, as a quoted identifier needs it."""
+    return [arg.value for arg in call.args if isinstance(arg, ast.Constant)] == ["`", "``"]
