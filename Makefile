@@ -75,7 +75,7 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 .venv-airflow/.packages: .venv/.packages integrations/airflow/pyproject.toml integrations/airflow/constraints.txt
 	@echo 'setup: Airflow, in .venv-airflow'
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-airflow
-	@$(UV) pip install --quiet --python .venv-airflow/bin/python -c integrations/airflow/constraints.txt -e integrations/airflow pytest
+	@$(UV) pip install --quiet --python .venv-airflow/bin/python -c integrations/airflow/constraints.txt -e integrations/airflow --group integrations/airflow/pyproject.toml:test
 	@touch $@
 
 .venv-dbt/.packages: .venv/.packages integrations/dbt/constraints.txt

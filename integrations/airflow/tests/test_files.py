@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from frazil_airflow.files import NewFilesTrigger, listing
+from moto.server import ThreadedMotoServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,11 +29,17 @@ class Store(dict[str, Any]):
         self[key] = value
 
 
-def fired(folder: Path, store: Store | None, *steps: Callable[[], object], seconds: float = 2.0) -> list[int]:
+def fired(
+    folder: Path | str,
+    store: Store | None,
+    *steps: Callable[[], object],
+    seconds: float = 2.0,
+    conn_id: str | None = None,
+) -> list[int]:
     """Watch a folder, do each step once nothing more happens, and return the numbers of files of the events."""
 
     async def watch() -> list[int]:
-        trigger = NewFilesTrigger(path=str(folder), poll_seconds=QUICK)
+        trigger = NewFilesTrigger(path=str(folder), poll_seconds=QUICK, conn_id=conn_id)
         trigger.asset_state_store = store
         stream, events = trigger.run(), []
         for step in (lambda: None, *steps):
@@ -110,6 +119,31 @@ def test_a_folder_that_cannot_be_looked_at_for_a_moment_is_looked_at_again(
     monkeypatch.setattr("frazil_airflow.files.listing", sometimes)
     assert fired(landing, Store()) == [1]
     assert failures == []
+
+
+def test_files_of_an_object_store_are_met_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ThreadedMotoServer("127.0.0.1", port=0)
+    server.start()
+    try:
+        url = "http://{}:{}".format(*server.get_host_and_port())
+        secret = {"aws_access_key_id": "landing", "aws_secret_access_key": "not-a-secret"}
+        client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **secret)
+        client.create_bucket(Bucket="lake")
+        client.put_object(Bucket="lake", Key="landing/orders/LOAD1.csv", Body=b"1")
+        extra = {"endpoint_url": url, "region_name": "us-east-1"}
+        login = {"conn_type": "aws", "login": "landing", "password": "not-a-secret", "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_STORE", json.dumps(login))
+
+        def arrives() -> None:
+            client.put_object(Bucket="lake", Key="landing/orders/20260101.csv", Body=b"2")
+
+        def is_written_again() -> None:
+            client.put_object(Bucket="lake", Key="landing/orders/LOAD1.csv", Body=b"3")
+
+        steps = (arrives, is_written_again)
+        assert fired("s3://lake/landing", Store(), *steps, seconds=4.0, conn_id="store") == [1, 2, 2]
+    finally:
+        server.stop()
 
 
 def test_it_can_be_written_down_and_started_again() -> None:

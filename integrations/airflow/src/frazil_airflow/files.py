@@ -48,7 +48,7 @@ class NewFilesTrigger(BaseEventTrigger):
         while True:
             try:
                 files = await asyncio.to_thread(listing, ObjectStoragePath(self.path, conn_id=self.conn_id))
-            except OSError as error:  # a file that goes while it is looked at, a store that does not answer
+            except Exception as error:  # noqa: BLE001 - clients of object stores have errors of their own kinds
                 self.log.warning("cannot look at %s, and will again: %s", self.path, error)
                 await asyncio.sleep(self.poll_seconds)
                 continue
@@ -63,15 +63,10 @@ class NewFilesTrigger(BaseEventTrigger):
 
 
 def listing(folder: ObjectStoragePath) -> list[str]:
-    """Return a line for each file below a folder: its path, size and time of change.
-
-    Raises:
-        OSError: the folder cannot be listed at this moment.
-    """
-    folder.fs.invalidate_cache()  # clients of object stores remember what they have listed once
-    if not folder.exists():
-        return []
-    found = folder.fs.find(folder.path, detail=True)
+    """Return a line for each file below a folder: its path, size and time of change."""
+    store = folder.fs
+    store.invalidate_cache()  # some clients of object stores remember what they have listed
+    found = store.find(folder.path, detail=True)
     return sorted(f"{path}\n{info.get('size')}\n{_changed(info)}" for path, info in found.items())
 
 
