@@ -1,0 +1,131 @@
+"""Which fields DMS files have, and which files are none."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.sources.dms_files import SOURCE, put, take_all
+
+from frazil.errors import FrazilError
+from frazil.formats.field_names import DuplicateFieldsError
+from frazil.sources.base import Listing
+from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.source import DmsSource
+from frazil.spec import Column, DmsFiles, Table
+from frazil.storage.base import MissingFolderError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_the_layout_of_a_file_is_read_from_its_header(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b'\n OP,"Id","a ""b"", c",_file,_CDC_x,,x\x01\nI,1,2,3,4,5,6\n'})
+
+    [file] = take_all(tmp_path, source=SOURCE.model_copy(update={"op": " Op"})).files
+
+    assert [name for name, _ in file.columns] == [
+        " Op",
+        "Id",
+        'a "b", c',
+        "source_file",
+        "source_CDC_x",
+        "unnamed",
+        "x_",
+    ]
+    assert {kind for _, kind in file.columns} == {"string"}
+
+
+@pytest.mark.parametrize(
+    ("content", "broken"),
+    [
+        (b'op,"id\nI,1\n', "unreadable: header, open_quote: to the end of the file"),
+        (b"op,i\xffd\nI,1\n", "encoding: header, invalid UTF-8 at byte 5"),
+        ("op,id\nI,1\n".encode("utf-16"), "encoding: UTF-16, not UTF-8"),
+    ],
+)
+def test_a_file_whose_header_cannot_be_read_is_broken(tmp_path: Path, content: bytes, broken: str) -> None:
+    put(tmp_path, {"a.csv": content})
+
+    [file] = take_all(tmp_path).files
+
+    assert (file.broken, file.columns) == (broken, ())
+
+
+def test_fields_named_alike_stop_the_run(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"op,id,Id\nI,1,1\n"})
+
+    with pytest.raises(DuplicateFieldsError) as caught:
+        take_all(tmp_path)
+    assert (caught.value.code, caught.value.exit_code) == ("FZ501", 6)
+
+
+def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:
+    put(tmp_path, {"a.parquet": b""})
+    pq.write_table(pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())}), tmp_path / "in" / "a.parquet")
+
+    [file] = take_all(tmp_path, now=9e9, source=DmsFiles(path=("in",), format="parquet")).files
+
+    assert file.columns == (("op", "string"), ("id", "int"))
+
+
+def test_a_missing_folder_names_itself_and_the_declaration(tmp_path: Path) -> None:
+    with pytest.raises(MissingFolderError) as caught:
+        list_files(SOURCE, tmp_path)
+    assert isinstance(caught.value, FrazilError)
+    assert (caught.value.code, caught.value.exit_code) == ("FZ201", 3)
+    assert str(tmp_path / "in") in str(caught.value)
+    assert "the declaration says 'in'" in str(caught.value)
+
+
+def test_new_columns_follow_the_columns_there_are(tmp_path: Path) -> None:
+    put(tmp_path, {"LOAD1.csv": b"ID,b\n1,2\n", "a.csv": b"c,OP,id\n1,I,2\n"})
+    table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"),))
+
+    fresh = DmsSource(table).columns(take_all(tmp_path).files, ())
+    later = DmsSource(table).columns(take_all(tmp_path).files, ("id", "op", "x"))
+
+    assert fresh == ("op", "ID", "b", "c")
+    assert later == ("id", "op", "x", "b", "c")
+    assert Listing(()) == Listing((), ())
+
+
+def test_an_empty_file_adds_no_columns(tmp_path: Path) -> None:
+    put(tmp_path, {"a.csv": b"", "b.csv": b"op,id\nI,1\n"})
+    table = Table(name="t", source=SOURCE, keys=("id",), columns=(Column(name="id"), Column(name="later")))
+
+    assert DmsSource(table).columns(take_all(tmp_path).files, ()) == ("op", "id")
+
+
+def test_files_of_another_kind_are_named_with_the_reason(tmp_path: Path) -> None:
+    names = ["a.csv", "b.CSV.gz", "c.csv.bz2", "d.zip", "e.parquet", "f.json", ".hidden.zip", "_x", "g.csv.tmp"]
+    for name in names:
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"op,id\n")
+
+    csv = list_files(DmsFiles(path=("in",)), tmp_path)
+    parquet = list_files(DmsFiles(path=("in",), format="parquet"), tmp_path)
+    both = list_files(DmsFiles(path=("in",), format="parquet", cdc_path=("in",)), tmp_path)
+
+    assert [file.name for file in csv.files] == ["a.csv", "b.CSV.gz"]
+    assert dict(csv.passed) == {
+        "in/c.csv.bz2": "packed as bz2; of packed files only .csv.gz is read",
+        "in/d.zip": "packed as zip; of packed files only .csv.gz is read",
+        "in/e.parquet": "not .csv or .csv.gz; the source says format: csv",
+        "in/f.json": "not .csv or .csv.gz",
+    }
+    assert dict(parquet.passed)["in/a.csv"] == "not .parquet; the source says format: parquet"
+    assert sorted(dict(both.passed)) == ["in/c.csv.bz2", "in/d.zip", "in/f.json"]
+
+
+def test_a_name_that_is_no_utf8_can_be_shown_among_those_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with open(os.fsencode(tmp_path / "in") + b"/\xff.zip", "wb"):  # noqa: PTH123 - no Path has such a name
+        pass
+
+    [(path, _)] = list_files(DmsFiles(path=("in",)), tmp_path).passed
+
+    assert path == "in/\\xff.zip"
