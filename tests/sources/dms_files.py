@@ -14,8 +14,9 @@ from frazil.sources.new_files import find_new
 from frazil.spec import DmsFiles, Table
 
 if TYPE_CHECKING:
-    from frazil.sources.base import Listing, NewFile, SourceDelta
     from pathlib import Path
+
+    from frazil.sources.base import Listing, NewFile, SourceDelta
 
 SOURCE = DmsFiles(path=("in",), header=True)
 T0 = 1_700_000_000
