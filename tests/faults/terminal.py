@@ -24,12 +24,15 @@ PATIENCE_SECONDS = 240
 CTRL_C = b"\x03"
 
 _TAKE_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.setsid()
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Makes the terminal that is standard input the controlling one, so that Ctrl-C in it is a signal."""
+"""Makes the terminal that is standard input the controlling one, so that Ctrl-C in it is a signal.
+
+Hang-ups count also where the tests themselves run under ``nohup``."""
 
 
 @dataclass
