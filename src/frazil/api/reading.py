@@ -100,37 +100,43 @@ def check_source(
     return tuple(compare(load(declaration), listener or Silent(), select=select, against=against))
 
 
-def query(declaration: Declaration, sql: str, *, limit: int | None = None) -> Result:
+def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
     """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
         sql: a SELECT over tables such as ``marts.orders``.
         limit: rows to fetch at most.
+        as_of: read the tables as they were at a time, a snapshot, a cut or a batch; left out, as they are.
 
     Returns:
         Columns, types and rows.
 
     Raises:
         QueryError: it is not one statement that reads, or DuckDB refuses it.
+        PointError: ``as_of`` is no point, or a table cannot be read as it was then.
     """
     from frazil.serve.query import query as ask
 
-    return ask(load(declaration), sql, limit=limit)
+    return ask(load(declaration), sql, limit=limit, as_of=as_of)
 
 
-def write_csv(declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None) -> None:
+def write_csv(
+    declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
+) -> None:
     """Write the rows of a query as CSV, as :func:`frazil.serve.export.write_csv`."""
     from frazil.serve.export import write_csv as write
 
-    write(load(declaration), sql, text, limit=limit)
+    write(load(declaration), sql, text, limit=limit, as_of=as_of)
 
 
-def write_parquet(declaration: Declaration, sql: str, file: Path, *, limit: int | None = None) -> int:
+def write_parquet(
+    declaration: Declaration, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
+) -> int:
     """Write the rows of a query to a Parquet file and return how many, as :func:`frazil.serve.export.write_parquet`."""
     from frazil.serve.export import write_parquet as write
 
-    return write(load(declaration), sql, file, limit=limit)
+    return write(load(declaration), sql, file, limit=limit, as_of=as_of)
 
 
 def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequence[str]) -> KeyStory:

@@ -20,6 +20,10 @@ def query(
     ] = None,
     path: Where = Path(),
     *,
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", metavar="POINT", help="Read the tables as they were: a time (UTC), a snapshot, a cut."),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Rows to show or write at most.")] = None,
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="Show what select * finds with the columns of bookkeeping, _cdc_….")
@@ -47,6 +51,7 @@ def query(
             parquet=parquet,
             limit=limit,
             all_columns=all_columns,
+            as_of=as_of,
         )
         if sql is None:
             prompt(answers.give)

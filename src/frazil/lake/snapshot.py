@@ -106,11 +106,16 @@ def table_snapshot(
     )
 
 
-def metadata_snapshot(metadata: Mapping[str, Any], location: str | None = None) -> TableSnapshot:
-    """Build the value from a table's metadata, as Iceberg's table format has it, and the address of its file."""
+def metadata_snapshot(
+    metadata: Mapping[str, Any], location: str | None = None, snapshot: int | None = None
+) -> TableSnapshot:
+    """Build the value from a table's metadata, as Iceberg's table format has it, and the address of its file.
+
+    It is of the newest snapshot of main, or of one that ``snapshot`` names.
+    """
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     refs = metadata.get("refs", {})
-    newest = refs.get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
+    newest = snapshot or refs.get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
     schemas = {schema["schema-id"]: schema["fields"] for schema in metadata.get("schemas", ())}
     columns = schemas.get(metadata.get("current-schema-id"), ())
     table = TableSnapshot(

@@ -12,6 +12,7 @@ import duckdb
 from frazil.errors import SetupError
 from frazil.lake.damage import local_path
 from frazil.lake.scratch import spill_folder
+from frazil.serve.as_of import snapshots_at
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import NotOnThisMachineError
 from frazil.spec import CATALOG
@@ -45,9 +46,10 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def scan(location: str) -> str:
-    """Write a table as DuckDB reads it; its rows are those of exactly this metadata file."""
-    return f"iceberg_scan({literal(location)})"
+def scan(location: str, snapshot: int | None = None) -> str:
+    """Write a table as DuckDB reads it: its rows are those of exactly this metadata file, or of an older snapshot."""
+    older = "" if snapshot is None else f", snapshot_from_id => {snapshot}"
+    return f"iceberg_scan({literal(location)}{older})"
 
 
 def connect(located: Located, settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -65,15 +67,19 @@ def connect(located: Located, settings: Mapping[str, str] | None = None) -> duck
     return connection
 
 
-def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.DuckDBPyConnection:
+def connect_views(
+    pipeline: Pipeline, located: Located, sql: str, as_of: str | None = None
+) -> duckdb.DuckDBPyConnection:
     """Open a database as :func:`connect` does, with a view of every table that a query may mean.
 
     Views are named ``layer.name`` and ``lake.layer.name``; a name alone means the table of the marts, else of
     gold, silver, bronze. The live views of soft marts are among them. Tables whose name is no word of ``sql``
-    are left out: a view costs some milliseconds, and a lake can have hundreds.
+    are left out: a view costs some milliseconds, and a lake can have hundreds. With ``as_of`` each table is what it
+    was at that point.
 
     Raises:
         ReaderError: as :func:`connect`.
+        PointError: a table that the query reads was not there then, or cannot be read as it was then.
         NotOnThisMachineError: a table that the query may mean is in an object store.
         DamagedTableError: as :func:`verify_manifests`.
     """
@@ -85,17 +91,47 @@ def connect_views(pipeline: Pipeline, located: Located, sql: str) -> duckdb.Duck
     layers = (names.marts, names.gold, names.silver, names.bronze)
     for namespace in dict.fromkeys((*layers, *(namespace for namespace, _ in located))):
         connection.execute(f"CREATE SCHEMA {identifier(CATALOG, namespace)}")
-    for path, (location, selection) in with_live_views(pipeline, located).items():
-        if everything or path[1].lower() in words:
-            if local_path(location) is None:
-                raise NotOnThisMachineError(location)
-            verify_manifests(location)
+    meant = {
+        path: shown
+        for path, shown in with_live_views(pipeline, located).items()
+        if everything or path[1].lower() in words
+    }
+    for location, _ in meant.values():
+        if local_path(location) is None:
+            raise NotOnThisMachineError(location)
+    at: dict[tuple[str, str], int] | None = None
+    if as_of is not None:
+        used = _used(meant, _names(connection, sql), layers)
+        at = snapshots_at(as_of, {path: location for path, (location, _) in meant.items()}, used)
+    for path, (location, selection) in meant.items():
+        if at is None or path in at:
+            snapshot = None if at is None else at[path]
+            verify_manifests(location, snapshot)
             view = identifier(CATALOG, *path)
-            connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location))}")
+            connection.execute(f"CREATE VIEW {view} AS {selection.format(scan(location, snapshot))}")
     search = ",".join(identifier(CATALOG, layer) for layer in layers)
     connection.execute(f"SET search_path = {literal(search)}")
     _confine(connection, located)
     return connection
+
+
+def _names(connection: duckdb.DuckDBPyConnection, sql: str) -> list[list[str]]:
+    """Return the names of tables in a query, in parts; all its words where DuckDB needs the tables to tell."""
+    try:
+        named = connection.get_table_names(sql, qualified=True)
+    except duckdb.Error:
+        named = {*re.findall(r"\w+", sql)}
+    return [[part.strip('"').lower() for part in re.findall(r'"(?:[^"]|"")*"|[^.]+', name)] for name in named]
+
+
+def _used(meant: Iterable[tuple[str, str]], names: list[list[str]], layers: Iterable[str]) -> set[tuple[str, str]]:
+    """Return the tables that a query reads; ``layers`` are the namespaces in the order in which a name is searched."""
+    paths = {(namespace.lower(), table.lower()): (namespace, table) for namespace, table in meant}
+    found = set()
+    for *before, table in names:
+        spaces = before[-1:] or [layer.lower() for layer in layers]
+        found |= {next((paths[space, table] for space in spaces if (space, table) in paths), None)}
+    return {path for path in found if path is not None}
 
 
 def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str], tuple[str, str]]:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE: Final = 10_000
 
 
-def write_csv(pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None = None) -> None:
+def write_csv(
+    pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
+) -> None:
     """Write what a query gives as CSV: a header, then a line a row, which ends with a line feed.
 
     NULL is an empty field and an empty text is ``""``; values are as ``serve.plain`` writes them, lists and structs
@@ -29,17 +31,20 @@ def write_csv(pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None 
         sql: as for :func:`~frazil.serve.query.query`.
         text: where it goes.
         limit: rows to write at most.
+        as_of: as for a query.
 
     Raises:
         QueryError: as for a query.
     """
-    with asked(pipeline, sql, limit) as relation:
+    with asked(pipeline, sql, limit, as_of) as relation:
         text.write(",".join(_field(name) for name in distinct(relation.columns)) + "\n")
         for rows in rows_of(relation, _ROWS_AT_ONCE):
             text.writelines(",".join(map(_field, row)) + "\n" for row in rows)
 
 
-def write_parquet(pipeline: Pipeline, sql: str, file: Path, *, limit: int | None = None) -> int:
+def write_parquet(
+    pipeline: Pipeline, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
+) -> int:
     """Write what a query gives as a Parquet file, and return the number of its rows.
 
     The file appears when it is whole, in place of one of its name.
@@ -49,6 +54,7 @@ def write_parquet(pipeline: Pipeline, sql: str, file: Path, *, limit: int | None
         sql: as for :func:`~frazil.serve.query.query`.
         file: where it goes.
         limit: rows to write at most.
+        as_of: as for a query.
 
     Raises:
         QueryError: as for a query; or a column's type is none of Parquet's; or the file cannot be written.
@@ -56,7 +62,7 @@ def write_parquet(pipeline: Pipeline, sql: str, file: Path, *, limit: int | None
     unfinished = file.with_name(f".{file.name}.tmp")
     count = 0
     try:
-        with asked(pipeline, sql, limit) as relation:
+        with asked(pipeline, sql, limit, as_of) as relation:
             batches = relation.to_arrow_reader(_ROWS_AT_ONCE)
             schema = pa.schema(
                 [field.with_name(name) for field, name in zip(batches.schema, distinct(relation.columns), strict=True)]

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 _DELETED: Final = 2
 
 
-def verify_manifests(location: str) -> None:
+def verify_manifests(location: str, snapshot: int | None = None) -> None:
     """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
 
     Data files are not looked at; DuckDB's own error tells of them.
 
     Args:
         location: address of the table's metadata file.
+        snapshot: one of its snapshots; the newest by default.
 
     Raises:
         DamagedTableError: a file is missing or of another size than it was written with; the first one is named.
@@ -33,7 +34,7 @@ def verify_manifests(location: str) -> None:
 
     Cost: two small files, and a look at the size of each manifest.
     """
-    for manifest in _listed(location):
+    for manifest in _listed(location, snapshot):
         _look_at(manifest["manifest_path"], manifest["manifest_length"])
 
 
@@ -55,8 +56,8 @@ def verify_files(location: str) -> None:
                 _look_at(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
 
 
-def _listed(location: str) -> Iterator[dict[str, Any]]:
-    if (listed := read_snapshot(location).manifest_list) is not None:
+def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, Any]]:
+    if (listed := read_snapshot(location, snapshot).manifest_list) is not None:
         yield from _entries(listed, "manifest_path")
 
 

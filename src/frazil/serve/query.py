@@ -50,8 +50,8 @@ class Result:
     rows: Rows
 
 
-def query(pipeline: Pipeline, sql: str, *, limit: int | None = None) -> Result:
-    """Run one reading statement of DuckDB's SQL over the tables as they are now.
+def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
+    """Run one reading statement of DuckDB's SQL over the tables as they are now, or as they were.
 
     Args:
         pipeline: names the lake.
@@ -59,23 +59,27 @@ def query(pipeline: Pipeline, sql: str, *, limit: int | None = None) -> Result:
             ``lake.marts.hosts``; ``hosts`` alone means the table of the marts, else of gold, silver, bronze.
             All tables are seen at one moment each, those of one query together.
         limit: rows to fetch at most; all by default.
+        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.lake.points`; left out, now.
 
     Raises:
         QueryError: more than one statement, one that does not only read, or one that DuckDB refuses.
+        PointError: ``as_of`` is no point, or a table cannot be read as it was then.
         NoLakeError: nothing was written yet.
         DamagedTableError: a file of a table is missing or damaged.
     """
-    with asked(pipeline, sql, limit) as relation:
+    with asked(pipeline, sql, limit, as_of) as relation:
         return result_of(relation)
 
 
 @contextmanager
-def asked(pipeline: Pipeline, sql: str, limit: int | None = None) -> Iterator[duckdb.DuckDBPyRelation]:
+def asked(
+    pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None
+) -> Iterator[duckdb.DuckDBPyRelation]:
     """Ask a query as :func:`query` does, and leave its rows to be fetched within the block."""
     located = tables(pipeline)
     _check_reading(sql)
     with translated(pipeline):
-        connection = connect_views(pipeline, located, sql)
+        connection = connect_views(pipeline, located, sql, as_of)
     try:
         relation = connection.sql(sql)
         yield relation if limit is None else relation.limit(limit)

@@ -46,11 +46,12 @@ def tables(pipeline: Pipeline) -> Located:
         raise
 
 
-def read_snapshot(location: str | None) -> TableSnapshot:
-    """Read where a table stands.
+def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSnapshot:
+    """Read where a table stands, or stood.
 
     Args:
         location: address of the metadata file; None for a table that does not exist, which stands nowhere.
+        snapshot: one of its snapshots; the newest of main by default.
 
     Raises:
         NotOnThisMachineError: the address is in an object store.
@@ -62,6 +63,6 @@ def read_snapshot(location: str | None) -> TableSnapshot:
     if path is None:
         raise NotOnThisMachineError(location)
     try:
-        return metadata_snapshot(read_metadata(path), location)
+        return metadata_snapshot(read_metadata(path), location, snapshot)
     except (OSError, ValueError, LookupError) as error:
         raise DamagedTableError(location, "cannot be read" if path.exists() else "is missing") from error

@@ -28,6 +28,7 @@ class Answers:
         parquet: a file to write instead, or None.
         limit: rows at most, or None.
         all_columns: show the columns of bookkeeping to people too; files and JSON always have them.
+        as_of: a point in the past, or None for now.
     """
 
     pipeline: Pipeline
@@ -35,14 +36,15 @@ class Answers:
     parquet: Path | None
     limit: int | None
     all_columns: bool
+    as_of: str | None = None
 
     def give(self, sql: str) -> None:
         """Run a query and show or write what it gives."""
         if self.parquet is not None:
-            count = api.write_parquet(self.pipeline, sql, self.parquet, limit=self.limit)
+            count = api.write_parquet(self.pipeline, sql, self.parquet, limit=self.limit, as_of=self.as_of)
             out.print(f"{counted(count, 'row')} in {self.parquet}", style="dim", markup=False)
         elif self.form == "json":
-            sys.stdout.write(as_json(api.query(self.pipeline, sql, limit=self.limit)) + "\n")
+            sys.stdout.write(as_json(api.query(self.pipeline, sql, limit=self.limit, as_of=self.as_of)) + "\n")
             sys.stdout.flush()
         elif self.form == "csv":
             self._csv(sql)
@@ -50,7 +52,7 @@ class Answers:
             self._grid(sql)
 
     def _grid(self, sql: str) -> None:
-        found = api.query(self.pipeline, sql, limit=self.limit)
+        found = api.query(self.pipeline, sql, limit=self.limit, as_of=self.as_of)
         shown = without_bookkeeping(found) if not self.all_columns and is_star(sql) else found
         fitted(shown.columns, shown.rows)
         hidden = len(found.columns) - len(shown.columns)
@@ -58,5 +60,5 @@ class Answers:
         out.print(f"{counted(len(shown.rows), 'row')}{note}", style="dim", markup=False)
 
     def _csv(self, sql: str) -> None:
-        api.write_csv(self.pipeline, sql, sys.stdout, limit=self.limit)
+        api.write_csv(self.pipeline, sql, sys.stdout, limit=self.limit, as_of=self.as_of)
         sys.stdout.flush()

@@ -1,0 +1,58 @@
+"""Which snapshot each table of a query had at a point in the past."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frazil.lake.damage import DamagedTableError, local_path
+from frazil.lake.metadata import read_metadata
+from frazil.lake.points import PointError, cut_names, read_point, snapshot_at
+from frazil.serve.tables import NotOnThisMachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from frazil.lake.catalogs import Located
+
+    Path = tuple[str, str]
+
+
+def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[Path, int]:
+    """Return the snapshots that some tables had at a point.
+
+    Args:
+        as_of: the point, as :func:`frazil.lake.points.read_point` reads it.
+        located: the tables, and where their metadata is.
+        used: those that have to be readable then; others are left out where they are not.
+
+    Raises:
+        PointError: the text is no point, or means two; or one of ``used`` has no snapshot of then.
+        NotOnThisMachineError: a table is in an object store.
+        DamagedTableError: a metadata file is gone or damaged.
+    """
+    metadata = {path: metadata_of(location) for path, location in located.items()}
+    point = read_point(as_of, cut_names(metadata.values()))
+    found: dict[Path, int] = {}
+    for path, known in metadata.items():
+        try:
+            found[path] = snapshot_at(".".join(path), known, point)
+        except PointError:
+            if path in used:
+                raise
+    return found
+
+
+def metadata_of(location: str) -> Mapping[str, Any]:
+    """Read a table's metadata, as Iceberg's table format has it.
+
+    Raises:
+        NotOnThisMachineError: the address is in an object store.
+        DamagedTableError: the file is gone or damaged.
+    """
+    path = local_path(location)
+    if path is None:
+        raise NotOnThisMachineError(location)
+    try:
+        return read_metadata(path)
+    except (OSError, ValueError) as error:
+        raise DamagedTableError(location, "cannot be read" if path.exists() else "is missing") from error
