@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from frazil.engine.past_runs import OpenRun
     from frazil.interop.trino_server import Trino
     from frazil.serve.check import Listener
+    from frazil.serve.diff import Diff
     from frazil.serve.finding import Finding
     from frazil.serve.key import KeyStory
     from frazil.serve.quarantine import Quarantine
@@ -137,6 +138,25 @@ def write_parquet(
     from frazil.serve.export import write_parquet as write
 
     return write(load(declaration), sql, file, limit=limit, as_of=as_of)
+
+
+def diff(declaration: Declaration, mart: str, begin: str, end: str | None = None, *, limit: int | None = None) -> Diff:
+    """Return what changed in a mart between two points, as :func:`frazil.serve.diff.diff`; starts no JVM.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        mart: name of a mart.
+        begin: a time, a snapshot, a cut or a batch.
+        end: another; left out, now.
+        limit: rows to return at most; all are counted.
+
+    Raises:
+        NotAMartError: the word names no mart, or several.
+        PointError: a point is none, or the mart cannot be read as it was then.
+    """
+    from frazil.serve.diff import diff as compare
+
+    return compare(load(declaration), mart, begin, end, limit=limit)
 
 
 def key(declaration: Declaration, table: str, values: Mapping[str, str] | Sequence[str]) -> KeyStory:
