@@ -32,7 +32,11 @@ def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
     made = {
         column.name: attempt(spark, column.expr, is_record) for column in contract.columns if column.expr is not None
     }
-    kept = {rule.name: is_kept(spark, rule.expr) for rule in contract.rules if rule.on_violation == "quarantine"}
+    kept = {
+        rule.name: is_kept(spark, rule.expr)
+        for rule in contract.rules
+        if rule.expr is not None and rule.on_violation == "quarantine"
+    }
     return Expressions(made=made, kept=kept)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.engine.alter import keep_live_view, note_layout
 from frazil.engine.apply.changes import BatchChanges
+from frazil.engine.apply.left_rows import left_by_delta, left_on_branch, left_whole
 from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
@@ -30,8 +32,13 @@ from frazil.spec.names import quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from frazil.engine.apply.delta import DeltaCounts, PositionDelta
+    from frazil.engine.apply.left_rows import Left
+    from frazil.engine.apply.mart_batch import MartBatch
+    from frazil.engine.apply.whole import WholeCounts
     from frazil.engine.batch_stats import BatchStats
     from frazil.engine.step_results import Normalized
+    from frazil.engine.table_rules import TableRules
     from frazil.engine.table_run import TableRun
     from frazil.lake.commit import TableTransaction
     from frazil.lake.snapshot import TableSnapshot
@@ -53,6 +60,7 @@ class _Update:
         base: its newest snapshot.
         changes: the batch.
         stats: statistics of the batch; None where the mart is made from all changes.
+        rules: what the mart keeps once the batch is published.
     """
 
     mart: Current | History
@@ -61,6 +69,7 @@ class _Update:
     base: TableSnapshot
     changes: BatchChanges
     stats: BatchStats | None
+    rules: TableRules
 
     @property
     def name(self) -> str:
@@ -74,7 +83,7 @@ class _Update:
 
 
 def update_mart(
-    context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None = None
+    context: TableRun, step: UpdateMart, contract: Contract, rules: TableRules, normalized: Normalized | None = None
 ) -> MartReport:
     """Apply the changes after the mart's bookmark.
 
@@ -82,11 +91,22 @@ def update_mart(
         context: the table's part of the run.
         step: which mart, and which batches.
         contract: the table's contract.
+        rules: those of whole marts.
         normalized: what was just written to silver, if anything was.
 
     Returns:
         What that did.
+
+    Raises:
+        RuleBrokenError: the batch breaks a rule of whole marts that stops the run; nothing of it is visible in the mart.
     """
+    with rules.work_on(step.mart):
+        return _update(context, step, contract, rules, normalized)
+
+
+def _update(
+    context: TableRun, step: UpdateMart, contract: Contract, rules: TableRules, normalized: Normalized | None
+) -> MartReport:
     began = time.monotonic()
     context.tell(f"apply to {step.mart}")
     mart = context.mart(step.mart)
@@ -106,7 +126,7 @@ def update_mart(
     if not step.rebuild and step.after > 0:
         measures = (normalized and normalized.measures) or measure(changes.new(spec), contract)
         stats = batch_stats(measures, contract, before=base.bookmark.get("newest"))
-    update = _Update(mart=mart, spec=spec, layout=layout, base=base, changes=changes, stats=stats)
+    update = _Update(mart=mart, spec=spec, layout=layout, base=base, changes=changes, stats=stats, rules=rules)
     bookmark = context.bookmark(
         "mart",
         step.upto,
@@ -160,6 +180,10 @@ def _replace_table(
     """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
     spark, base, path = context.spark, update.base, update.layout.path
     rows = whole_rows(update.mart, update.changes, update.spec, context.policy)
+    before = None
+    if base.snapshot_id is not None:
+        before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
+    update.rules.judge(report.mart, lambda: left_whole(rows, update.spec, before))
     failpoint("mart.before_publish")
     has_view = isinstance(update.mart, Current) and update.mart.live_view is not None
     # The view has the columns of the new table, so it comes after it: until then its absence is on record.
@@ -170,9 +194,6 @@ def _replace_table(
     if has_view:
         keep_live_view(context, update.mart)
         note_layout(context, update.mart)
-    before = None
-    if base.snapshot_id is not None:
-        before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
     counts = count_whole(before, spark.table(update.name), update.spec)
     report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
     report.strategy = "load" if base.snapshot_id is None else "recompute"
@@ -196,14 +217,39 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
                 rows=update.rows,
             )
             batch = mart_batch(target, update.changes, update.stats, context.policy)
-            strategy, counts = apply_batch(batch, transaction, strategy)
+            strategy, counts = apply_batch(batch, transaction, strategy, partial(_judge_delta, update, batch))
             report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
             report.late = counts.late
+            if strategy != "row_delta":
+                before, is_appended = context.spark.table(update.name), strategy == "delete_append"
+                _judge_branch(context, update, transaction, before, counts, is_appended=is_appended)
         report.strategy = strategy
         failpoint("mart.before_publish")
         published = transaction.publish()
     failpoint("mart.after_publish")
     return published
+
+
+def _judge_delta(update: _Update, batch: MartBatch, delta: PositionDelta) -> None:
+    update.rules.judge(batch.target.name, lambda: left_by_delta(batch, delta, update.rules.columns))
+
+
+def _judge_branch(
+    context: TableRun,
+    update: _Update,
+    transaction: TableTransaction,
+    before: DataFrame | None,
+    counts: DeltaCounts | WholeCounts,
+    *,
+    is_appended: bool = False,
+) -> None:
+    """Hold the rules of whole marts against what was written, before it is published."""
+
+    def left() -> Left:
+        after = context.spark.table(transaction.branch)
+        return left_on_branch(transaction, update.spec, before, counts, after, is_appended=is_appended)
+
+    update.rules.judge(context.table.mart_name(update.mart), left)
 
 
 def _strategy(context: TableRun, update: _Update) -> Strategy:
@@ -235,6 +281,7 @@ def _write_whole(
         before = context.spark.table(transaction.table)
     counts = count_whole(before, context.spark.table(transaction.branch), update.spec)
     report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
+    _judge_branch(context, update, transaction, before, counts)
     all_newer = update.stats is not None and update.stats.all_newer
     if before is not None and base.batch < report.batch and not all_newer:
         report.late = count_late(update.changes, update.spec, after=base.batch)

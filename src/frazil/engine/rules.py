@@ -107,12 +107,13 @@ def check_rules(spark: SparkSession, contract: Contract, table: str) -> None:
         SqlError: of the first one that Spark refuses, or that is neither true nor false.
     """
     patterns = [rule for rule in row_rules(contract) if rule.name == "pattern"]
-    if not contract.rules and not patterns:
+    exprs = {rule.name: rule.expr for rule in contract.rules if rule.expr is not None}
+    if not exprs and not patterns:
         return
     typed = spark.range(1).select(*(F.expr(f"CAST(NULL AS {one.type})").alias(one.name) for one in contract.columns))
-    for rule in contract.rules:
-        with user_sql(f"rule {rule.name!r} of table {table!r}", rule.expr):
-            typed.select(F.expr(f"CASE WHEN ({backslashes(rule.expr)}) THEN 1 END")).schema  # noqa: B018 - resolves it
+    for name, expr in exprs.items():
+        with user_sql(f"rule {name!r} of table {table!r}", expr):
+            typed.select(F.expr(f"CASE WHEN ({backslashes(expr)}) THEN 1 END")).schema  # noqa: B018 - resolves it
     for pattern in patterns:
         with user_sql(f"pattern of column {pattern.column!r} of table {table!r}", pattern.values[0]):
             _fold(typed.selectExpr(f"'' RLIKE {literal(pattern.values[0])} AS found"))

@@ -16,7 +16,7 @@ from frazil.engine.planner import OutdatedPlanError, Planner
 from frazil.engine.record import Record, run_id
 from frazil.engine.report import RunFailedError, TableReport
 from frazil.engine.settle import leave_gold, report_of, settle
-from frazil.engine.side_by_side import side_by_side
+from frazil.engine.side_by_side import in_turn
 from frazil.engine.table_run import TableRun
 from frazil.engine.table_steps import do_table
 from frazil.lake.lock import lock
@@ -24,6 +24,7 @@ from frazil.lake.session import adopt, refuse_connect, siblings, spark_session
 from frazil.lake.trouble import translated
 from frazil.plan.plan import read_only
 from frazil.spec.check import check
+from frazil.spec.references import referenced_first
 from frazil.spec.select import selected
 from frazil.steps import RefreshGold
 
@@ -190,7 +191,8 @@ class _Run:
                 self.listener.ended(context.report)
 
         busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
-        side_by_side(work, [context for name, context in self.contexts.items() if name in busy], self.sessions)
+        names = referenced_first(self.pipeline, (name for name in self.contexts if name in busy))
+        in_turn(work, [self.contexts[name] for name in names], self.sessions)
 
     def _do_gold(self, plan: Plan) -> None:
         leave_gold(self.report, plan, {*self.failed})

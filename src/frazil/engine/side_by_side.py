@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from queue import SimpleQueue
+from threading import Event
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -46,3 +48,27 @@ def side_by_side(
 
     with ThreadPoolExecutor(max_workers=len(sessions)) as pool:
         return list(pool.map(one, contexts))
+
+
+def in_turn(work: Callable[[TableRun], None], contexts: Sequence[TableRun], sessions: Sequence[SparkSession]) -> None:
+    """Do work as :func:`side_by_side`; what waits for a table that stands before it waits until that one is done.
+
+    Tables begin in their order, so the first that is not done waits for none.
+    """
+    done: dict[str, Event] = {}
+
+    def one(context: TableRun) -> None:
+        try:
+            work(context)
+        finally:
+            done[context.table.name].set()
+
+    def wait_for(earlier: frozenset[str], name: str) -> None:
+        if name in earlier:
+            done[name].wait()
+
+    waiting = []
+    for context in contexts:
+        waiting.append(replace(context, wait_for=partial(wait_for, frozenset(done))))
+        done[context.table.name] = Event()
+    side_by_side(one, waiting, sessions)

@@ -38,6 +38,7 @@ class TableRun:
         run_id: id of the run, for the summaries of its commits.
         tell: called with a short text when a step begins, for people who wait.
         progress: called with a short text on how far a long step is, now and then.
+        wait_for: returns when the run has done what it does for another table, if it comes before this one.
         policy: thresholds.
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` keep it.
         cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
@@ -51,6 +52,7 @@ class TableRun:
     run_id: str = ""
     tell: Callable[[str], None] = field(default=lambda _: None)
     progress: Callable[[str], None] = field(default=lambda _: None)
+    wait_for: Callable[[str], object] = field(default=lambda _: None)
     policy: Policy = DEFAULT_POLICY
     heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     cache: FrameCache = field(default_factory=FrameCache)

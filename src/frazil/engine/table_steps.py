@@ -16,6 +16,7 @@ from frazil.engine.ingest import ingest
 from frazil.engine.marts import update_mart
 from frazil.engine.normalize import contract_of, normalize
 from frazil.engine.settle import warn_of_late
+from frazil.engine.table_rules import TableRules
 from frazil.errors import DeclarationError, Failure
 from frazil.lake.trouble import explained
 from frazil.plan.input_bytes import input_bytes
@@ -91,8 +92,10 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
                 assert_never(step)
     errors: dict[str, Exception] = {}
     if due:
-        update = partial(update_mart, context, contract=contract or contract_of(context), normalized=normalized)
-        errors = _update_marts(context, steps, update, group, at_once=at_once)
+        contract = contract or contract_of(context)
+        rules = TableRules(context, contract, [step.mart for step in steps if isinstance(step, UpdateMart)])
+        update = partial(update_mart, context, contract=contract, rules=rules, normalized=normalized)
+        errors = _update_marts(context, rules.in_order(steps), update, group, at_once=at_once)
     spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
     if spans and not errors:
         compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
@@ -109,7 +112,7 @@ def _update_marts(
 ) -> dict[str, Exception]:
     """Alter and update the marts that have a batch due, all at once if asked: small batches leave cores idle.
 
-    A mart that fails stops no other.
+    A mart that fails stops no other; one for which the rules of the table are judged comes first.
     """
     marts = [step for step in steps if isinstance(step, UpdateMart)]
     alters = {step.mart: step for step in steps if isinstance(step, AlterTable)}

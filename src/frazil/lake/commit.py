@@ -142,6 +142,12 @@ class TableTransaction:
         """Replace all rows of the branch; otherwise as :meth:`append`."""
         self._writer(rows).overwrite(F.lit(True))
 
+    def appended(self) -> DataFrame:
+        """Return the rows of the last :meth:`append` alone, where the branch had a snapshot before it."""
+        newest, parent = self._tip(java_table(self._spark, self.table))
+        between = {"start-snapshot-id": f"{parent}", "end-snapshot-id": f"{newest}"}
+        return self._spark.read.options(**between).table(self.table)
+
     def set_bookmark(self, bookmark: Mapping[str, Any]) -> None:
         """Let the transaction end with another bookmark than it began with."""
         self._bookmark = dict(bookmark)

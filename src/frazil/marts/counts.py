@@ -10,6 +10,8 @@ from frazil.marts.query import query
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pyspark.sql import DataFrame
 
     from frazil.marts.fold_spec import FoldSpec
@@ -20,11 +22,24 @@ STAND: Final = "_cdc_stand"
 _OF_LIVING: Final = {"is_current": "is_current", "is_deleted": "NOT is_deleted"}
 
 
-def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Keep the rows of the keys that are not deleted, one a key.
+def living_rows(rows: DataFrame, columns: Collection[str]) -> DataFrame:
+    """Keep the newest rows of the keys that are not deleted, one a key.
 
     Args:
         rows: all rows of a mart of any kind. A flag is NULL in rows written when the mart was of a kind without it.
+        columns: those of the contract.
+    """
+    # A source's own column of this name may have been dropped from the declaration, and its values stay behind.
+    is_flag = {name: kind == "boolean" and name not in columns for name, kind in rows.dtypes}
+    flags = [name for name in _OF_LIVING if is_flag.get(name)]
+    return rows.where(" AND ".join(f"({name} IS NULL OR {_OF_LIVING[name]})" for name in flags) or "true")
+
+
+def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Return the keys that are not deleted.
+
+    Args:
+        rows: as :func:`living_rows` takes them.
         spec: the table's parts.
 
     Returns:
@@ -32,11 +47,7 @@ def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
 
     Cost: a scan of the keys, the order columns and the flags.
     """
-    # A source's own column of this name may have been dropped from the declaration, and its values stay behind.
-    is_flag = {name: kind == "boolean" and name not in spec.columns for name, kind in rows.dtypes}
-    flags = [name for name in _OF_LIVING if is_flag.get(name)]
-    lives = " AND ".join(f"({name} IS NULL OR {_OF_LIVING[name]})" for name in flags) or "true"
-    return rows.where(lives).selectExpr(
+    return living_rows(rows, spec.columns).selectExpr(
         *map(quote, spec.keys), f"xxhash64({columns_of(spec.order_columns)}) AS {STAND}"
     )
 

@@ -40,7 +40,7 @@ class Contract:
         keys: names of the columns that name a row.
         sequence_by: names of the columns that order the changes of a key.
         event_time: the column history takes its times from, or None.
-        rules: what rows keep over several columns.
+        rules: what rows keep over several columns, and what whole marts keep.
         fields: the source's fields with their types, in order of first appearance.
         blocked: fields of which a value sends a record to quarantine, in lower case.
         whole: a record that lacks a field of a column goes to quarantine.

@@ -106,6 +106,8 @@ def row_rules(contract: Contract) -> tuple[RowRule, ...]:
     found = [rule for column in contract.columns for rule in _of_column(column, is_must=column.name in must)]
     by_lower = {name.lower(): name for name in contract.names}
     for rule in contract.rules:
+        if rule.expr is None:
+            continue
         reads = tuple(by_lower.get(name.lower(), name) for name in fields_of(rule.expr))
         found.append(
             RowRule(name=rule.name, column=None, columns=reads, on_violation=rule.on_violation, expr=rule.expr)

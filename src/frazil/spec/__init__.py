@@ -15,17 +15,19 @@ from frazil.spec.pipeline import (
     ServiceCatalog,
     Table,
 )
-from frazil.spec.rule import Rule
+from frazil.spec.rule import Age, Freshness, References, RowCount, Rule
 from frazil.spec.upkeep import Upkeep
 
 __all__ = [
     "CATALOG",
+    "Age",
     "AuditLog",
     "Column",
     "Current",
     "Debezium",
     "DmsFiles",
     "EmbeddedCatalog",
+    "Freshness",
     "Gold",
     "History",
     "JdbcCatalog",
@@ -33,6 +35,8 @@ __all__ = [
     "Namespaces",
     "Pipeline",
     "Postgres",
+    "References",
+    "RowCount",
     "Rule",
     "ServiceCatalog",
     "Snapshots",

@@ -14,6 +14,7 @@ from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
 from frazil.spec.check_rules import rule_problems
 from frazil.spec.check_source import source_problems
+from frazil.spec.check_table_rules import reference_problems
 from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
@@ -50,7 +51,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
-    found += _gold(pipeline)
+    found += [*reference_problems(pipeline), *_gold(pipeline)]
     return list(dict.fromkeys(found))
 
 

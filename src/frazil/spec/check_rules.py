@@ -6,6 +6,7 @@ import re
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
+from frazil.spec.check_table_rules import table_rule_problems
 from frazil.spec.contract import REST, declared, is_closed, repeated
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.rule import COLUMN_RULES
@@ -39,10 +40,13 @@ def rule_problems(table: Table, at: Path) -> Iterator[Problem]:
         yield Problem((*at, "rules"), f"rule '{name}' of table '{table.name}' is declared {names.count(name)} times")
     columns = declared(table)
     for index, rule in enumerate(table.rules):
+        yield from table_rule_problems(table, rule, (*at, "rules", index))
         here, whose = (*at, "rules", index), f"rule '{rule.name}' of table '{table.name}'"
         if not _NAME.fullmatch(rule.name) or rule.name in _OWN:
             why = "is one of Frazil's own" if rule.name in _OWN else "is not 1 to 128 of a-z, 0-9 and _"
             yield Problem((*here, "name"), f"{whose}: the name {why}")
+        if rule.expr is None:
+            continue
         found = expression_problems(rule.expr)
         yield from (Problem((*here, "expr"), f"{whose}: {text}") for text in found)
         for name in () if found or not is_closed(table) else fields_of(rule.expr):

@@ -28,11 +28,92 @@ COLUMN_RULES: Final = ("not_null", "accepted_values", "min", "max", "pattern", "
 """Names of the rules of one column; all but the first are settings of the same name."""
 
 
+TABLE_RULES: Final = ("unique", "references", "row_count", "freshness")
+"""Kinds of rules that a whole mart keeps; each is a setting of a rule, beside its name."""
+
+
+class References(Spec):
+    """Columns whose values are in columns of another mart, as dbt's ``relationships``."""
+
+    columns: tuple[str, ...] = Field(min_length=1, description="The columns of this table.")
+    to: str = Field(description="Name of the other mart.")
+    fields: tuple[str, ...] = Field(
+        default=(), description="The columns of the other mart, in the same order; left out: its keys."
+    )
+
+
+class RowCount(Spec):
+    """How many rows a mart has, and how many more or fewer after a batch."""
+
+    min: int | None = Field(default=None, ge=0, description="The fewest rows.")
+    max: int | None = Field(default=None, ge=0, description="The most rows.")
+    max_decrease_fraction: float | None = Field(
+        default=None, ge=0, le=1, description="How much of its rows a mart may lose by one batch."
+    )
+    max_increase_fraction: float | None = Field(
+        default=None, ge=0, description="How much of its rows a mart may gain by one batch; not by the first."
+    )
+
+
+class Age(Spec):
+    """A span of time, in dbt's words."""
+
+    count: int = Field(ge=1, description="How many periods.")
+    period: Literal["minute", "hour", "day"] = Field(description="minute, hour or day.")
+
+    @property
+    def seconds(self) -> int:
+        """How long it is."""
+        return self.count * {"minute": 60, "hour": 3600, "day": 86400}[self.period]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.period}{'' if self.count == 1 else 's'}"
+
+
+class Freshness(Spec):
+    """How old the newest time of a mart may be."""
+
+    column: str | None = Field(
+        default=None, description="A date or a time; left out: the time at which the last batch was taken."
+    )
+    warn_after: Age | None = Field(default=None, description="Older than this breaks the rule, which then warns.")
+    error_after: Age | None = Field(default=None, description="Older than this breaks the rule.")
+
+
+def _on_violation(data: dict[str, Any]) -> OnViolation:
+    return "fail" if any(data.get(kind) is not None for kind in TABLE_RULES) else "quarantine"
+
+
 class Rule(Spec):
-    """What every row of a table keeps."""
+    """What every row of a table keeps, or a whole mart: one of ``expr`` and the rules of a mart."""
 
     name: str = Field(description="Name of the rule, in quarantine and in reports.")
-    expr: str = Field(description="Spark SQL over the columns as they are typed, true or false; NULL keeps the rule.")
-    on_violation: OnViolation = Field(
-        default="quarantine", description="What becomes of a change that breaks it: quarantine, warn or fail."
+    expr: str | None = Field(
+        default=None,
+        description="Spark SQL over the columns as they are typed, true or false; NULL keeps the rule.",
     )
+    unique: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="Columns whose values no two rows share; rows with NULL are left out."
+    )
+    references: References | None = Field(
+        default=None, description="Columns whose values are in another mart; rows with NULL are left out."
+    )
+    row_count: RowCount | None = Field(default=None, description="Bounds of the number of rows.")
+    freshness: Freshness | None = Field(default=None, description="How old the newest time may be.")
+    on_violation: OnViolation = Field(
+        default_factory=_on_violation,
+        description="What becomes of a change that breaks it: quarantine (default of expr), warn, or fail (default of "
+        "the rules of a mart, which know no quarantine).",
+    )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return which of the settings that say what it is are given; one, in a right declaration."""
+        return tuple(kind for kind in ("expr", *TABLE_RULES) if getattr(self, kind) is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that a rule of a mart names."""
+        if self.freshness is not None:
+            return () if self.freshness.column is None else (self.freshness.column,)
+        return self.unique or (() if self.references is None else self.references.columns)

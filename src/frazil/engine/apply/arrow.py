@@ -53,7 +53,8 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
     # Of a key that is not recomputed only the newest version goes.
     positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-    return PositionDelta(counts=counts, rows=_rows(batch, keys, counts), positions=pa.table(positions))
+    rows, replaced = _rows(batch, keys, counts), gone.select([*batch.spec.keys])
+    return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
 
 
 def _keys(batch: MartBatch) -> pa.Table | None:

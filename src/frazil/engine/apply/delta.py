@@ -66,11 +66,13 @@ class PositionDelta:
         counts: what becomes of the keys.
         rows: Arrow table of the new rows: the mart's columns, among others.
         positions: Arrow table of the positions of replaced rows, see :mod:`frazil.lake.row_delta`.
+        keys: Arrow table of their keys.
     """
 
     counts: DeltaCounts
     rows: pa.Table
     positions: pa.Table
+    keys: pa.Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

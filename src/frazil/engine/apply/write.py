@@ -15,6 +15,8 @@ from frazil.spec import History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from frazil.engine.apply.delta import DeltaCounts, KeyDelta
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from frazil.plan.policy import Strategy
 
 
-def apply_batch(batch: MartBatch, transaction: TableTransaction, strategy: Strategy) -> tuple[Strategy, DeltaCounts]:
+def apply_batch(
+    batch: MartBatch, transaction: TableTransaction, strategy: Strategy, judge: Callable[[PositionDelta], None]
+) -> tuple[Strategy, DeltaCounts]:
     """Write what a batch changes in a mart; return the strategy that was taken, and the counts.
 
     A row delta that Arrow cannot compute, and an overwrite that replaces no row, become ``delete_append``; that becomes
@@ -33,10 +37,12 @@ def apply_batch(batch: MartBatch, transaction: TableTransaction, strategy: Strat
         batch: the batch and the mart.
         transaction: an open transaction on the mart's table.
         strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
+        judge: called with a row delta before anything of it is written; what it raises ends the batch.
     """
     delta = (arrow_delta(batch) if strategy == "row_delta" else None) or spark_delta(batch)
     counts = delta.counts
     if isinstance(delta, PositionDelta):
+        judge(delta)
         failpoint("mart.before_rows")
         _note(transaction, "row_delta", counts)
         transaction.row_delta(delta.rows, delta.positions)
