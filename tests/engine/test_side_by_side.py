@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.report import GoldReport, MartReport
     from frazil.engine.step_results import Normalized
+    from frazil.engine.table_rules import TableRules
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.steps import UpdateMart
@@ -52,11 +53,11 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
     shop.land("20260102-000000.csv", "U,1,2026-01-02 00:00:00,again")
 
     def fail_in_current(
-        context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None
+        context: TableRun, step: UpdateMart, contract: Contract, rules: TableRules, normalized: Normalized | None
     ) -> MartReport:
         if step.mart == "orders":
             raise FailpointReached(step.mart)
-        return update_mart(context, step, contract, normalized)
+        return update_mart(context, step, contract, rules, normalized)
 
     monkeypatch.setattr(table_steps, "update_mart", fail_in_current)
     listener = Told()

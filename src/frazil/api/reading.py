@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -260,6 +261,8 @@ def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[
 def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:
     """Test the rules of contracts over the rows that the marts have, as :func:`frazil.serve.rules.test_rules`.
 
+    How fresh they are is told by the clock of this machine.
+
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
@@ -272,7 +275,7 @@ def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleT
     """
     from frazil.serve.rules import test_rules
 
-    return tuple(test_rules(load(declaration), select))
+    return tuple(test_rules(load(declaration), select, now=dt.datetime.now(dt.UTC)))
 
 
 def schema(declaration: Declaration, table: str) -> TableSchema:

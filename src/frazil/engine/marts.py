@@ -32,10 +32,8 @@ from frazil.spec.names import quote
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from frazil.engine.apply.delta import DeltaCounts, PositionDelta
-    from frazil.engine.apply.left_rows import Left
+    from frazil.engine.apply.delta import PositionDelta
     from frazil.engine.apply.mart_batch import MartBatch
-    from frazil.engine.apply.whole import WholeCounts
     from frazil.engine.batch_stats import BatchStats
     from frazil.engine.step_results import Normalized
     from frazil.engine.table_rules import TableRules
@@ -98,15 +96,8 @@ def update_mart(
         What that did.
 
     Raises:
-        RuleBrokenError: the batch breaks a rule of whole marts that stops the run; nothing of it is visible in the mart.
+        RuleBrokenError: the batch breaks a rule of whole marts that stops the run; it is not visible in the mart.
     """
-    with rules.work_on(step.mart):
-        return _update(context, step, contract, rules, normalized)
-
-
-def _update(
-    context: TableRun, step: UpdateMart, contract: Contract, rules: TableRules, normalized: Normalized | None
-) -> MartReport:
     began = time.monotonic()
     context.tell(f"apply to {step.mart}")
     mart = context.mart(step.mart)
@@ -180,10 +171,7 @@ def _replace_table(
     """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
     spark, base, path = context.spark, update.base, update.layout.path
     rows = whole_rows(update.mart, update.changes, update.spec, context.policy)
-    before = None
-    if base.snapshot_id is not None:
-        before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
-    update.rules.judge(report.mart, lambda: left_whole(rows, update.spec, before))
+    update.rules.judge(report.mart, lambda: left_whole(rows, update.spec, None, None))
     failpoint("mart.before_publish")
     has_view = isinstance(update.mart, Current) and update.mart.live_view is not None
     # The view has the columns of the new table, so it comes after it: until then its absence is on record.
@@ -194,6 +182,9 @@ def _replace_table(
     if has_view:
         keep_live_view(context, update.mart)
         note_layout(context, update.mart)
+    before = None
+    if base.snapshot_id is not None:
+        before = spark.sql(f"SELECT * FROM {update.name} VERSION AS OF {base.snapshot_id}")
     counts = count_whole(before, spark.table(update.name), update.spec)
     report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
     report.strategy = "load" if base.snapshot_id is None else "recompute"
@@ -221,8 +212,11 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
             report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
             report.late = counts.late
             if strategy != "row_delta":
-                before, is_appended = context.spark.table(update.name), strategy == "delete_append"
-                _judge_branch(context, update, transaction, before, counts, is_appended=is_appended)
+                before, appends = context.spark.table(update.name), strategy == "delete_append"
+                update.rules.judge(
+                    report.mart,
+                    lambda: left_on_branch(transaction, update.spec, before, counts, is_appended=appends),
+                )
         report.strategy = strategy
         failpoint("mart.before_publish")
         published = transaction.publish()
@@ -232,24 +226,6 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
 
 def _judge_delta(update: _Update, batch: MartBatch, delta: PositionDelta) -> None:
     update.rules.judge(batch.target.name, lambda: left_by_delta(batch, delta, update.rules.columns))
-
-
-def _judge_branch(
-    context: TableRun,
-    update: _Update,
-    transaction: TableTransaction,
-    before: DataFrame | None,
-    counts: DeltaCounts | WholeCounts,
-    *,
-    is_appended: bool = False,
-) -> None:
-    """Hold the rules of whole marts against what was written, before it is published."""
-
-    def left() -> Left:
-        after = context.spark.table(transaction.branch)
-        return left_on_branch(transaction, update.spec, before, counts, after, is_appended=is_appended)
-
-    update.rules.judge(context.table.mart_name(update.mart), left)
 
 
 def _strategy(context: TableRun, update: _Update) -> Strategy:
@@ -281,7 +257,8 @@ def _write_whole(
         before = context.spark.table(transaction.table)
     counts = count_whole(before, context.spark.table(transaction.branch), update.spec)
     report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
-    _judge_branch(context, update, transaction, before, counts)
+    by_batch = (None, None) if update.stats is None else (before, counts)
+    update.rules.judge(report.mart, lambda: left_whole(transaction.written(), update.spec, *by_batch))
     all_newer = update.stats is not None and update.stats.all_newer
     if before is not None and base.batch < report.batch and not all_newer:
         report.late = count_late(update.changes, update.spec, after=base.batch)

@@ -17,7 +17,6 @@ from frazil.spec import CATALOG, Current
 from frazil.spec.amount import counted
 from frazil.spec.names import quote
 from frazil.spec.references import mart_named, referenced_fields
-from frazil.steps import UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.spec import References, RowCount, Rule
-    from frazil.steps import Step
+    from frazil.steps import UpdateMart
 
 _NUMBER: Final = "_cdc_rule"
 
@@ -56,9 +55,9 @@ class TableRules:
         """Return the columns that the rules name."""
         return tuple(dict.fromkeys(name for rule in self._rules for name in self._columns(rule)))
 
-    def in_order(self, steps: Iterable[Step]) -> list[Step]:
+    def in_order(self, steps: Iterable[UpdateMart]) -> list[UpdateMart]:
         """Return steps so that the mart that is judged for all comes first; the others keep their order."""
-        return sorted(steps, key=lambda step: not (isinstance(step, UpdateMart) and step.mart == self._first))
+        return sorted(steps, key=lambda step: step.mart != self._first)
 
     @contextmanager
     def work_on(self, mart: str) -> Iterator[None]:
@@ -97,7 +96,7 @@ class TableRules:
         broken = [
             one
             for number, rule in enumerate(self._rules)
-            if (one := self._verdict(rule, int(found[number][BROKEN]), found[number][FIRST], left.gained)) is not None
+            if (one := self._verdict(rule, int(found[number][BROKEN]), found[number][FIRST], left)) is not None
         ]
         for one in sorted(broken, key=lambda one: one.rule.on_violation == "fail"):
             if one.rule.on_violation == "fail":
@@ -116,10 +115,9 @@ class TableRules:
         elif rule.references is not None:
             others, fields = self._others(rule, rule.references, left)
             counts = dangling_rows(left.rows, self._columns(rule), others, fields)
-        elif left.before is None:
-            counts = left.rows.new.sparkSession.sql(f"SELECT 0 AS {BROKEN}, CAST(NULL AS string) AS {FIRST}")
         else:
-            counts = left.before.selectExpr(f"count(*) AS {BROKEN}", f"CAST(NULL AS string) AS {FIRST}")
+            rows = left.rows.all if left.before is None else left.before
+            counts = rows.selectExpr(f"count(*) AS {BROKEN}", f"CAST(NULL AS string) AS {FIRST}")
         return counts.selectExpr(f"{number} AS {_NUMBER}", f"CAST({BROKEN} AS bigint) AS {BROKEN}", FIRST)
 
     def _others(self, rule: Rule, reference: References, left: Left) -> tuple[DataFrame, tuple[str, ...]]:
@@ -155,13 +153,14 @@ class TableRules:
                 )
         return tuple(self._names[name.lower()] for name in rule.columns)
 
-    def _verdict(self, rule: Rule, number: int, first: str | None, gained: int) -> Broken | None:
+    def _verdict(self, rule: Rule, number: int, first: str | None, left: Left) -> Broken | None:
         if rule.row_count is not None:
-            says = row_count_says(rule.row_count, number, number + gained)
+            before = None if left.before is None else number
+            says = row_count_says(rule.row_count, before, number + left.gained)
             return Broken(rule=rule, rows=1, says=f"rule {rule.name} is broken: {says}") if says else None
         if not number:
             return None
-        broken = f"{counted(number, 'row breaks', 'rows break')} rule {rule.name}, the first in {first}"
+        broken = f"{counted(number, 'row breaks', 'rows break')} rule {rule.name}, the first from {first}"
         names = ", ".join(rule.columns)
         why = f"{names}: other rows have the same"
         if rule.references is not None:
@@ -178,9 +177,15 @@ class Broken:
     says: str
 
 
-def row_count_says(bounds: RowCount, before: int, after: int) -> str:
-    """Say which bound a mart passes that had some rows and has others after a batch; nothing where it keeps all."""
-    rows = f"{counted(before, 'row')} would become {after:,}"
+def row_count_says(bounds: RowCount, before: int | None, after: int) -> str:
+    """Say which bound the rows of a mart pass; nothing where they keep all.
+
+    Args:
+        bounds: the rule.
+        before: how many they are until the batch is published; None where no batch changes them.
+        after: how many they are then.
+    """
+    rows = counted(after, "row") if before is None else f"{counted(before, 'row')} would become {after:,}"
     if bounds.min is not None and after < bounds.min:
         return f"{rows}, min is {bounds.min:,}"
     if bounds.max is not None and after > bounds.max:

@@ -95,7 +95,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         contract = contract or contract_of(context)
         rules = TableRules(context, contract, [step.mart for step in steps if isinstance(step, UpdateMart)])
         update = partial(update_mart, context, contract=contract, rules=rules, normalized=normalized)
-        errors = _update_marts(context, rules.in_order(steps), update, group, at_once=at_once)
+        errors = _update_marts(context, steps, update, rules, group, at_once=at_once)
     spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
     if spans and not errors:
         compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
@@ -106,6 +106,7 @@ def _update_marts(
     context: TableRun,
     steps: Sequence[Step],
     update_one: Callable[[UpdateMart], MartReport],
+    rules: TableRules,
     group: str,
     *,
     at_once: bool,
@@ -120,14 +121,16 @@ def _update_marts(
 
     def update(step: UpdateMart) -> MartReport:
         _count_jobs_as(group, context.spark)
-        if step.mart in alters:
-            alter_table(context, alters[step.mart])
-        report = update_one(step)
+        with rules.work_on(step.mart):
+            if step.mart in alters:
+                alter_table(context, alters[step.mart])
+            report = update_one(step)
         context.progress(f"{next(done)} of {counted(len(marts), 'mart')} done")
         return report
 
     with ThreadPoolExecutor(max_workers=len(marts) if at_once else 1) as pool:
-        updates = {step.mart: pool.submit(update, step) for step in marts}
+        submitted = {step: pool.submit(update, step) for step in rules.in_order(marts)}
+    updates = {step.mart: submitted[step] for step in marts}
     errors = {mart: error for mart, update in updates.items() if (error := update.exception()) is not None}
     context.report.marts = [update.result() for mart, update in updates.items() if mart not in errors]
     context.report.batch = marts[-1].upto

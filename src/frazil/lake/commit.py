@@ -142,6 +142,10 @@ class TableTransaction:
         """Replace all rows of the branch; otherwise as :meth:`append`."""
         self._writer(rows).overwrite(F.lit(True))
 
+    def written(self) -> DataFrame:
+        """Return all rows of the branch."""
+        return self._spark.table(self.branch)
+
     def appended(self) -> DataFrame:
         """Return the rows of the last :meth:`append` alone, where the branch had a snapshot before it."""
         newest, parent = self._tip(java_table(self._spark, self.table))

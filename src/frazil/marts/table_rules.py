@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-BROKEN, FIRST: Final = "broken", "first"
+BROKEN: Final = "broken"
+FIRST: Final = "first"
 """Columns of what these functions return: how many rows break the rule, and where the first of them comes from."""
 
 _PLACE: Final = f"concat({r.POSITION}, ' row ', {r.ROW})"
@@ -100,9 +101,7 @@ def dangling_rows(rows: LeftRows, columns: Sequence[str], others: DataFrame, fie
 
     Cost: a scan of the other mart's columns against a broadcast of the batch's values; of a whole mart a join of both.
     """
-    refers = " AND ".join(
-        f"o.{quote(field)} = c.{quote(name)}" for name, field in zip(columns, fields, strict=True)
-    )
+    refers = " AND ".join(f"o.{quote(field)} = c.{quote(name)}" for name, field in zip(columns, fields, strict=True))
     found = "frazil_others"
     if not rows.is_whole:
         found = (

@@ -14,6 +14,7 @@ from frazil.serve.check_marts import living
 from frazil.serve.duck import connect, identifier, literal
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
+from frazil.serve.table_rules import TableLook
 from frazil.serve.tables import tables
 from frazil.silver.rules import breaks, row_rules
 from frazil.spec import Current
@@ -22,6 +23,7 @@ from frazil.spec.select import selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from frazil.lake.catalogs import Located
     from frazil.serve.layers import Layer
@@ -57,11 +59,11 @@ class RuleTest:
         source_table: the source table.
         table: the mart that was looked at.
         rule: name of the rule.
-        column: whose rule it is; None for one over several columns.
-        on_violation: what is declared.
+        column: whose rule it is; None for one over several columns, or none.
+        on_violation: what is declared; of freshness what its age means.
         rows: rows that were looked at.
-        broken: how many of them break it; None where that cannot be told.
-        detail: keys of the first of them, or why nothing can be told.
+        broken: how many of them break it; 1 where it is the whole mart; None where that cannot be told.
+        detail: keys of the first of them, in what the mart breaks it, or why nothing can be told.
     """
 
     source_table: str
@@ -101,7 +103,7 @@ class Duck:
         return f"regexp_matches({text}, {pattern})"
 
 
-def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]:
+def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime) -> list[RuleTest]:
     """Test the rules of tables over the living rows of their marts.
 
     Of a table with several marts its first current one is looked at, without one the history.
@@ -109,6 +111,7 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]
     Args:
         pipeline: the declaration.
         select: tables, as for a run; all by default.
+        now: what times are compared with where a rule says how fresh a mart is.
 
     Returns:
         A result for each rule, in the order of the declaration. A table without rules, or without rows, has none.
@@ -118,7 +121,8 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]
         DamagedTableError: a file of a mart is missing or damaged.
 
     Cost: one scan of the columns that rules read, and another one for the keys of each that is broken. One for each
-    rule where DuckDB cannot read one of them.
+    rule where DuckDB cannot read one of them. For each rule of whole marts a scan of the columns that it names, here and
+    in the mart that it refers to; of freshness without a column one of bronze's times.
     """
     names = selected(pipeline, select).tables
     located = tables(pipeline)
@@ -129,12 +133,12 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = ()) -> list[RuleTest]
             result
             for table in pipeline.tables
             if table.name in names
-            for result in _of_table(pipeline, table, located, duck)
+            for result in _of_table(pipeline, table, located, duck, now)
         ]
 
 
 def _of_table(
-    pipeline: Pipeline, table: Table, located: Located, duck: duckdb.DuckDBPyConnection
+    pipeline: Pipeline, table: Table, located: Located, duck: duckdb.DuckDBPyConnection, now: datetime
 ) -> Iterator[RuleTest]:
     here = layers(pipeline, table, located)
     pairs = [pair for pair in here.marts if pair[1].exists]
@@ -145,9 +149,22 @@ def _of_table(
         if one.damage is not None:
             raise one.damage
     rules = row_rules(here.contract)
-    if rules:
+    if rules or here.contract.rules:
         verify_files(layer.location or "")
-    yield from _Tester(duck, table, layer, living(mart, layer)).results(rules)
+    rows = living(mart, layer)
+    yield from _Tester(duck, table, layer, rows).results(rules)
+    look = TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)
+    for rule, verdict in look.verdicts():
+        yield RuleTest(
+            source_table=table.name,
+            table=layer.name,
+            rule=rule.name,
+            column=rule.columns[0] if len(rule.columns) == 1 else None,
+            on_violation=verdict.on_violation or rule.on_violation,
+            rows=verdict.rows,
+            broken=verdict.broken,
+            detail=verdict.detail,
+        )
 
 
 @dataclass(frozen=True, slots=True)

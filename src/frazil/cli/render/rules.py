@@ -18,7 +18,7 @@ def show_rules(results: Sequence[RuleTest]) -> None:
     if results:
         grid(
             None,
-            ("table", "rule", "column", "rows", "broken", "on violation", "keys"),
+            ("table", "rule", "column", "rows", "broken", "on violation", "detail"),
             [
                 (
                     *(one.table, one.rule, one.column or "", f"{one.rows:,}"),

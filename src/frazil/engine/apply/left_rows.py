@@ -30,13 +30,13 @@ class Left:
 
     Attributes:
         rows: the living rows.
-        before: the living rows that the mart has until the batch is published; None where it has none.
-        gained: how many more it has then.
+        before: the living rows that the mart has until the batch is published; None where it has none, or is rebuilt.
+        gained: how many more it has then, where there are some before.
     """
 
     rows: LeftRows
-    before: DataFrame | None
-    gained: int
+    before: DataFrame | None = None
+    gained: int = 0
 
 
 def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[str]) -> Left:
@@ -53,27 +53,19 @@ def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[st
 
 
 def left_on_branch(
-    transaction: TableTransaction,
-    spec: FoldSpec,
-    before: DataFrame | None,
-    counts: DeltaCounts | WholeCounts,
-    after: DataFrame,
-    *,
-    is_appended: bool,
+    transaction: TableTransaction, spec: FoldSpec, before: DataFrame, counts: DeltaCounts, *, is_appended: bool
 ) -> Left:
-    """Return what was written to a branch: all that it has, and what the last write appended or the whole mart."""
-    rows = living_rows(after, spec.columns)
+    """Return what was written to a branch: all that it has, and of it what the last write appended, or all of it."""
+    rows = living_rows(transaction.written(), spec.columns)
     new = living_rows(transaction.appended(), spec.columns) if is_appended else rows
-    old = None if before is None else living_rows(before, spec.columns)
-    return Left(rows=LeftRows(new=new, all=rows), before=old, gained=counts.inserted - counts.deleted)
+    before, gained = living_rows(before, spec.columns), counts.inserted - counts.deleted
+    return Left(rows=LeftRows(new=new, all=rows), before=before, gained=gained)
 
 
-def left_whole(rows: DataFrame, spec: FoldSpec, before: DataFrame | None) -> Left:
-    """Return what rows that are to replace a whole mart leave, of which nothing is written yet.
-
-    Cost: counts of both.
-    """
+def left_whole(rows: DataFrame, spec: FoldSpec, before: DataFrame | None, counts: WholeCounts | None) -> Left:
+    """Return what is left of a mart that is written whole; ``before`` and ``counts`` where a batch does that."""
     living = living_rows(rows, spec.columns)
-    old = None if before is None else living_rows(before, spec.columns)
-    gained = living.count() - (0 if old is None else old.count())
-    return Left(rows=LeftRows(new=living, all=living), before=old, gained=gained)
+    whole = LeftRows(new=living, all=living)
+    if before is None or counts is None:
+        return Left(rows=whole)
+    return Left(rows=whole, before=living_rows(before, spec.columns), gained=counts.inserted - counts.deleted)
