@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -14,6 +15,7 @@ import frazil
 from frazil import api
 from frazil.lake.session import spark_session
 from frazil.serve.rules import Duck
+from frazil.serve.rules import test_rules as held
 from frazil.silver.rules import RowRule, Spark, breaks
 
 if TYPE_CHECKING:
@@ -32,16 +34,18 @@ tables:
     keys: [id]
     columns: [{{name: id, type: int}}, {{name: n, type: int{column}}}, {{name: note}}]
     {rules}
-    marts: [{{kind: current, name: gone, deletes: soft}}, {{kind: current}}]
+    {marts}
 """
+MARTS = "marts: [{kind: current, name: gone, deletes: soft}, {kind: current}]"
 RULES = """rules:
       - {name: small, expr: "12 % n < 3", on_violation: warn}
       - {name: noted, expr: "note rlike '^\\\\w+$'", on_violation: fail}
       - {name: strange, expr: "soundex(note) = 'I200'", on_violation: warn}"""
 
 
-def declare(folder: Path, column: str = "", rules: str = "") -> None:
-    (folder / "frazil.yml").write_text(DECLARATION.format(column=column, rules=rules), encoding="utf-8")
+def declare(folder: Path, column: str = "", rules: str = "", marts: str = MARTS) -> None:
+    text = DECLARATION.format(column=column, rules=rules, marts=marts)
+    (folder / "frazil.yml").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture
@@ -74,6 +78,51 @@ def test_rules_are_held_against_living_rows_and_name_keys(shop: Path) -> None:
     assert details["noted"] == "id = 4"
     assert details["strange"].startswith("DuckDB cannot tell: ")
     assert {one.table for one in api.test(shop)} == {"marts.gone"}
+
+
+WHOLE = """rules:
+      - {name: one_note, unique: [note], on_violation: warn}
+      - {name: one_pair, unique: [n, note]}
+      - {name: known, references: {columns: [n], to: others}, on_violation: warn}
+      - {name: size, row_count: {min: 5}}
+      - {name: steps, row_count: {max_increase_fraction: 0.5}}
+      - {name: recent, freshness: {warn_after: {count: 1, period: hour}, error_after: {count: 1, period: day}}}"""
+
+OTHERS = f"""{MARTS}
+  - name: others
+    source: {{path: ./others, header: true, settle_seconds: 0}}
+    keys: [n]
+    columns: [{{name: n, type: bigint}}, {{name: day, type: date}}]
+    rules: [{{name: dated, freshness: {{column: day, warn_after: {{count: 2, period: day}}}}}}]"""
+
+
+def test_rules_of_whole_marts_are_held_against_living_rows(shop: Path) -> None:
+    """3, whose note 4 would share, is deleted; rows with NULL share nothing and refer to nothing."""
+    landing = shop / "landing"
+    (landing / "20260102-000000000.csv").write_text("op,id,n,note\nI,6,7,snow\nI,7,,a b\nI,8,3,ice\nI,9,,\n")
+    (shop / "others").mkdir()
+    (shop / "others" / "20260101-000000000.csv").write_text("op,n,day\nI,3,2026-01-01\nI,9,\nI,7,\nD,7,\n")
+    declare(shop, marts=OTHERS)
+    pipeline = frazil.load(shop)
+    frazil.run(pipeline, spark=spark_session(pipeline))
+    declare(shop, rules=WHOLE, marts=OTHERS)
+
+    def found(**later: float) -> dict[str, tuple[int, int | None, bool | None, str, str]]:
+        now = datetime.now(UTC) + timedelta(**later)
+        tests = held(frazil.load(shop), now=now)
+        return {one.rule: (one.rows, one.broken, one.ok, one.on_violation, one.detail) for one in tests}
+
+    now = found()
+    assert now["one_note"] == (8, 4, None, "warn", "id = 1; id = 2; id = 6")
+    assert now["one_pair"] == (8, 2, False, "fail", "id = 1; id = 8")
+    assert now["known"] == (8, 2, None, "warn", "id = 4; id = 6")
+    assert now["size"] == (8, 0, True, "fail", "")
+    assert now["steps"] == (8, None, None, "fail", "judged when a batch is taken")
+    assert now["recent"] == (8, 0, True, "fail", "")
+    assert now["dated"][:4] == (2, 1, None, "warn")
+    assert now["dated"][4].startswith("day is ")
+    assert found(hours=5)["recent"] == (8, 1, None, "warn", "the last batch is 5 hours old, warn_after is 1 hour")
+    assert found(hours=49)["recent"] == (8, 1, False, "fail", "the last batch is 2 days old, error_after is 1 day")
 
 
 def test_the_command_ends_with_5_where_a_rule_is_broken(shop: Path) -> None:

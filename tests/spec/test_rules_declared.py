@@ -11,8 +11,9 @@ import pytest
 import frazil
 from frazil.errors import DeclarationProblems
 from frazil.silver.contract import declared
-from frazil.spec import Column, DmsFiles, Rule, Table
+from frazil.spec import Column, Current, DmsFiles, Lake, Pipeline, References, Rule, Table
 from frazil.spec.check_rules import is_value
+from frazil.spec.references import referenced_first
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,65 @@ def test_a_rule_over_columns_that_cannot_be_is_a_problem(rules: str, said: str, 
     assert said in problems(tmp_path, rules=rules)
 
 
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("{name: odd}", "rule 'odd' of table 'orders' says nothing; give it one of expr, unique, references"),
+        ('{name: odd, expr: "id > 1", unique: [n]}', "rule 'odd' of table 'orders' says expr, unique; give it one"),
+        ("{name: odd, unique: []}", "unique"),
+        ("{name: odd, unique: [nn]}", "names 'nn', which is not one of its columns; did you mean 'n'?"),
+        ("{name: odd, unique: [n, n]}", "names 'n' twice"),
+        (
+            "{name: odd, unique: [n], on_violation: quarantine}",
+            "unique is not a matter of one record, so no record goes to quarantine by it; write on_violation: fail",
+        ),
+        ("{name: odd, row_count: {}}", "has no bound; give it one of min, max, max_decrease_fraction"),
+        ("{name: odd, row_count: {min: 3, max: 2}}", "min 3 is more than max 2"),
+        ("{name: odd, freshness: {}}", "has no age; give it warn_after, error_after or both"),
+        (
+            "{name: odd, freshness: {warn_after: {count: 2, period: day}, error_after: {count: 47, period: hour}}}",
+            "warn_after (2 days) is later than error_after (47 hours)",
+        ),
+        (
+            "{name: odd, freshness: {column: n, warn_after: {count: 1, period: day}}}",
+            "'n' is no date and no time, its type is string",
+        ),
+        (
+            "{name: odd, freshness: {warn_after: {count: 1, period: day}}, on_violation: fail}",
+            "on_violation has no use, since warn_after and error_after say what it does",
+        ),
+        ("{name: odd, references: {columns: [n], to: order}}", "'order', which is no mart; did you mean 'orders'?"),
+        ("{name: odd, references: {columns: [n, id], to: orders}}", "columns has 2, the key of 'orders' has 1: id"),
+        ("{name: odd, references: {columns: [n], to: orders}}", "'n' is string, and 'id' of 'orders' int"),
+        ("{name: odd, references: {columns: [n], to: orders, fields: [m]}}", "'m', which is not one of the columns"),
+        ("{name: odd, references: {columns: [m], to: orders}}", "names 'm', which is not one of its columns"),
+    ],
+)
+def test_a_rule_of_a_whole_mart_that_cannot_be_is_a_problem(rules: str, said: str, tmp_path: Path) -> None:
+    assert said in problems(tmp_path, rules=rules)
+
+
+def test_rules_of_whole_marts_fail_where_nothing_else_is_said() -> None:
+    assert Rule(name="a", unique=("x",)).on_violation == "fail"
+    assert Rule(name="a", expr="x > 1").on_violation == "quarantine"
+
+
+def test_tables_follow_those_that_their_rules_refer_to() -> None:
+    def table(name: str, *others: str) -> Table:
+        rules = tuple(
+            Rule(name=f"to_{other}", references=References(columns=("id",), to=f"{other}_now")) for other in others
+        )
+        marts = (Current(name=f"{name}_now"),)
+        return Table(name=name, source=DmsFiles(path=("x",)), keys=("id",), rules=rules, marts=marts)
+
+    tables = (table("a", "c", "a"), table("b"), table("c", "d"), table("d", "a"), table("e", "b"))
+    pipeline = Pipeline(pipeline="p", lake=Lake(warehouse="x"), tables=tables)
+
+    assert referenced_first(pipeline, "eba") == ("b", "e", "a")
+    # a, c and d refer to one another in a circle.
+    assert referenced_first(pipeline, "abcde") == ("d", "c", "a", "b", "e")
+
+
 def problems(folder: Path, *, column: str = "{name: n}", rules: str = "") -> str:
     (folder / "frazil.yml").write_text(DECLARATION.format(column=column, rules=rules), encoding="utf-8")
     with pytest.raises(DeclarationProblems) as caught:
@@ -124,5 +184,6 @@ def test_only_rules_that_quarantine_decide_what_silver_is_made_of() -> None:
     assert fingerprint(min=1, on_violation="warn") == fingerprint(max=3, on_violation="fail") == plain
     assert fingerprint(nullable=False, on_violation="warn") == plain
     assert fingerprint(rules=(Rule(name="odd", expr=odd, on_violation="fail"),)) == plain
+    assert fingerprint(rules=(Rule(name="one", unique=("n",)),)) == plain
     others = [fingerprint(min=1), fingerprint(nullable=False), fingerprint(rules=(Rule(name="odd", expr=odd),))]
     assert len({plain, *others}) == 4

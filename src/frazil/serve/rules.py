@@ -121,8 +121,8 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime)
         DamagedTableError: a file of a mart is missing or damaged.
 
     Cost: one scan of the columns that rules read, and another one for the keys of each that is broken. One for each
-    rule where DuckDB cannot read one of them. For each rule of whole marts a scan of the columns that it names, here and
-    in the mart that it refers to; of freshness without a column one of bronze's times.
+    rule where DuckDB cannot read one of them. For each rule of whole marts a scan of the columns that it names, here
+    and in the mart that it refers to; of freshness without a column one of bronze's times.
     """
     names = selected(pipeline, select).tables
     located = tables(pipeline)
