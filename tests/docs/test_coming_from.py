@@ -42,6 +42,7 @@ class Case:
         bad: rules that records in quarantine break.
         fails: code that a run fails with.
         warns: rules that are broken and only warn.
+        tested: rules that ``frazil test`` finds broken at the end.
         more: settings of the table besides.
     """
 
@@ -51,6 +52,7 @@ class Case:
     bad: Sequence[str] = ()
     fails: str = ""
     warns: int = 0
+    tested: Sequence[str] = ()
     more: dict[str, Any] = field(default_factory=dict)
 
 
@@ -89,7 +91,9 @@ CASES = {
         rows=[(2, "paid")],
         more={"sequence_by": [], "columns": [{"name": "id", "type": "int"}, {"name": "status"}]},
     ),
-    "`CONSTRAINT positive EXPECT (total >= 0)`": Case(runs=[[NEGATIVE]], rows=[(2, "new")], warns=1),
+    "`CONSTRAINT positive EXPECT (total >= 0)`": Case(
+        runs=[[NEGATIVE]], rows=[(2, "new")], warns=1, tested=["positive"]
+    ),
     "`… ON VIOLATION DROP ROW`": Case(runs=[[NEW, NEGATIVE]], rows=[(1, "new")], bad=["positive"]),
     "`… ON VIOLATION FAIL UPDATE`": Case(runs=[[NEW], [NEGATIVE]], rows=[(1, "new")], fails="FZ403"),
     "`incremental_strategy: merge`, `unique_key: id`": Case(runs=[[NEW, PAID]], rows=[(1, "paid")]),
@@ -102,7 +106,22 @@ CASES = {
     "`accepted_values: {values: [new, paid]}`": Case(
         runs=[[NEW, NEGATIVE | {"status": "sent"}]], rows=[(1, "new")], bad=["accepted_values"]
     ),
-    "`dbt_utils.expression_is_true`, `severity: warn`": Case(runs=[[NEGATIVE]], rows=[(2, "new")], warns=1),
+    "`dbt_utils.expression_is_true`, `severity: warn`": Case(
+        runs=[[NEGATIVE]], rows=[(2, "new")], warns=1, tested=["positive"]
+    ),
+    "`unique` of a column that is no key": Case(runs=[[NEW], [NEGATIVE]], rows=[(1, "new")], fails="FZ403"),
+    "`relationships: {to: ref('customers'), field: id}` of a column `total`": Case(
+        runs=[[NEW, PAID | {"id": 2}], [NEGATIVE | {"id": 3}]],
+        rows=[(1, "new"), (2, "paid")],
+        fails="FZ403",
+        more={"marts": [{"kind": "current", "name": "customers"}]},
+    ),
+    "`dbt_expectations.expect_table_row_count_to_be_between`": Case(
+        runs=[[NEW], [NEGATIVE, PAID | {"id": 3}]], rows=[(1, "new")], fails="FZ403"
+    ),
+    "`freshness: {warn_after: {count: 12, period: hour}}`, `loaded_at_field: ts`": Case(
+        runs=[[NEW]], rows=[(1, "new")], tested=["fresh"]
+    ),
     "`on_schema_change: ignore`": Case(runs=COLUMN, rows=[(1, "new", 1), (2, "new", 2)], asked="* EXCLUDE (ts)"),
     "`on_schema_change: append_new_columns`": Case(runs=COLUMN, rows=[(1, None), (2, "CH")], asked="id, country"),
     "`on_schema_change: fail`": Case(runs=COLUMN, rows=[(1, "new")], fails="FZ506"),
@@ -191,6 +210,7 @@ def test_every_row_says_what_it_does(spark: SparkSession, tmp_path: Path) -> Non
         hidden = f"(SELECT * EXCLUDE (_cdc_position, _cdc_row) FROM marts.{mart})"
         rows = api.query(pipeline, f"SELECT {CASES[row].asked} FROM {hidden} ORDER BY ALL").rows
         bad = [rule.rule for rule in api.quarantine(pipeline, name).rules]
-        found[row] = ([tuple(one) for one in rows], bad, failed.get(name, ""), warned[name])
-    want = {row: ([*case.rows], [*case.bad], case.fails, case.warns) for row, case in CASES.items()}
+        broken = [one.rule for one in api.test(pipeline, select=[name]) if one.broken]
+        found[row] = ([tuple(one) for one in rows], bad, failed.get(name, ""), warned[name], broken)
+    want = {row: ([*case.rows], [*case.bad], case.fails, case.warns, [*case.tested]) for row, case in CASES.items()}
     assert found == want

@@ -40,7 +40,7 @@ def test_every_type_is_told_of() -> None:
 
 
 def test_links_lead_to_headings_that_are_there() -> None:
-    headings = {heading.lower() for heading in re.findall(r"^## (.*)$", TEXT, re.MULTILINE)}
+    headings = {heading.lower().replace(" ", "-") for heading in re.findall(r"^## (.*)$", TEXT, re.MULTILINE)}
 
     assert set(re.findall(r"\]\(#(.*?)\)", TEXT)) <= headings
 
