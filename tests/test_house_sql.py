@@ -28,6 +28,7 @@ TRUSTED = {
     "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
     "marts/history.py": FOLD_SPEC,
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
+    "marts/table_rules.py": {*FOLD_SPEC, "names", "BROKEN", "FIRST", "_PLACE"},
     "sources/postgres/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
     "sources/postgres/examine.py": {
         "user",
@@ -67,6 +68,7 @@ SQL_MODULES = {
     "marts/fold.py",
     "marts/history.py",
     "marts/late.py",
+    "marts/table_rules.py",
     "silver/changes.py",
     "sources/postgres/brake.py",
     "sources/postgres/examine.py",  # what people are told to type
