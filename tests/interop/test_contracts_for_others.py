@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.hostile.situation import command
 
+import frazil
 from frazil import api
 from frazil.interop.from_odcs import NoContractError
 from frazil.spec.parse import load, parse
@@ -37,10 +38,35 @@ tables:
       - {name: small, expr: "total < 10 OR status <> 'new'", on_violation: warn}
       - {name: known, expr: "code IS NOT NULL"}
 """
+WHOLE = """
+      - {name: one_code, unique: [code], on_violation: warn}
+      - {name: one_pair, unique: [code, size]}
+      - {name: elsewhere, references: {columns: [total], to: parts}, on_violation: warn}
+      - {name: both, references: {columns: [shop, id], to: orders, fields: [shop, id]}}
+      - {name: bounds, row_count: {min: 1, max: 10}}
+      - {name: most, row_count: {max: 9}, on_violation: warn}
+      - {name: exactly, row_count: {min: 3, max: 3}}
+      - {name: steps, row_count: {min: 1, max_decrease_fraction: 0.5}, on_violation: warn}
+      - {name: taken, freshness: {warn_after: {count: 90, period: minute}, error_after: {count: 1, period: day}}}
+      - {name: fresh, freshness: {column: on_day, warn_after: {count: 2, period: day}}}
+"""
+PARTS = """
+  - name: parts
+    source: {kind: dms, path: ./landing/parts, header: true}
+    keys: [part]
+    columns: [{name: part, type: int}, {name: "odd; name"}]
+    rules: [{name: odd, unique: ["odd; name"]}, {name: to_odd, references: {columns: ["odd; name"], to: marked}}]
+  - name: marks
+    source: {kind: dms, path: ./landing/marks, header: true}
+    keys: [mark]
+    columns: [{name: mark}]
+    rules: [{name: few, row_count: {max: 9}}, {name: one_mark, unique: [mark]}]
+    marts: [{kind: current, deletes: soft, name: marked}]
+"""
 
 
 def test_a_contract_is_one_of_the_standard() -> None:
-    for declaration in (SHOP, parse(DECLARATION)):
+    for declaration in (SHOP, parse(DECLARATION), parse(DECLARATION + WHOLE + PARTS)):
         exported = api.export(declaration, "odcs")
 
         assert [error.message for error in jsonschema.Draft201909Validator(STANDARD).iter_errors(exported)] == []
@@ -60,6 +86,86 @@ def test_what_is_exported_is_what_is_declared_from_it(tmp_path: Path) -> None:
     assert "not taken" not in made.declaration.read_text(encoding="utf-8")
 
 
+def test_rules_of_whole_marts_are_declared_from_what_is_exported(tmp_path: Path) -> None:
+    """What the standard has no word for is a custom check of ours; an import has no soft marts."""
+    before = parse(DECLARATION + WHOLE + PARTS)
+    path = tmp_path / "orders.odcs.yaml"
+    contract = api.export(before, "odcs")
+    path.write_text(yaml.safe_dump(contract), encoding="utf-8")
+
+    made = api.init(tmp_path / "project", source=path)
+
+    after = load(made.declaration)
+    rules = [{rule.name: rule for rule in one.rules} for one in after.tables]
+    for found, table in zip(rules, before.tables, strict=True):
+        wanted = {rule.name: rule for rule in table.rules}
+        if table.name == "orders":
+            wanted["elsewhere"] = frazil.Rule.model_validate(
+                {
+                    "name": "elsewhere",
+                    "references": {"columns": ["total"], "to": "parts", "fields": ["part"]},
+                    "on_violation": "warn",
+                }
+            )
+        assert found == wanted
+    orders, parts, marked = contract["schema"]
+    assert [check.get("metric", check.get("type", "")) for check in orders["quality"]] == [
+        *("sql", "sql", "duplicateValues", "rowCount", "rowCount", "rowCount", "custom")
+    ]
+    assert [(one["from"], one["to"]) for one in orders["relationships"]] == [
+        ("orders.total", "parts.part"),
+        (["orders.shop", "orders.id"], ["orders.shop", "orders.id"]),
+    ]
+    assert [(one["value"], one["unit"], one["element"]) for one in contract["slaProperties"]] == [
+        (1, "d", "orders"),
+        (90, "m", "orders"),
+        (2, "d", "orders.on_day"),
+    ]
+    assert {check["type"] for one in (parts, marked) for check in one["quality"]} == {"custom"}
+
+
+def test_rules_of_whole_marts_are_taken_from_what_others_write(tmp_path: Path) -> None:
+    def check(metric: str, **more: object) -> dict[str, object]:
+        return {"metric": metric, **more}
+
+    to = {"relationships": [{"to": "lines.id"}]}
+    properties = [
+        {"name": "id", "logicalType": "integer", "primaryKey": True},
+        {"name": "email", "logicalType": "string", "unique": True},
+        {"name": "line", "logicalType": "integer", **to},
+        {"name": "text", "logicalType": "string", **to},
+        {"name": "away", "logicalType": "integer", "relationships": [{"to": "others.id"}]},
+    ]
+    quality = [
+        check("rowCount", mustBeGreaterThan=10),
+        check("rowCount", name="few", mustBeLessThan=100, severity="warning"),
+        check("rowCount", name="not", mustNotBe=3),
+        check("duplicateValues", arguments={"properties": ["gone"]}, mustBe=0),
+        check("duplicateValues", arguments={"properties": ["line", "text"]}, mustBe=0),
+    ]
+    agreed = [
+        {"property": "latency", "value": 4, "unit": "hours", "element": "lines"},
+        {"property": "latency", "value": 4, "unit": "lightyears", "element": "lines"},
+        {"property": "retention", "value": 4, "unit": "d", "element": "lines"},
+    ]
+    contract = {"schema": [{"name": "lines", "properties": properties, "quality": quality}], "slaProperties": agreed}
+    (tmp_path / "contract.yaml").write_text(yaml.safe_dump(contract), encoding="utf-8")
+
+    made = api.init(tmp_path / "project", source=tmp_path / "contract.yaml")
+
+    [table] = load(made.declaration).tables
+    assert [rule.model_dump(mode="json", exclude_unset=True, exclude_none=True) for rule in table.rules] == [
+        {"name": "unique_email", "unique": ["email"]},
+        {"name": "rows", "row_count": {"min": 11}},
+        {"name": "few", "row_count": {"max": 99}, "on_violation": "warn"},
+        {"name": "unique_line_text", "unique": ["line", "text"]},
+        {"name": "refers_line", "references": {"columns": ["line"], "to": "lines", "fields": ["id"]}},
+        {"name": "fresh", "freshness": {"error_after": {"count": 4, "period": "hour"}}},
+    ]
+    said = made.declaration.read_text(encoding="utf-8")
+    assert "# not taken: not, relationship to others.id, unique_gone, refers_text" in said
+
+
 def test_what_cannot_be_taken_of_a_contract_is_said(tmp_path: Path) -> None:
     path = tmp_path / "contract.yaml"
     contract = {
@@ -75,7 +181,7 @@ def test_what_cannot_be_taken_of_a_contract_is_said(tmp_path: Path) -> None:
                     },
                     {"name": "when", "physicalType": "timestamptz", "quality": [{"metric": "duplicateValues"}]},
                 ],
-                "quality": [{"metric": "rowCount", "mustBeGreaterThan": 10}, {"type": "text", "name": "fresh"}],
+                "quality": [{"metric": "rowCount", "mustNotBe": 10}, {"type": "text", "name": "fresh"}],
             },
             {"name": "empty"},
         ]
@@ -138,6 +244,28 @@ gold: [{name: living, sql: "select count(*) as n from {{ orders }}"}]
     first = tables["hosts_history"]["columns"][0]
     assert first["data_tests"] == [{"unique": {"config": {"where": "is_current"}}}, "not_null"]
     assert [table["name"] for table in gold["tables"]] == ["living"]
+
+
+def test_dbt_is_told_of_rules_of_whole_marts_that_it_has_tests_for() -> None:
+    [source] = api.export(parse(DECLARATION + WHOLE + PARTS), "dbt")["sources"]
+
+    tables = {table["name"]: table for table in source["tables"]}
+    columns = {column["name"]: column for column in tables["orders"]["columns"]}
+    warns = {"config": {"severity": "warn"}}
+    assert columns["code"]["data_tests"] == [{"unique": {"name": "orders_one_code", **warns}}]
+    to = {"arguments": {"to": "source('marts', 'parts')", "field": "part"}}
+    assert columns["total"]["data_tests"] == [{"relationships": {"name": "orders_elsewhere", **to, **warns}}]
+    config = tables["orders"]["config"]
+    assert (config["loaded_at_field"], config["freshness"]) == (
+        "cast(on_day as timestamp)",
+        {"warn_after": {"count": 2, "period": "day"}},
+    )
+    kept = [rule["name"] for rule in config["meta"]["rules"] if "says" not in rule]
+    assert kept == ["one_pair", "both", "bounds", "most", "exactly", "steps", "taken"]
+    assert config["meta"]["rules"][-1]["freshness"]["error_after"] == {"count": 1, "period": "day"}
+    [mark] = [column for column in tables["marked"]["columns"] if column["name"] == "mark"]
+    assert mark["data_tests"][-1] == {"unique": {"name": "marked_one_mark", "config": {"where": "not is_deleted"}}}
+    assert [rule["name"] for rule in tables["parts"]["config"]["meta"]["rules"]] == ["to_odd"]
 
 
 def test_the_command_writes_yaml_or_json(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from frazil.serve.tables import tables
 from frazil.silver.contract import settle
 from frazil.silver.rules import row_rules
 from frazil.spec.contract import added_columns
+from frazil.spec.references import mart_named, referenced_fields
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -18,9 +19,24 @@ if TYPE_CHECKING:
 
     from frazil.silver.contract import Contract
     from frazil.silver.rules import RowRule
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Pipeline, Rule, Table
     from frazil.spec.mart import Mart
     from frazil.spec.tables import LakeTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MartRule:
+    """A rule that a whole mart keeps.
+
+    Attributes:
+        rule: as it is declared.
+        fields: the columns of the other mart that it refers to.
+        is_exact: all rows of the mart that it refers to are living rows.
+    """
+
+    rule: Rule
+    fields: tuple[str, ...] = ()
+    is_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +51,7 @@ class MartContract:
         keys: columns that name a row.
         orders: columns that order its changes.
         rules: those that its rows keep, or are reported by.
+        mart_rules: those that its living rows keep together.
     """
 
     table: LakeTable
@@ -44,6 +61,19 @@ class MartContract:
     keys: tuple[str, ...]
     orders: tuple[str, ...]
     rules: tuple[RowRule, ...]
+    mart_rules: tuple[MartRule, ...] = ()
+
+    @property
+    def has_living_rows(self) -> bool:
+        """Whether it has living rows only: none that are deleted, and no old versions."""
+        return self.living == "true"
+
+    @property
+    def living(self) -> str:
+        """Return the SQL condition of its living rows."""
+        if self.mart.kind == "history":
+            return "is_current and not is_deleted"
+        return "not is_deleted" if self.mart.deletes == "soft" else "true"
 
     @property
     def required(self) -> frozenset[str]:
@@ -79,7 +109,20 @@ def mart_contracts(pipeline: Pipeline) -> Iterator[MartContract]:
                 keys=contract.keys,
                 orders=contract.sequence_by,
                 rules=row_rules(contract),
+                mart_rules=tuple(_mart_rule(pipeline, rule) for rule in contract.rules if rule.expr is None),
             )
+
+
+def _mart_rule(pipeline: Pipeline, rule: Rule) -> MartRule:
+    found = None if rule.references is None else mart_named(pipeline, rule.references.to)
+    if found is None or rule.references is None:
+        return MartRule(rule=rule)
+    other, mart = found
+    return MartRule(rule=rule, fields=referenced_fields(rule.references, other), is_exact=_has_living_rows(mart))
+
+
+def _has_living_rows(mart: Mart) -> bool:
+    return mart.kind == "current" and mart.deletes == "hard"
 
 
 def _contract(pipeline: Pipeline, table: Table) -> Contract:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.spec import CATALOG
+from frazil.spec.rule import TABLE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frazil.interop.contracts import MartContract
+    from frazil.interop.contracts import MartContract, MartRule
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""Names that mean themselves in SQL that dbt writes."""
 
 
 def dbt_sources(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, Any]:
     """Return a properties file of dbt: one source a namespace, a table a mart, then the aggregates.
 
-    Tests are those that dbt has of itself: ``unique`` of a key of one column (in history among the current versions),
-    ``not_null`` and ``accepted_values``; what only warns has ``severity: warn``. All other rules are in ``meta``.
+    Tests are those that dbt has of itself: ``unique`` of one column (in history among the current versions),
+    ``not_null``, ``accepted_values``, and ``relationships`` to a mart of living rows; what only warns has
+    ``severity: warn``. How old a column of times may be is the source's ``freshness``. All other rules are in ``meta``:
+    without a package dbt has no test of several columns, and none of numbers of rows.
     """
     spaces = pipeline.lake.namespaces
     listed = [_table(one) for one in marts]
@@ -46,11 +54,18 @@ def _table(one: MartContract) -> dict[str, Any]:
         for rule in one.rules
         if not _has_test(rule)
     ]
+    rules += [
+        {"name": own.rule.name, **own.rule.model_dump(mode="json", exclude_unset=True, include={*TABLE_RULES})}
+        | ({} if own.rule.freshness is not None else {"on_violation": own.rule.on_violation})
+        for own in one.mart_rules
+        if not _mart_test(one, own) and not _freshness(one, own)
+    ]
+    config = next((found for own in one.mart_rules if (found := _freshness(one, own))), {})
     meta = {"source_table": one.source, "kind": one.mart.kind, "deletes": one.mart.deletes, "keys": [*one.keys]}
     return {
         "name": one.table.name,
         "description": one.says,
-        "config": {"meta": meta | ({"rules": rules} if rules else {})},
+        "config": {"meta": meta | ({"rules": rules} if rules else {}), **config},
         "columns": [_column(one, name, kind) for name, kind in one.columns.items()],
     }
 
@@ -62,6 +77,7 @@ def _column(one: MartContract, name: str, kind: str) -> dict[str, Any]:
     if name in one.keys:
         tests.append("not_null")
     tests += [_test(rule) for rule in one.rules if rule.column == name and _has_test(rule)]
+    tests += [test for own in one.mart_rules if own.rule.columns == (name,) and (test := _mart_test(one, own))]
     return {"name": name, "data_type": kind} | ({"data_tests": tests} if tests else {})
 
 
@@ -76,3 +92,30 @@ def _test(rule: RowRule) -> Any:
     if rule.on_violation == "warn":
         test["config"] = {"severity": "warn"}
     return {rule.name: test} if test else rule.name
+
+
+def _mart_test(one: MartContract, own: MartRule) -> dict[str, Any]:
+    """Return the test of a column that a rule of a whole mart is; empty where dbt has none."""
+    rule, config = own.rule, {}
+    if rule.on_violation == "warn":
+        config["severity"] = "warn"
+    if one.living != "true":
+        config["where"] = one.living
+    more: dict[str, Any] = {"config": config} if config else {}
+    if rule.unique is not None and len(rule.unique) == 1:
+        return {"unique": {"name": f"{one.table.name}_{rule.name}", **more}}
+    if rule.references is not None and len(own.fields) == 1 and own.is_exact and _PLAIN.fullmatch(own.fields[0]):
+        arguments = {"to": f"source('{one.table.namespace}', '{rule.references.to}')", "field": own.fields[0]}
+        return {"relationships": {"name": f"{one.table.name}_{rule.name}", "arguments": arguments, **more}}
+    return {}
+
+
+def _freshness(one: MartContract, own: MartRule) -> dict[str, Any]:
+    """Return how old a table of a source may be; empty where a rule does not say it of a column."""
+    fresh = own.rule.freshness
+    if fresh is None or fresh.column is None or not _PLAIN.fullmatch(fresh.column):
+        return {}
+    kind = one.columns.get(fresh.column)
+    field = f"cast({fresh.column} as timestamp)" if kind == "date" else fresh.column
+    ages = fresh.model_dump(mode="json", exclude_none=True, include={"warn_after", "error_after"})
+    return {"loaded_at_field": field, "freshness": ages | ({} if one.living == "true" else {"filter": one.living})}

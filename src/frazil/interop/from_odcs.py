@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from frazil.errors import DeclarationError
+from frazil.interop.odcs_rules import rule_of_check, rules_of_agreed, rules_of_relationships, valid
+from frazil.spec import Pipeline
+from frazil.spec.check import problems
 from frazil.spec.types import column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
 _TYPES: Final = {
@@ -42,7 +45,8 @@ def declaration(path: Path, name: str) -> str:
 
     Types come from ``physicalType`` where it is one of ours, else from ``logicalType``. Keys, required properties,
     accepted values, bounds, lengths and patterns are taken, and checks by SQL of the form that ``frazil export odcs``
-    writes. What is left out stands in comments, and so does what is guessed.
+    writes; and rules of whole marts, see :mod:`frazil.interop.odcs_rules`. What is left out stands in comments, and so
+    does what is guessed.
 
     Args:
         path: the contract, YAML or JSON.
@@ -67,11 +71,34 @@ def declaration(path: Path, name: str) -> str:
         "lake: {warehouse: ./lake}",
         "tables:",
     ]
-    return "\n".join([*lines, *(line for one in found for line in _table(one))]) + "\n"
+    known = {f"{one.get('name')}": _table_name(one) for one in found}
+    agreed = [one for one in contract.get("slaProperties") or () if isinstance(one, dict)]
+
+    def text(refused: Collection[tuple[str | int, ...]] = ()) -> str:
+        tables = (_table(one, known, agreed, {at[3] for at in refused if at[1] == n}) for n, one in enumerate(found))
+        return "\n".join([*lines, *(line for table in tables for line in table)]) + "\n"
+
+    return text(_refused_rules(text()))
 
 
-def _table(one: dict[str, Any]) -> Iterator[str]:
-    name = re.sub(r"\W", "_", f"{one.get('name')}".lower(), flags=re.ASCII)
+def _refused_rules(text: str) -> set[tuple[str | int, ...]]:
+    """Return the places of rules in a declaration that cannot be, such as one over a column that there is not."""
+    try:
+        pipeline = Pipeline.model_validate(yaml.safe_load(text))
+    except ValueError:
+        return set()  # what is wrong is not with the rules
+    paths = [problem.path for problem in problems(pipeline)]
+    return {path[:4] for path in paths if path[2:3] == ("rules",) and len(path) > len(("tables", 0, "rules"))}
+
+
+def _table_name(one: dict[str, Any]) -> str:
+    return re.sub(r"\W", "_", f"{one.get('name')}".lower(), flags=re.ASCII)
+
+
+def _table(
+    one: dict[str, Any], known: dict[str, str], agreed: list[dict[str, Any]], refused: Collection[str | int]
+) -> Iterator[str]:
+    name = _table_name(one)
     properties = [item for item in one["properties"] if isinstance(item, dict) and item.get("name")]
     keyed = sorted(
         (item for item in properties if item.get("primaryKey")), key=lambda x: x.get("primaryKeyPosition", 0)
@@ -87,6 +114,13 @@ def _table(one: dict[str, Any]) -> Iterator[str]:
         column, left = _column(item, is_key=item["name"] in keys)
         yield f"      - {_flow(column)}" + (f"  # not taken: {', '.join(left)}" if left else "")
     rules, left = _rules(one.get("quality") or ())
+    for said, rule in _of_whole(one, known, agreed):
+        if rule is None or not valid([rule]):
+            left.append(said)
+        else:
+            rules.append(rule)
+    left += [rule["name"] for number, rule in enumerate(rules) if number in refused]
+    rules = [rule for number, rule in enumerate(rules) if number not in refused]
     if rules:
         yield "    rules:"
         yield from (f"      - {_flow(rule)}" for rule in rules)
@@ -114,6 +148,8 @@ def _column(item: dict[str, Any], *, is_key: bool) -> tuple[dict[str, Any], list
         elif check.get("metric") == "nullValues" and check.get("mustBe") == 0:
             column["nullable"] = False
             severities.append(check.get("severity", "error"))
+        elif rule_of_check(check, item["name"]) is not None:
+            continue  # a rule of the table
         else:
             left.append(f"{check.get('name') or check.get('metric') or check.get('type') or 'a check'}")
     if severities and "error" not in severities:
@@ -133,12 +169,31 @@ def _rules(checks: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list
     for check in checks:
         name = f"{check.get('name') or check.get('metric') or 'a check'}"
         found = _COUNT.fullmatch(f"{check.get('query')}")
+        if rule_of_check(check) is not None:
+            continue
         if found and check.get("mustBe") == 0:
             rule = {"name": re.sub(r"\W", "_", name.lower(), flags=re.ASCII), "expr": found[1]}
             rules.append(rule | ({"on_violation": "warn"} if check.get("severity") == "warning" else {}))
         else:
             left.append(name)
     return rules, left
+
+
+def _of_whole(
+    one: dict[str, Any], known: dict[str, str], agreed: list[dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Yield the rules of a whole mart, each behind what it is called where it cannot be taken."""
+    for item in one["properties"]:
+        checks = item.get("quality") or ()
+        found = [rule for check in checks if (rule := rule_of_check(check, item["name"])) is not None]
+        if item.get("unique") and not item.get("primaryKey") and not found:
+            found = [
+                {"name": re.sub(r"\W", "_", f"unique_{item['name']}".lower(), flags=re.ASCII), "unique": [item["name"]]}
+            ]
+        yield from ((rule["name"], rule) for rule in found)
+    yield from ((rule["name"], rule) for check in one.get("quality") or () if (rule := rule_of_check(check)))
+    yield from rules_of_relationships(one, known)
+    yield from ((rule["name"], rule) for rule in rules_of_agreed(agreed, f"{one.get('name')}"))
 
 
 def _flow(value: object) -> str:

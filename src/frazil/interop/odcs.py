@@ -5,6 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.interop.odcs_rules import agreed_of, checks_of, checks_of_property, relationships_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -32,8 +34,11 @@ def odcs_contract(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str
     """Return a data contract: an object a mart, with keys, types, and the rules that its rows keep.
 
     Bounds, lengths and patterns are options of the logical type, accepted values a check that no value is invalid, and
-    rules over several columns checks by SQL; each check says in ``severity`` whether it stops anything.
+    rules over several columns checks by SQL; each check says in ``severity`` whether it stops anything. Rules of whole
+    marts are as :mod:`frazil.interop.odcs_rules` says.
     """
+    listed = [*marts]
+    agreed = [one for mart in listed for one in agreed_of(mart)]
     return {
         "apiVersion": VERSION,
         "kind": "DataContract",
@@ -41,12 +46,14 @@ def odcs_contract(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str
         "name": pipeline.pipeline,
         "version": "1.0.0",
         "status": "active",
-        "schema": [_object(one) for one in marts],
-    }
+        "schema": [_object(one) for one in listed],
+    } | ({"slaProperties": agreed} if agreed else {})
 
 
 def _object(one: MartContract) -> dict[str, Any]:
-    checks = [_by_sql(rule) for rule in one.rules if rule.expr is not None]
+    checks = [_by_sql(rule) for rule in one.rules if rule.expr is not None] + checks_of(one)
+    relationships = relationships_of(one)
+    more = ({"relationships": relationships} if relationships else {}) | ({"quality": checks} if checks else {})
     return {
         "name": one.table.name,
         "physicalName": one.table.full_name,
@@ -54,7 +61,7 @@ def _object(one: MartContract) -> dict[str, Any]:
         "logicalType": "object",
         "description": one.says,
         "properties": [_property(one, name, kind) for name, kind in one.columns.items()],
-    } | ({"quality": checks} if checks else {})
+    } | more
 
 
 def _property(one: MartContract, name: str, kind: str) -> dict[str, Any]:
@@ -72,7 +79,8 @@ def _property(one: MartContract, name: str, kind: str) -> dict[str, Any]:
     own = [rule for rule in one.rules if rule.column == name]
     if options := {_option(rule): _value(rule) for rule in own if _option(rule)}:
         found["logicalTypeOptions"] = options
-    if checks := [check for rule in own if (check := _check(rule)) is not None]:
+    checks = [check for rule in own if (check := _check(rule)) is not None]
+    if checks := checks + checks_of_property(one, name):
         found["quality"] = checks
     return found
 
