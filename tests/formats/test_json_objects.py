@@ -112,3 +112,18 @@ def test_many_shapes_are_no_trouble() -> None:
     texts = [json.dumps({f"f{number % 200}": number, "id": number}) for number in range(1000)]
 
     assert together([*texts]) == [alone(text) for text in texts]
+
+
+def test_a_part_of_a_column_is_taken_apart_like_a_whole_one() -> None:
+    texts = pa.array(["no object", '{"a": "ü", "b": 1.50}', '{"a": null, "b": ""}', '{"a": "null", "b": null}', None])
+
+    found = JsonObjects(str).split(texts.slice(1, 3))
+
+    assert found.columns["a"].to_pylist() == ["ü", None, "null"]
+    assert found.columns["b"].to_pylist() == ["1.50", "", None]
+
+
+def test_objects_of_very_many_fields_are_taken_apart_too() -> None:
+    text = json.dumps({f"field_{number}": number for number in range(3000)})
+
+    assert together([text, text]) == [alone(text)] * 2
