@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.engine.normalize import TooManyBadRowsError
+from frazil.engine.bad_rows import TooManyBadRowsError
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.testing import draw

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.errors import SourceError
@@ -240,8 +241,9 @@ class _Rows:
         places = self.opened.order_field
         if places is None:
             return _repeat(self.file.position, pa.string(), count)
-        own = [change_position(place) if place else self.file.position for place in fields[places].to_pylist()]
-        return pa.array(own, pa.string())
+        has_place = pc.greater(pc.fill_null(pc.binary_length(fields[places]), 0), 0)
+        own = pc.binary_join_element_wise(change_position(""), fields[places], "")
+        return pc.if_else(has_place, own, self.file.position)
 
     def _rows(self, kind: str, count: int, columns: dict[str, Any]) -> Any:
         constant = {

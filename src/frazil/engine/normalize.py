@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
-from frazil.engine.driver_batch import DriverBatch
+from frazil.engine.driver_batch import DriverBatch, spark_frame
 from frazil.engine.expressions import expressions_of, reasons
+from frazil.engine.plain_batch import plain_batch
 from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
 from frazil.engine.truncates import Truncate, in_bookmark, known_truncates, spread_truncates
 from frazil.engine.unread import explained
-from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
 from frazil.lake.tables import ensure, fits
@@ -29,7 +31,6 @@ from frazil.silver.evolution import Evolved, evolved
 from frazil.silver.quarantine import change_columns, good, quarantined
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
-from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
+    from frazil.engine.plain_batch import PlainBatch
     from frazil.engine.step_results import Ingested
     from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
@@ -58,12 +60,6 @@ _SUMS: Final = (
     f"count_if({PROBLEM}.rule = {literal(FAILS)}) AS failed",
 )
 """What is counted of the change rows while they are written."""
-
-
-class TooManyBadRowsError(ContractError):
-    """A batch has more bad records than the table's limit."""
-
-    code = "FZ401"
 
 
 def contract_of(context: TableRun) -> Contract:
@@ -110,6 +106,8 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     ensure(spark, layout)
     base, bronze = context.head(context.changes, rebuilt=step.rebuild), _bronze_bookmark(context)
     at_hand = _at_hand(step, ingested)
+    if at_hand is None and (plain := plain_batch(context, step, contract, base, bronze)) is not None:
+        return _normalize_plain(context, step, contract, plain)
     records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
     rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
     counts, is_new = Observation(), step.after > 0 and not step.rebuild
@@ -147,6 +145,38 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         measures=Measures.of(seen) if is_new else None,
         driver_batch=kept,
     )
+
+
+def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, plain: PlainBatch) -> Normalized:
+    """Write plain changes as they are, and with them what Spark makes of the other records."""
+    base, bronze = context.head(context.changes), _bronze_bookmark(context)
+    bookmark = _bookmark(context, step, contract, base, bronze)
+    seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0, "greatest_sequence": None}
+    rest: DriverBatch | None = None
+    if plain.others is not None:
+        counts, records = Observation(), spark_frame(context.spark, plain.others)
+        rows, _ = _rows(context, contract, records, base, rebuild=False)
+        observed = rows.observe(counts, *_sums(contract, is_new=False))
+        rest = DriverBatch(observed.toArrow(), rows.schema.toNullable())
+        seen = dict(counts.get)
+    seen["good"] = int(seen["good"]) + plain.count
+    newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]
+    failpoint("silver.before_write")
+    check_limits(context, {step.upto: seen})
+    with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
+        batch.note(strategy="append", changes=seen["good"], quarantined=int(seen["bad"]), plain=plain.count)
+        streams = [plain.rows()]
+        if rest is not None:
+            streams.append(iter([rest.filter(pc.is_null(rest.rows[PROBLEM]), [*change_columns(contract)]).rows]))
+        batch.stream(streams, [*change_columns(contract)])
+        if rest is not None and seen["bad"]:
+            _to_quarantine(context, step, rest.frame(context.spark), {})
+        failpoint("silver.before_publish")
+        batch.publish()
+    failpoint("silver.after_publish")
+    pa.default_memory_pool().release_unused()
+    context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+    return Normalized(after=step.after, upto=step.upto, newest_sequence=max(newest, default=None))
 
 
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
@@ -266,37 +296,10 @@ def _since(contract: Contract, bronze: Mapping[str, Any]) -> dict[str, int]:
     return {name: batch for name, batch in since.items() if batch}
 
 
-def _bad_by_batch(context: TableRun, rows: DataFrame) -> dict[int, dict[str, int]]:
-    """Count good and bad records of every batch, if the table has limits: they are a batch's, a rebuild takes many."""
-    if context.table.max_bad_rows is None and context.table.max_bad_fraction is None:
-        return {}
-    is_good = F.col(PROBLEM).isNull()
-    counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
-    return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
-
-
 def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[str, Any], rows: DataFrame) -> None:
     """Hold what was counted of change rows against the rules of the contract and the table's limits."""
     watched.report(context, seen)
-    _check_limits(context, {step.upto: seen} if not step.rebuild else _bad_by_batch(context, rows))
-
-
-def _check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]]) -> None:
-    """Refuse more bad records than the table allows; ``by_batch``: good and bad records by batch number."""
-    table = context.table
-    for number, seen in by_batch.items():
-        bad = int(seen["bad"])
-        total = bad + int(seen["good"])
-        over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
-        over_fraction = table.max_bad_fraction is not None and bad > table.max_bad_fraction * total
-        if over_rows or over_fraction:
-            limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
-            raise TooManyBadRowsError(
-                f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
-                f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
-                "they are in bronze, nothing of the batch is visible past it",
-                hint="look at them in bronze, fix the declaration or raise the limit, and run again",
-            )
+    check_limits(context, {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows))
 
 
 def _corrected(context: TableRun, step: Normalize) -> DataFrame | None:

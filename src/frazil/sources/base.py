@@ -153,6 +153,21 @@ class FileRecords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlainMeaning:
+    """What most records mean, said without SQL; of others it says nothing.
+
+    Attributes:
+        operation: column of bronze that says what a record does.
+        classes: text in that column -> ``upsert`` or ``delete``.
+        problem: column that is NULL in such a record; None for none.
+    """
+
+    operation: str
+    classes: Mapping[str, str]
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMeaning:
     """What records mean, as SQL over the columns of bronze.
 
@@ -164,6 +179,7 @@ class RecordMeaning:
         old_keys: key column -> text of its value before the change, where the records carry all of them; else empty.
         problem: text that says why a record cannot be a change; NULL for a sound one.
         made: column that no field holds -> its text; a table has it where its declaration names it.
+        plain: the same of records where nothing is made and no key changes; None where it takes SQL to say it.
     """
 
     operation: str
@@ -171,6 +187,7 @@ class RecordMeaning:
     old_keys: Mapping[str, str]
     problem: str = "CAST(NULL AS string)"
     made: Mapping[str, str] = field(default_factory=dict)
+    plain: PlainMeaning | None = None
 
 
 class Source(Protocol):

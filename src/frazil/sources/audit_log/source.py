@@ -10,7 +10,7 @@ from frazil.formats.json_objects import JsonObjects
 from frazil.formats.own_records import OwnRecords
 from frazil.formats.records import Changed
 from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
-from frazil.sources.base import RecordMeaning
+from frazil.sources.base import PlainMeaning, RecordMeaning
 from frazil.sources.record_files import RecordFiles
 from frazil.spec.names import quote
 from frazil.storage.base import MissingFolderError
@@ -129,7 +129,15 @@ class AuditLogSource(RecordFiles):
                 for name, column in spec.made_columns.items()
                 if name not in fields
             },
+            plain=self._plain(fields),
         )
+
+    def _plain(self, fields: Mapping[str, str]) -> PlainMeaning | None:
+        operation, spec = fields.get(self.spec.operation.lower()), self.spec
+        if operation is None or spec.old_data:
+            return None
+        classes = {"I": "upsert", "U": "upsert", "D": "delete"}
+        return PlainMeaning(operation=operation, classes=classes, problem=fields.get(spec.problem_field.lower()))
 
     def reading(self) -> dict[str, Any]:
         """Return the settings that records depend on."""
