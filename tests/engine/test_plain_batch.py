@@ -49,6 +49,7 @@ OTHERS: Final = [
     '{"id": 34, "changed_at": "2026-01-01T00:00:00Z", "name": "no amount"}',
     '{"id": 35, "amount": 1, "name": "twice", "ID": 36, "changed_at": "2026-01-01T00:00:00Z"}',
     '{"id": 37, "amount": 1, "name": "half a pair \\ud83d", "changed_at": "2026-01-01T00:00:00Z"}',
+    '{"id": 38, "amount": 1, "name": "no number of a record", "changed_at": "2026-01-01T00:00:00Z"}',
     "[1]",
 ]
 
@@ -56,7 +57,7 @@ OTHERS: Final = [
 def land(folder: Path, first: int, documents: list[str], ops: str) -> None:
     records = [
         {
-            "audit_event_id": first + number,
+            "audit_event_id": "none" if "no number" in document else first + number,
             "audit_operation": ops[number % len(ops)],
             "audit_timestamp": "2026-01-01 00:00:00",
             "tbl_name": "things",
@@ -94,4 +95,4 @@ def test_arrow_and_spark_make_the_same_changes(tmp_path: Path, spark: SparkSessi
         assert plain == ([None] * 3 if who == "driver" else ["10", "20", None])
 
     assert made[0] == made[1]
-    assert len(made[0][1]) == 6 + 10
+    assert len(made[0][1]) == 7 + 10

@@ -95,7 +95,10 @@ class ParquetFile:
         """Leave the records of other tables out."""
         if self._own is None or not len(parsed.rows):
             return parsed
-        mask = pa.array(self._own.among(parsed.fields))
+        is_own = self._own.among(parsed.fields)
+        if is_own.all():
+            return parsed
+        mask = pa.array(is_own)
         fields = {name: column.filter(mask) for name, column in parsed.fields.items()}
         rows = parsed.rows.filter(mask)
         return Parsed(fields, rows, bad=parsed.bad, foreign=len(parsed.rows) - len(rows))
