@@ -137,14 +137,13 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
+    _report(context, seen)
+    newest, measures = seen["greatest_sequence"], Measures.of(seen) if is_new else None
+    return Normalized(after=step.after, upto=step.upto, newest_sequence=newest, measures=measures, driver_batch=kept)
+
+
+def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
-    return Normalized(
-        after=step.after,
-        upto=step.upto,
-        newest_sequence=seen["greatest_sequence"],
-        measures=Measures.of(seen) if is_new else None,
-        driver_batch=kept,
-    )
 
 
 def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, plain: PlainBatch) -> Normalized:
@@ -175,7 +174,7 @@ def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, pla
         batch.publish()
     failpoint("silver.after_publish")
     pa.default_memory_pool().release_unused()
-    context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+    _report(context, seen)
     return Normalized(after=step.after, upto=step.upto, newest_sequence=max(newest, default=None))
 
 
