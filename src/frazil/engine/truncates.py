@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
+from frazil.engine.brake import place_sql, verify_snapshots
 from frazil.engine.moves import fill_moves, moves_of, moves_sql
 from frazil.silver.changes import MOVED, PROBLEM, TEXT
 from frazil.spec.names import literal, quote
@@ -83,6 +84,9 @@ def spread_truncates(
         The rows without truncates and ``_cdc_moved``, and a delete for every key and truncate where a change of the key
         is older; then all truncates there are.
 
+    Raises:
+        TooManyDeletesError: a snapshot would delete more rows than the declaration allows.
+
     Cost: nothing for sources that know no truncates. For others one Spark job over the batch; with a truncate, or a
     change older than one, another pass over the batch, and with a truncate one over the keys of silver. For moves see
         :func:`frazil.engine.moves.fill_moves`.
@@ -100,10 +104,13 @@ def spread_truncates(
         return rows, every
     rows.createOrReplaceTempView(_ROWS)
     keys = ", ".join(map(quote, contract.keys))
-    older = f"SELECT {keys}, {_PLACE}, {r.BATCH}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
+    has = f"{keys}, {_PLACE}, {r.BATCH}, {r.CLASS}"
+    older = f"SELECT {has}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
     if found and not rebuild and context.head(context.changes).snapshot_id is not None:
         context.spark.table(quote(*context.changes)).createOrReplaceTempView(_HELD)
-        older += f" UNION ALL SELECT {keys}, {_PLACE}, {r.BATCH}, true FROM {_HELD}"
+        older += f" UNION ALL SELECT {has}, true FROM {_HELD}"
+    allowed = {one.identity for one in known_truncates(context.head(context.changes).bookmark)}
+    verify_snapshots(context, contract, [one for one in found if one.identity not in allowed], every, older)
     new = {one.identity for one in found}
     truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
@@ -179,7 +186,7 @@ def _as_row(one: Truncate, carried: Mapping[str, str], *, is_new: bool) -> str:
     return (
         f"SELECT {literal(one.position)} AS {r.POSITION}, CAST({int(one.row)} AS bigint) AS {r.ROW}, "
         f"{literal(one.file)} AS {r.FILE}, CAST({int(one.batch)} AS bigint) AS {r.BATCH}, "
-        f"struct({literal(one.position)} AS {r.POSITION}, CAST({int(one.row)} AS bigint) AS {r.ROW}) AS _place, "
+        f"{place_sql(*one.place)} AS _place, "
         f"{'true' if is_new else 'false'} AS _new{values}"
     )
 

@@ -40,6 +40,7 @@ from frazil.sources.asking import Answers
 from frazil.sources.kinds import captures_of
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
+from frazil.spec.check_handover import changes_table
 from frazil.spec.check_sharded import shard_tables
 from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.tables import source_tables
@@ -234,7 +235,8 @@ def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> 
 
 
 def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
-    parts = shard_tables(table).values() or (table,)
+    changes = changes_table(table)
+    parts = shard_tables(table).values() or ((table,) if changes is None else (changes,))
     captured = {place for part in parts for place in part.source.locations.get("landing", ())}
     for pattern in chain.from_iterable(table.source.locations.values()):
         what = f"source of {table.name}"

@@ -10,6 +10,8 @@ from frazil.sources.audit_log.source import AuditLogSource
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
+from frazil.sources.handover.capture import captures as handover_captures
+from frazil.sources.handover.source import HandoverSource
 from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
@@ -17,6 +19,7 @@ from frazil.sources.sharded import ShardCapture, ShardedSource
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.capture import dumped_rows
 from frazil.sources.snapshot.source import SnapshotSource
+from frazil.spec.check_handover import changes_table
 from frazil.spec.check_sharded import shard_tables
 from frazil.spec.pipeline import add_kind
 
@@ -35,10 +38,15 @@ def _sharded(table: Table) -> Source:
     return ShardedSource(table, source_of)
 
 
+def _handover(table: Table) -> Source:
+    return HandoverSource(table, source_of)
+
+
 KINDS: Final[dict[str, Callable[[Table], Source]]] = {
     "audit_log": AuditLogSource,
     "debezium": DebeziumSource,
     "dms": DmsSource,
+    "handover": _handover,
     "postgres": PostgresSource,
     "sharded": _sharded,
     "snapshot": SnapshotSource,
@@ -52,6 +60,7 @@ Captures: TypeAlias = "Callable[[Pipeline, Sequence[Table]], Sequence[Capture]]"
 CAPTURES: Final[dict[str, Captures]] = {
     "audit_log": log_captures,
     "debezium": topic_captures,
+    "handover": handover_captures,
     "postgres": postgres_captures,
     "snapshot": snapshot_captures,
 }
@@ -74,9 +83,11 @@ def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:
     """Return what is to be captured so that the landing files of some tables are level with their servers."""
     found: list[Capture] = []
     shards = [(name, one) for table in pipeline.tables for name, one in shard_tables(table).items()]
+    # The changes of a handover may share a log or a topic, too.
+    alone = [*pipeline.tables, *filter(None, map(changes_table, pipeline.tables))]
     for kind, captures in CAPTURES.items():
         # Shards may share a slot or a log with each other and with tables that have none.
-        tables = [table for table in pipeline.tables if table.source.kind == kind]
+        tables = [table for table in alone if table.source.kind == kind]
         parts = [(name, one) for name, one in shards if one.source.kind == kind]
         shards_of: dict[str, list[str]] = {}
         for name, one in parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.spec.column import Column
-from frazil.spec.kinds import AuditLog, Debezium, DmsFiles, Postgres, Snapshots
+from frazil.spec.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Snapshots
 from frazil.spec.mart import Current, Gold, History
 from frazil.spec.pipeline import (
     CATALOG,
@@ -29,6 +29,7 @@ __all__ = [
     "EmbeddedCatalog",
     "Freshness",
     "Gold",
+    "Handover",
     "History",
     "JdbcCatalog",
     "Lake",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.spec.check_audit_log import audit_log_problems
 from frazil.spec.check_debezium import debezium_problems
 from frazil.spec.check_dms import dms_problems
+from frazil.spec.check_handover import changes_table, handover_problems
 from frazil.spec.check_postgres import postgres_problems
 from frazil.spec.check_sharded import shard_tables, sharded_problems
 from frazil.spec.check_snapshot import snapshot_problems
@@ -27,8 +28,12 @@ def source_problems(table: Table, at: Path) -> Iterator[Problem]:
     shards = shard_tables(table)
     if shards:
         yield from sharded_problems(table, at)
-    for name, one in shards.items() or ((None, table),):
-        here = at if name is None else (*at, "shards", name)
+    parts = [((*at, "shards", name), one) for name, one in shards.items()]
+    if (changes := changes_table(table)) is not None:
+        yield from handover_problems(table, at)
+        snapshots = table.model_copy(update={"source": table.source.snapshots})
+        parts += [((*at, "changes"), changes), ((*at, "snapshots"), snapshots)]
+    for here, one in parts or ((at, table),):
         yield from _RULES.get(one.source.kind, _no_rules)(one, here)
 
 

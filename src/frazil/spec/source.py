@@ -105,6 +105,11 @@ class SourceSpec(Spec, ABC):
         """Return columns that no field holds -> the column of bronze that does; a declaration may name them."""
         return _NONE
 
+    def delete_limit(self, position: str) -> float | None:
+        """Return the share of the rows that the truncate at a position may delete; None where it may delete all."""
+        del position
+        return None
+
     def landed_in(self, folder: str) -> SourceSpec | None:
         """Return the same source with another landing folder; None where Frazil lands nothing for it."""
         del folder

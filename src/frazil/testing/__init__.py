@@ -19,17 +19,19 @@ from frazil.testing.changes import (
     write_csv,
 )
 from frazil.testing.draw import draw, parse
-from frazil.testing.oracle import Change, check_history, current, history, soft
+from frazil.testing.oracle import Change, Snapshot, check_history, current, handed_over, history, soft
 
 __all__ = [
     "COLUMNS",
     "Change",
+    "Snapshot",
     "as_files",
     "check_history",
     "csv_field",
     "current",
     "deliveries",
     "draw",
+    "handed_over",
     "history",
     "oracle_changes",
     "parse",

@@ -50,6 +50,46 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A whole copy of a table that meets changes of another kind (HANDOVER).
+
+    Attributes:
+        at: changes from then on are newer than it.
+        name: of two at one time the greater one is newer.
+        rows: the values of each row, by key.
+    """
+
+    at: Any
+    name: str
+    rows: Mapping[tuple[Any, ...], Mapping[str, Any]]
+
+
+def handed_over(changes: Iterable[Change], snapshots: Iterable[Snapshot]) -> list[Change]:
+    """Return the changes that a table has which is given changes and snapshots.
+
+    All is ordered by time; at one time a snapshot is older than a change. A snapshot deletes every key that has an older
+    change, or is in an older snapshot, and then upserts its rows.
+
+    Args:
+        changes: ordered among those of one event time by their positions.
+        snapshots: in any order.
+    """
+    found = [replace(change, sequence=(change.event_time, "1", change.position)) for change in changes]
+    for snapshot in sorted(snapshots, key=lambda one: (one.at, one.name)):
+        place = (snapshot.at, "0", snapshot.name)
+        older = {change.key for change in found if change.sequence < place}
+        step = Change(
+            key=(), sequence=place, position="", row=1, deleted=True, values={}, event_time=snapshot.at
+        )
+        found += [replace(step, key=key) for key in older]
+        found += [
+            replace(step, key=key, row=row, deleted=False, values=values)
+            for row, (key, values) in enumerate(snapshot.rows.items(), start=2)
+        ]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class _State:
     """A key just after ``change``: no ``values`` when the row is gone; ``last_known`` outlives a delete."""
 

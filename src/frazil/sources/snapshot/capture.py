@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
 
-_ROWS_AT_ONCE: Final = 65_536
-_MEMORY: Final = "1GB"
+ROWS_AT_ONCE: Final = 65_536
+MEMORY: Final = "1GB"
 
 
 class DumpGoneError(HistoryChangedError):
@@ -90,7 +90,7 @@ class SnapshotCapture:
         dumps that are taken here the newest stays.
         """
         if self.table.source.path is not None:
-            return self._land(folder, progress)
+            return self.land_new(folder, progress)
         require_driver()
         from frazil.sources.snapshot.database import is_due, keep_dump, take_dump  # noqa: PLC0415 - needs the driver
 
@@ -102,15 +102,19 @@ class SnapshotCapture:
                 take_dump(self.table, folder, dumps, progress)
             landed: Landed | None = None
             try:
-                landed = self._land(folder, progress)
+                landed = self.land_new(folder, progress)
                 failpoint("dump.landed")
             finally:
                 # Without what was refused, too: it would be refused for ever, and another can be taken.
-                names = {name for name, _ in _landed(landing_folder(self.table, folder))}
-                keep_dump(self.table, folder, names, is_level=landed is not None)
+                keep_dump(self.table, folder, self.landed_names(folder), is_level=landed is not None)
             return landed
 
-    def _land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+    def landed_names(self, folder: Path) -> set[str]:
+        """Return the dumps of which something is landed."""
+        return {name for name, _ in _landed(landing_folder(self.table, folder))}
+
+    def land_new(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what differs between each new dump and its neighbours."""
         place = landing_folder(self.table, folder)
         landed = _landed(place)
         dumps = dumps_of(self.table, folder)
@@ -167,7 +171,7 @@ class SnapshotCapture:
         """Land what differs; return how many records, None where nothing is landed of a dump as the one before."""
         with tempfile.TemporaryDirectory(prefix="frazil-dumps-") as scratch:
             database = duckdb.connect(
-                f"{scratch}/dumps.duckdb", config={"memory_limit": _MEMORY, "temp_directory": scratch}
+                f"{scratch}/dumps.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
             )
             try:
                 return self._land_difference(database, dump, before, folder)
@@ -181,16 +185,16 @@ class SnapshotCapture:
         keys = self._keys(new, dump)
         names = [*keys, *(name for name in new.columns if name.lower() not in {key.lower() for key in keys})]
         schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
-        _load(database, "new_rows", new, names, schema)
+        load_rows(database, "new_rows", new, names, schema)
         self._verify_keys(database, dump, len(keys))
         if old is None:
             database.execute("CREATE TABLE old_rows AS FROM new_rows LIMIT 0")
         else:
-            _load(database, "old_rows", old, names, schema)
+            load_rows(database, "old_rows", old, names, schema)
         common = None if old is None else {name.lower() for name in old.columns}
         self._verify_deletes(database, dump, len(keys))
         has = [number for number, name in enumerate(names) if common is None or name.lower() in common]
-        found = database.execute(_difference(len(names), len(keys), has)).to_arrow_reader(_ROWS_AT_ONCE)
+        found = database.execute(_difference(len(names), len(keys), has)).to_arrow_reader(ROWS_AT_ONCE)
         batches = iter(found)
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None and self.table.source.path is None and old is not None and old.types == new.types:
@@ -298,7 +302,7 @@ def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
     ]
 
 
-def _load(database: Any, name: str, reader: DumpReader, names: Sequence[str], schema: Any) -> None:
+def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], schema: Any) -> None:
     rows = pa.RecordBatchReader.from_batches(schema, reader.batches(names, schema))
     database.register("frazil_rows", rows)
     database.execute(f"CREATE TABLE {name} AS FROM frazil_rows")

@@ -9,11 +9,12 @@ from pydantic import BeforeValidator, Field
 from frazil.spec.kinds.audit_log import AuditLog
 from frazil.spec.kinds.debezium import Debezium
 from frazil.spec.kinds.dms import DmsFiles
+from frazil.spec.kinds.handover import Handover
 from frazil.spec.kinds.postgres import Postgres
 from frazil.spec.kinds.sharded import Sharded
 from frazil.spec.kinds.snapshot import Snapshots
 
-__all__ = ["AuditLog", "Debezium", "DmsFiles", "Postgres", "Sharded", "Snapshots", "Source", "with_kind"]
+__all__ = ["AuditLog", "Debezium", "DmsFiles", "Handover", "Postgres", "Sharded", "Snapshots", "Source", "with_kind"]
 
 
 def with_kind(source: object) -> object:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     Source: TypeAlias = Any
 else:
     Source = Annotated[
-        DmsFiles | AuditLog | Debezium | Postgres | Snapshots | Sharded,
+        DmsFiles | AuditLog | Debezium | Postgres | Snapshots | Sharded | Handover,
         Field(discriminator="kind"),
         BeforeValidator(with_kind),
     ]

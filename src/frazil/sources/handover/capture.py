@@ -1,0 +1,173 @@
+"""Land whole snapshots: each as a record that voids what is older, and all its rows, at its time."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.errors import SourceError
+from frazil.sources.capture import Landed, land_file
+from frazil.sources.handover.loads import LoadReader
+from frazil.sources.snapshot.capture import MEMORY, ROWS_AT_ONCE, SnapshotCapture, load_rows
+from frazil.sources.snapshot.dumps import DumpReader, dumps_of, landing_folder
+from frazil.spec.kinds.dms import DmsFiles
+from frazil.spec.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from frazil.sources.snapshot.dumps import Dump
+    from frazil.spec import Pipeline, Table
+
+_NAME: Final = "%Y-%m-%dT%H%M%S.%fZ"
+_LANDED: Final = (AT, SNAPSHOT, STEP)
+
+
+class UnknownTimeError(SourceError):
+    """Nothing says when a snapshot was taken, or what says it cannot be."""
+
+    code = "FZ223"
+    retryable = False
+
+
+class TakenFieldError(SourceError):
+    """A record has a field with a name that records of a handover get from Frazil."""
+
+    code = "FZ224"
+    retryable = False
+
+    def __init__(self, table: str, where: str, name: str) -> None:
+        super().__init__(
+            f"table {table!r}: {where} has a field {name!r}, and records of a handover get one of that name",
+            hint="rename it at the source, or leave it out",
+        )
+
+
+def snapshots_table(table: Table) -> Table:
+    """Return the table of the snapshots of a handover, as dumps."""
+    return table.model_copy(update={"source": table.source.dumps})
+
+
+def time_in(name: str) -> tuple[str, str]:
+    """Return the time, as text that sorts, and the snapshot in the name of a landed file."""
+    at, _, snapshot = name.removesuffix(".parquet").partition(" ")
+    return time_text(datetime.strptime(at, _NAME).replace(tzinfo=UTC)), snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class HandoverCapture(SnapshotCapture):
+    """The snapshots of one table; each is landed whole, once, whenever it comes.
+
+    Attributes:
+        handover: the table as declared; ``table`` has the snapshots alone.
+    """
+
+    handover: Table = field(kw_only=True)
+
+    def landed_names(self, folder: Path) -> set[str]:
+        """Return the snapshots that are landed."""
+        files = landing_folder(self.table, folder).glob("* *.parquet")
+        return {time_in(file.name)[1] for file in files}
+
+    def land_new(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land the snapshots that are not.
+
+        Raises:
+            UnknownTimeError: nothing says when one was taken, or it says a later time than that of its files.
+        """
+        left_out = {*self.handover.source.leave_out}
+        landed, files, records = self.landed_names(folder), 0, 0
+        for dump in dumps_of(self.table, folder):
+            if dump.name not in landed and unquote(dump.name) not in left_out:
+                progress(f"copy {dump.name}")
+                records += self._land_whole(dump, folder)
+                files += 1
+        return Landed(files=files, records=records)
+
+    def _begins(self, dump: Dump) -> datetime:
+        """Return the moment from which changes are newer than a snapshot."""
+        source, name, whose = self.handover.source, unquote(dump.name), f"table {self.table.name!r}"
+        at: datetime | None = source.at.get(name)
+        if at is None and dump.taken_at is None:
+            raise UnknownTimeError(
+                f"{whose}: nothing says when snapshot {name} was taken",
+                hint=f'give it a name with a time, such as 2026-01-31T0500, or write at: {{"{name}": 2026-01-31T05:00:00Z}} '
+                "in the source",
+            )
+        if at is None:
+            at = _taken_by_name(dump)
+        written = datetime.fromtimestamp(dump.modified_ns / 1e9, UTC)
+        if at > written:
+            raise UnknownTimeError(
+                f"{whose}: snapshot {name} was taken at {time_text(at)}, and its files are from {time_text(written)}",
+                hint="times are in UTC, and a snapshot has the one at which it began; changes up to then would be lost",
+            )
+        return at - timedelta(seconds=source.overlap_seconds)
+
+    def _land_whole(self, dump: Dump, folder: Path) -> int:
+        at = self._begins(dump)
+        reader = self._reader(dump, folder)
+        if taken := [name for name in reader.columns if name.lower() in OWN]:
+            raise TakenFieldError(self.table.name, f"snapshot {unquote(dump.name)}", taken[0])
+        keys = self._keys(reader, dump)
+        names = [*keys, *(name for name in reader.columns if name not in keys)]
+        schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
+        with tempfile.TemporaryDirectory(prefix="frazil-snapshot-") as scratch:
+            database = duckdb.connect(
+                f"{scratch}/rows.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
+            )
+            try:
+                load_rows(database, "new_rows", reader, names, schema)
+                self._verify_keys(database, dump, len(keys))
+                (count,) = database.execute("SELECT count(*) FROM new_rows").fetchone()
+                file = landing_folder(self.table, folder) / f"{at.strftime(_NAME)} {dump.name}.parquet"
+                land_file(file, lambda path: _write(path, database, dump.name, (time_text(at), names)))
+            finally:
+                database.close()
+        return int(count) + 1
+
+    def _reader(self, dump: Dump, folder: Path) -> DumpReader | LoadReader:
+        snapshots = self.handover.source.snapshots
+        if isinstance(snapshots, DmsFiles):
+            return LoadReader(dump, self.handover.model_copy(update={"source": snapshots}), folder)
+        return DumpReader(dump, self.table, folder)
+
+
+def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[HandoverCapture]:
+    """Return what lands the snapshots of each table."""
+    del pipeline
+    return [HandoverCapture(snapshots_table(table), handover=table) for table in tables]
+
+
+def _taken_by_name(dump: Dump) -> datetime:
+    try:
+        # Those that Frazil takes have microseconds.
+        return datetime.strptime(dump.name, _NAME).replace(tzinfo=UTC)
+    except ValueError:
+        return datetime.fromisoformat(f"{dump.taken_at}").replace(tzinfo=UTC)
+
+
+def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[str]]) -> None:
+    at, names = what
+    # Two snapshots may be alike, and the same bytes under two names would be taken once.
+    fields = [(name, pa.string()) for name in (*_LANDED, *names)]
+    schema = pa.schema(fields, metadata={"frazil.snapshot": snapshot, "frazil.at": at})
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        begins = [pa.array([text], pa.string()) for text in (at, unquote(snapshot), BEGINS)]
+        begins += [pa.nulls(1, pa.string()) for _ in names]
+        writer.write_batch(pa.RecordBatch.from_arrays(begins, schema=schema))
+        for batch in database.execute("FROM new_rows").to_arrow_reader(ROWS_AT_ONCE):
+            if batch.num_rows:
+                own = [
+                    pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)
+                ]
+                columns = [column.cast(pa.string()) for column in batch.columns]
+                writer.write_batch(pa.RecordBatch.from_arrays([*own, *columns], schema=schema))
