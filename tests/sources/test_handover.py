@@ -16,22 +16,26 @@ from tests.sources.audit_log import AuditLogCsv
 from tests.sources.test_conformance import DebeziumEnvelopes, DmsCsv
 
 import frazil
+from frazil import api
 from frazil.engine.report import RunFailedError
+from frazil.errors import DeclarationError
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
+from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
+from frazil.sources.snapshot.capture import BadKeyError
+from frazil.sources.snapshot.dumps import UnreadableDumpError
 from frazil.spec.parse import parse
 from frazil.testing.changes import COLUMNS, csv_field, deliveries, oracle_changes, random_history
 from frazil.testing.oracle import Snapshot, current, handed_over, history, soft
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from frazil.spec import Pipeline
-    from frazil.testing.changes import Record
     from frazil.testing.conformance import Form
     from frazil.testing.oracle import Change
 
@@ -60,7 +64,8 @@ pipeline: handover
 lake: {{warehouse: ./lake}}
 tables:
   - name: things
-    source: {{kind: handover, snapshots: {snapshots}, changes: {changes.source}, {time}, {settings}}}
+    source: {{kind: handover, snapshots: {snapshots}, landing: ./copies,
+      changes: {changes.source}, {time}, {settings}}}
     keys: [id]
     columns: [{columns}]
     marts: [{{kind: current}}, {{kind: current, deletes: soft, name: soft}}, {{kind: history}}]
@@ -113,7 +118,10 @@ def write_copy(folder: Path, form: str, snapshot: Snapshot, chance: Random) -> N
     """Write a snapshot in any of the forms that its kind has."""
     rows = [dict(values) for values in snapshot.rows.values()]
     texts = [
-        {name: None if value is None else value if isinstance(value, str) else _text(value) for name, value in row.items()}
+        {
+            name: None if value is None else value if isinstance(value, str) else _text(value)
+            for name, value in row.items()
+        }
         for row in rows
     ]
     place = folder / "dumps" / snapshot.name
@@ -122,9 +130,13 @@ def write_copy(folder: Path, form: str, snapshot: Snapshot, chance: Random) -> N
         half = len(texts) // 2
         for number, some in enumerate((texts[:half], texts[half:]), start=1):
             lines = [",".join(csv_field(row[name]) for name in COLUMNS) for row in some]
-            (place / f"LOAD{number:08X}.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="")
+            (place / f"LOAD{number:08X}.csv").write_text(
+                "".join(f"{line}\n" for line in lines), encoding="utf-8", newline=""
+            )
     elif chance.random() < 0.5 and texts:
-        place.with_name(f"{snapshot.name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in texts), encoding="utf-8")
+        place.with_name(f"{snapshot.name}.jsonl").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in texts), encoding="utf-8"
+        )
     else:
         place.mkdir()
         schema = pa.schema([(name, pa.string()) for name in COLUMNS])
@@ -164,7 +176,10 @@ def differences(folder: Path, form: str, seed: int, patch: pytest.MonkeyPatch) -
         update={"tables": (table.model_copy(update={"source": table.source.model_copy(update={"at": at})}),)}
     ).at(folder)
     # Each file is of another time, and a form that numbers its records must not number them again.
-    staged = {f"c{number}": FORMS[form][2].write(_made(folder / f"c{number}"), number, part) for number, part in drawn.told.items()}
+    staged = {
+        f"c{number}": FORMS[form][2].write(_made(folder / f"c{number}"), number, part)
+        for number, part in drawn.told.items()
+    }
     copies = {snapshot.name: snapshot for snapshot in drawn.snapshots}
     arrived: set[str] = set()
     for names in deliveries([*staged, *copies], seed):
@@ -213,3 +228,160 @@ def test_handovers_converge(
     del spark  # only there so that Java runs
 
     assert differences(tmp_path, form, seed, monkeypatch) == []
+
+
+def dump(folder: Path, name: str, ids: Sequence[int]) -> None:
+    (folder / "dumps").mkdir(parents=True, exist_ok=True)
+    rows = [{"id": key, "ts": "2026-01-01 00:00:00", "name": "n", "qty": 1, "note": None} for key in ids]
+    text = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (folder / "dumps" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def change(folder: Path, number: int, lines: Sequence[str]) -> None:
+    (folder / "landing").mkdir(parents=True, exist_ok=True)
+    text = "op,id,ts,name,qty,note\n" + "".join(f"{line}\n" for line in lines)
+    (folder / "landing" / f"20260101-{number:09}.csv").write_text(text, encoding="utf-8")
+
+
+def run(pipeline: Pipeline) -> None:
+    frazil.run(pipeline, spark=spark_session(pipeline))
+
+
+def ids(pipeline: Pipeline) -> list[int]:
+    return [key for (key,) in query(pipeline, "SELECT id FROM marts.things ORDER BY id").rows]
+
+
+@pytest.mark.spark
+def test_a_snapshot_that_would_delete_too_much_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    usual = declared(tmp_path, "dumps and dms", "max_delete_fraction: 0.2")
+    dump(tmp_path, "2026-01-01", range(20))
+    # Ten more came, and ten of the first went: half of what the first snapshot had is not missed.
+    change(tmp_path, 1, [f"I,{key},2026-01-02 00:00:00,n,1," for key in range(20, 30)])
+    change(tmp_path, 2, [f"D,{key},2026-01-02 00:00:00,,," for key in range(10)])
+    run(usual)
+    dump(tmp_path, "2026-01-03", range(10, 28))
+    run(usual)
+    assert ids(usual) == [*range(10, 28)]
+
+    dump(tmp_path, "2026-01-04", range(10, 14))
+    with pytest.raises(RunFailedError) as refused:
+        run(usual)
+
+    assert [error.code for error in refused.value.report.errors] == ["FZ402"]
+    assert "lacks 14 of 18 rows" in f"{refused.value}"
+    assert ids(usual) == [*range(10, 28)]
+
+    without = declared(tmp_path, "dumps and dms", "max_delete_fraction: 0.2, leave_out: [2026-01-04.jsonl]")
+    run(without)
+    assert ids(without) == [*range(10, 28)]
+    assert [row[0] for row in query(without, "SELECT DISTINCT rule FROM silver.things_quarantine").rows] == ["record"]
+
+    run(declared(tmp_path, "dumps and dms", "max_delete_fraction: 0.8"))
+    assert ids(usual) == [*range(10, 14)]
+    run(usual)
+    api.rebuild(usual, spark=spark_session(usual))
+    assert ids(usual) == [*range(10, 14)]
+    assert [f"{finding}" for finding in check(usual) if finding.ok is False] == []
+
+
+@pytest.mark.spark
+def test_a_change_needs_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    pipeline = declared(tmp_path, "dumps and dms", "max_delete_fraction: 1, overlap_seconds: 3600")
+    dump(tmp_path, "2026-01-02T0000", [1, 2, 3])
+    change(
+        tmp_path,
+        1,
+        [
+            "U,1,2026-01-01 23:30:00,within the overlap,1,",
+            "U,2,2026-01-01 22:30:00,before,1,",
+            "U,3,2026-01-02T01:00:00+02:00,in another zone,1,",
+            "U,3,soon,no time,1,",
+            "D,3,,,,",
+        ],
+    )
+
+    run(pipeline)
+
+    assert query(pipeline, "SELECT id, name FROM marts.things ORDER BY id").rows == [
+        (1, "within the overlap"),
+        (2, "n"),
+        (3, "in another zone"),
+    ]
+    found = query(pipeline, "SELECT reason FROM silver.things_quarantine").rows
+    assert found == [("no time in ts",), ("no time in ts",)]
+
+
+def test_nothing_is_landed_of_a_snapshot_whose_time_is_unknown(tmp_path: Path) -> None:
+    [table] = declared(tmp_path, "dumps and dms").tables
+    [capture] = captures(declared(tmp_path, "dumps and dms"), [table])
+    dump(tmp_path, "rows", [1])
+
+    with pytest.raises(UnknownTimeError, match=r"nothing says when snapshot rows\.jsonl was taken"):
+        capture.land(tmp_path, lambda _: None)
+
+    (tmp_path / "dumps" / "rows.jsonl").rename(tmp_path / "dumps" / "2999-01-01.jsonl")
+    with pytest.raises(UnknownTimeError, match="and its files are from"):
+        capture.land(tmp_path, lambda _: None)
+    assert not (tmp_path / "copies").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"id": 1}\n{"id": 1}\n', BadKeyError),
+        ('{"id": 1}\n{"id": \n', UnreadableDumpError),
+        ('{"id": 1, "__at": 1}\n', TakenFieldError),
+        ('{"name": 1}\n', BadKeyError),
+    ],
+)
+def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Exception], tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = captures(pipeline, pipeline.tables)
+    (tmp_path / "dumps" / "2026-01-01.jsonl").write_text(text, encoding="utf-8")
+
+    with pytest.raises(error):
+        capture.land(tmp_path, lambda _: None)
+    assert not [*(tmp_path / "copies").rglob("*.parquet")]
+
+
+def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = captures(pipeline, pipeline.tables)
+    dump(tmp_path, "2026-01-01", [1, 2])
+    dump(tmp_path, "2026-01-02", [1, 2])
+
+    assert capture.land(tmp_path, lambda _: None).records == 6
+    assert capture.land(tmp_path, lambda _: None).files == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "problem"),
+    [
+        ("keys: [id]", "keys: [id]\n    sequence_by: [ts]", "has sequence_by"),
+        ("time: ts, ", "", "nothing says when a change"),
+        ("columns: [", 'columns: ["*", ', "declares no columns of its own"),
+        ("path: ./dumps", "path: ./dumps, landing: ./x", "landing of the snapshots"),
+        ("{kind: snapshot, path: ./dumps, settle_seconds: 0}", "{kind: snapshot, url: x, table: y}", "at every run"),
+        ("landing: ./copies", "landing: ./landing/copies", "lies in one folder with changes"),
+        ("path: ./dumps", "path: ./copies/things", "lie in one folder with copies"),
+        (DUMPS, "{kind: dms, path: [./a, ./b]}", "are not in one folder"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(part: str, other: str, problem: str) -> None:
+    text = """
+pipeline: handover
+lake: {warehouse: ./lake}
+tables:
+  - name: things
+    source:
+      {kind: handover, snapshots: SNAPSHOTS, time: ts, landing: ./copies,
+      changes: {kind: dms, path: ./landing, header: true}}
+    keys: [id]
+    columns: [{name: id, type: int}, {name: ts, type: timestamp}]
+""".replace("SNAPSHOTS", DUMPS)
+    parse(text)
+
+    with pytest.raises(DeclarationError, match=problem):
+        parse(text.replace(part, other))

@@ -50,7 +50,8 @@ def verify_snapshots(
         if since is not None:
             # What is older is void already.
             is_living += f" AND _last._place > {place_sql(*since)}"
-        seen = context.spark.sql(f"""SELECT count_if({is_living}) AS living, count_if({is_living} AND NOT _stays) AS gone
+        is_gone = f"{is_living} AND NOT _stays"
+        seen = context.spark.sql(f"""SELECT count_if({is_living}) AS living, count_if({is_gone}) AS gone
             FROM (SELECT max(CASE WHEN _place < {place_sql(*one.place)}
                     THEN struct(_place, {is_upsert} AS _is_upsert) END) AS _last,
                 bool_or({is_upsert} AND _place.{r.POSITION} = {literal(one.position)}) AS _stays

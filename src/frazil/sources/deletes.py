@@ -22,7 +22,9 @@ class TooManyDeletesError(ContractError):
     code = "FZ402"
 
 
-def verify_deletes(copy: str, before: int, gone: int, limit: float, *, of: str = "the one before", hint: str = _HINT) -> None:
+def verify_deletes(
+    copy: str, before: int, gone: int, limit: float, *, of: str = "the one before", hint: str = _HINT
+) -> None:
     """Refuse a copy of a table that lacks too many rows.
 
     Args:

@@ -60,7 +60,7 @@ def sharded_problems(table: Table, at: Path) -> Iterator[Problem]:
             )
         for path in places_of(one):
             for other, place in places.items():
-                if place != name and _meet(path, other):
+                if place != name and meet(path, other):
                     hint = "each shard needs folders of its own, a landing folder too"
                     yield Problem(here, f"shards '{place}' and '{name}' of {whose} lie in one folder: {path}", hint)
             places[path] = name
@@ -70,7 +70,8 @@ def _form(shard: SourceSpec) -> tuple[object, ...]:
     return (shard.kind, shard.types_fields, shard.orders_records, shard.field_names(()), shard.event_time)
 
 
-def _meet(one: str, other: str) -> bool:
+def meet(one: str, other: str) -> bool:
+    """Return whether one of two folders or patterns lies in the other."""
     first, second = fixed_part(one), fixed_part(other)
     return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")
 

@@ -67,8 +67,8 @@ class Snapshot:
 def handed_over(changes: Iterable[Change], snapshots: Iterable[Snapshot]) -> list[Change]:
     """Return the changes that a table has which is given changes and snapshots.
 
-    All is ordered by time; at one time a snapshot is older than a change. A snapshot deletes every key that has an older
-    change, or is in an older snapshot, and then upserts its rows.
+    All is ordered by time; at one time a snapshot is older than a change. A snapshot deletes every key that has an
+    older change, or is in an older snapshot, and then upserts its rows.
 
     Args:
         changes: ordered among those of one event time by their positions.
@@ -78,9 +78,7 @@ def handed_over(changes: Iterable[Change], snapshots: Iterable[Snapshot]) -> lis
     for snapshot in sorted(snapshots, key=lambda one: (one.at, one.name)):
         place = (snapshot.at, "0", snapshot.name)
         older = {change.key for change in found if change.sequence < place}
-        step = Change(
-            key=(), sequence=place, position="", row=1, deleted=True, values={}, event_time=snapshot.at
-        )
+        step = Change(key=(), sequence=place, position="", row=1, deleted=True, values={}, event_time=snapshot.at)
         found += [replace(step, key=key) for key in older]
         found += [
             replace(step, key=key, row=row, deleted=False, values=values)

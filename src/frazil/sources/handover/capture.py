@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -23,6 +22,7 @@ from frazil.spec.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, tim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from frazil.sources.snapshot.dumps import Dump
     from frazil.spec import Pipeline, Table
@@ -99,8 +99,8 @@ class HandoverCapture(SnapshotCapture):
         if at is None and dump.taken_at is None:
             raise UnknownTimeError(
                 f"{whose}: nothing says when snapshot {name} was taken",
-                hint=f'give it a name with a time, such as 2026-01-31T0500, or write at: {{"{name}": 2026-01-31T05:00:00Z}} '
-                "in the source",
+                hint="give it a name with a time, such as 2026-01-31T0500, or write in the source "
+                f'at: {{"{name}": 2026-01-31T05:00:00Z}}',
             )
         if at is None:
             at = _taken_by_name(dump)
@@ -117,11 +117,11 @@ class HandoverCapture(SnapshotCapture):
         reader = self._reader(dump, folder)
         if taken := [name for name in reader.columns if name.lower() in OWN]:
             raise TakenFieldError(self.table.name, f"snapshot {unquote(dump.name)}", taken[0])
-        keys = self._keys(reader, dump)
+        keys = self._keys(reader.columns, dump)
         names = [*keys, *(name for name in reader.columns if name not in keys)]
         schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
         with tempfile.TemporaryDirectory(prefix="frazil-snapshot-") as scratch:
-            database = duckdb.connect(
+            database: Any = duckdb.connect(
                 f"{scratch}/rows.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
             )
             try:
@@ -166,8 +166,6 @@ def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[s
         writer.write_batch(pa.RecordBatch.from_arrays(begins, schema=schema))
         for batch in database.execute("FROM new_rows").to_arrow_reader(ROWS_AT_ONCE):
             if batch.num_rows:
-                own = [
-                    pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)
-                ]
+                own = [pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)]
                 columns = [column.cast(pa.string()) for column in batch.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays([*own, *columns], schema=schema))

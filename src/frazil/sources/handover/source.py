@@ -14,8 +14,19 @@ from frazil.sources.handover.capture import TakenFieldError, snapshots_table, ti
 from frazil.sources.record_files import PARQUET, RecordFiles
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
 from frazil.spec.check_handover import changes_table
-from frazil.spec.kinds.handover import AT, BEGINS, OF_CHANGE, OF_SNAPSHOT, OWN, PLACE, ROW, SNAPSHOT, STEP, TIME_SIGNS
-from frazil.spec.kinds.handover import time_text
+from frazil.spec.kinds.handover import (
+    AT,
+    BEGINS,
+    OF_CHANGE,
+    OF_SNAPSHOT,
+    OWN,
+    PLACE,
+    ROW,
+    SNAPSHOT,
+    STEP,
+    TIME_SIGNS,
+    time_text,
+)
 from frazil.spec.names import literal, quote
 from frazil.storage.files import find
 
@@ -75,7 +86,9 @@ class HandoverSource:
         self.table = table
         of_changes = changes_table(table)
         assert of_changes is not None  # noqa: S101 - it is a handover
-        self.changes = source_of(of_changes)
+        # Their times order them, not the places of their files.
+        ordered = of_changes.model_copy(update={"sequence_by": (table.source.time_field,)})
+        self.changes = source_of(ordered)
         self.snapshots = _Landed(snapshots_table(table))
 
     def list(self, folder: Path) -> Listing:
@@ -102,7 +115,10 @@ class HandoverSource:
         return replace(
             changes,
             files=tuple(sorted(files, key=lambda file: (file.position, file.path))),
-            duplicates=(*(replace(one, variant=_SNAPSHOTS) for one in landed.duplicates), *map(_marked, changes.duplicates)),
+            duplicates=(
+                *(replace(one, variant=_SNAPSHOTS) for one in landed.duplicates),
+                *map(_marked, changes.duplicates),
+            ),
             deferred=(*landed.deferred, *changes.deferred, *unsettled(self.snapshots.table, folder)),
             known=landed.known + changes.known,
             passed=(*landed.passed, *changes.passed),
@@ -160,7 +176,9 @@ class HandoverSource:
             return meaning
         step, at, name = quote(fields[STEP]), quote(fields[AT]), quote(fields[SNAPSHOT])
         left_out = ", ".join(map(literal, self.table.source.leave_out))
-        is_left_out = f"WHEN {name} IN ({left_out}) THEN 'the declaration leaves this snapshot out' " if left_out else ""
+        is_left_out = (
+            f"WHEN {name} IN ({left_out}) THEN 'the declaration leaves this snapshot out' " if left_out else ""
+        )
         no_time = literal(f"no time in {self.table.source.time_field}")
         return replace(
             meaning,

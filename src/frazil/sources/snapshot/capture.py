@@ -182,7 +182,7 @@ class SnapshotCapture:
         new = DumpReader(dump, self.table, folder)
         old = None if before is None else DumpReader(before, self.table, folder)
         self._verify_names(new, dump)
-        keys = self._keys(new, dump)
+        keys = self._keys(new.columns, dump)
         names = [*keys, *(name for name in new.columns if name.lower() not in {key.lower() for key in keys})]
         schema = pa.schema([(f"c{number}", pa.string()) for number in range(len(names))])
         load_rows(database, "new_rows", new, names, schema)
@@ -227,13 +227,13 @@ class SnapshotCapture:
                 hint="rename it at the source, or leave it out: a view can",
             )
 
-    def _keys(self, new: DumpReader, dump: Dump) -> list[str]:
-        here = {name.lower(): name for name in new.columns}
+    def _keys(self, columns: Sequence[str], dump: Dump) -> list[str]:
+        here = {name.lower(): name for name in columns}
         missing = [key for key in self.table.keys if key.lower() not in here]
         if missing:
             raise BadKeyError(
                 f"table {self.table.name!r}: dump {dump.name} has no field {missing[0]!r}, which is a key",
-                hint=f"it has {', '.join(new.columns)}; keys of dumps are fields, not columns with an expr",
+                hint=f"it has {', '.join(columns)}; keys of dumps are fields, not columns with an expr",
             )
         return [here[key.lower()] for key in self.table.keys]
 
@@ -303,6 +303,7 @@ def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
 
 
 def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], schema: Any) -> None:
+    """Make a table of a dump's rows; ``schema`` has a text column for each of the names."""
     rows = pa.RecordBatchReader.from_batches(schema, reader.batches(names, schema))
     database.register("frazil_rows", rows)
     database.execute(f"CREATE TABLE {name} AS FROM frazil_rows")
