@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.bronze import record as r
 from frazil.sources.deletes import verify_deletes
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from frazil.engine.table_run import TableRun
-    from frazil.engine.truncates import Truncate
     from frazil.silver.contract import Contract
+
+Place: TypeAlias = tuple[str, int]
 
 _HINT: Final = (
     "is it whole, and of the right table? If so, raise max_delete_fraction in the source, run again, and set it back; "
@@ -22,15 +23,15 @@ _HINT: Final = (
 
 
 def verify_snapshots(
-    context: TableRun, contract: Contract, new: Collection[Truncate], every: Sequence[Truncate], changes: str
+    context: TableRun, contract: Contract, new: Collection[Place], every: Collection[Place], changes: str
 ) -> None:
     """Refuse a snapshot that would delete more rows than the declaration allows.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        new: the truncates of this batch; those that a copy of the table does not follow may delete all.
-        every: all truncates there are.
+        new: places of the truncates of this batch; those that no copy of the table follows may delete all.
+        every: places of all truncates there are.
         changes: SELECT of keys, ``_place`` and class of all changes.
 
     Raises:
@@ -40,10 +41,10 @@ def verify_snapshots(
     """
     source = context.table.source
     for one in new:
-        limit = source.delete_limit(one.position)
+        limit = source.delete_limit(one[0])
         if limit is None:
             continue
-        since = max((other.place for other in every if other.place < one.place), default=None)
+        since = max((other for other in every if other < one), default=None)
         keys = ", ".join(map(quote, contract.keys))
         is_upsert = f"{r.CLASS} = {literal(r.UPSERT)}"
         is_living = "coalesce(_last._is_upsert, false)"
@@ -52,12 +53,12 @@ def verify_snapshots(
             is_living += f" AND _last._place > {place_sql(*since)}"
         is_gone = f"{is_living} AND NOT _stays"
         seen = context.spark.sql(f"""SELECT count_if({is_living}) AS living, count_if({is_gone}) AS gone
-            FROM (SELECT max(CASE WHEN _place < {place_sql(*one.place)}
+            FROM (SELECT max(CASE WHEN _place < {place_sql(*one)}
                     THEN struct(_place, {is_upsert} AS _is_upsert) END) AS _last,
-                bool_or({is_upsert} AND _place.{r.POSITION} = {literal(one.position)}) AS _stays
+                bool_or({is_upsert} AND _place.{r.POSITION} = {literal(one[0])}) AS _stays
                 FROM ({changes}) GROUP BY {keys})""").first()
         if seen is not None:
-            snapshot = f"table {context.table.name!r}: snapshot {one.position.rpartition('/')[2]}"
+            snapshot = f"table {context.table.name!r}: snapshot {one[0].rpartition('/')[2]}"
             verify_deletes(snapshot, seen["living"], seen["gone"], limit, of="the table at that time", hint=_HINT)
 
 

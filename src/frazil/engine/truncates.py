@@ -110,7 +110,8 @@ def spread_truncates(
         context.spark.table(quote(*context.changes)).createOrReplaceTempView(_HELD)
         older += f" UNION ALL SELECT {has}, true FROM {_HELD}"
     allowed = {one.identity for one in known_truncates(context.head(context.changes).bookmark)}
-    verify_snapshots(context, contract, [one for one in found if one.identity not in allowed], every, older)
+    new_places = [one.place for one in found if one.identity not in allowed]
+    verify_snapshots(context, contract, new_places, [one.place for one in every], older)
     new = {one.identity for one in found}
     truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
