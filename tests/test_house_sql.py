@@ -51,6 +51,7 @@ and what other modules write. Each says so where it is declared."""
 SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
 SQL_MODULES = {
     "engine/alter.py",
+    "engine/brake.py",
     "engine/drop.py",
     "engine/maintain.py",
     "engine/marts.py",
