@@ -18,7 +18,7 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 TRUSTED = {
     "engine/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
     "engine/brake.py": {"changes"},
-    "engine/truncates.py": {"columns", "kind", "older", "problem", "truncates", "values"},
+    "engine/truncates.py": {"place_sql", "columns", "kind", "older", "problem", "truncates", "values"},
     "lake/commit.py": {"condition", "kind", "partition_clause", "property_list"},
     "lake/heads.py": {"name"},
     "lake/procedure.py": {"procedure", "given"},
