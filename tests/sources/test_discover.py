@@ -13,6 +13,7 @@ import pytest
 from frazil.sources.dms.declaration import NothingFoundError, declaration
 from frazil.sources.dms.discover import Discovered, discover
 from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.propose import proposed_rules
 from frazil.spec.parse import parse
 from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
@@ -333,3 +334,37 @@ def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
     assert "LOAD00000001.csv" in (caught.value.hint or "")
     with pytest.raises(MissingFolderError):
         discover(tmp_path / "missing")
+
+
+def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) -> None:
+    """A delete need not carry values; what is seen once may be anything, and a bound other than zero is a guess."""
+    odd = ("new", 'it\'s, "so"', "yes")
+    quoted = ("new", '"it\'s, ""so"""', "yes")
+    written = "\n".join(
+        f"I,{n},{quoted[n % 3]},{n % 7},{n - 30},{n},2024-01-{n % 28 + 1:02} 10:00:00" for n in range(60)
+    )
+    deleted = "D,1,NULL,NULL,NULL,NULL,2024-02-01 10:00:00"
+    fields = "op,id,status,quantity,balance,note,updated_at"
+    write(tmp_path / "orders", {FIRST: f"{fields}\n{written}\n{deleted}", SECOND: f"{fields}\nU,1,new,1,1,,"})
+
+    table = only(tmp_path)
+
+    rules = {column.name: column for column in table.columns}
+    assert rules["id"].on_violation == "quarantine"
+    assert (rules["status"].nullable, rules["status"].accepted_values) == (False, tuple(sorted(odd)))
+    assert (rules["quantity"].nullable, rules["quantity"].min) == (False, "0")
+    assert (rules["balance"].nullable, rules["balance"].min) == (False, None)
+    assert (rules["note"].accepted_values, rules["note"].min) == (None, "0")
+    assert {rules[name].on_violation for name in ("status", "quantity", "balance", "note")} == {"warn"}
+    text = declaration("shop", tmp_path, [table])
+    assert "# the rules that warn are proposed: all of 62 records looked at keep them" in text
+    [parsed] = declared(tmp_path, [table]).tables
+    assert parsed.columns == table.columns
+
+
+def test_few_records_propose_nothing() -> None:
+    assert proposed_rules("string", ["new", "paid"] * 20, is_key=False) == {}
+    assert proposed_rules("string", ["new"] * 60, is_key=False) == {"nullable": False, "on_violation": "warn"}
+    assert proposed_rules("string", [f"{n // 2}" for n in range(60)] + [None], is_key=False) == {}
+    assert proposed_rules("double", ["1", "NaN"] * 30 + [None], is_key=False) == {}
+    assert proposed_rules("int", ["0"] * 60 + [None], is_key=False) == {}

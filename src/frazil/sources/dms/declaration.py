@@ -13,10 +13,11 @@ from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from frazil.sources.dms.discover import Discovered
+    from frazil.spec import Column
 
 
 class NothingFoundError(SourceError):
@@ -120,11 +121,26 @@ def _columns(table: Discovered) -> list[str]:
     lines, outliers = ["    columns:"], dict(table.outliers)
     if table.format == "csv" and not table.header:
         lines.append("      # the files do not name their fields: rename c1, c2, ... here and above")
+    if any(column.on_violation == "warn" for column in table.columns):
+        kept = f"all of {counted(table.records, 'record')} looked at keep them"
+        lines.append(f"      # the rules that warn are proposed: {kept}. See what frazil test says, then choose")
     for column in table.columns:
-        nullable = "" if column.nullable else ", nullable: false"
         note = f"  # {outliers[column.name]}" if column.name in outliers else ""
-        lines.append(f"      - {{name: {_text(column.name)}, type: {_text(column.type)}{nullable}}}{note}")
+        lines.append(f"      - {{{', '.join(_column(column))}}}{note}")
     return lines
+
+
+def _column(column: Column) -> Iterator[str]:
+    yield f"name: {_text(column.name)}"
+    yield f"type: {_text(column.type)}"
+    if not column.nullable:
+        yield "nullable: false"
+    if column.accepted_values is not None:
+        yield f"accepted_values: [{', '.join(map(_value, column.accepted_values))}]"
+    if column.min is not None:
+        yield f"min: {column.min}"
+    if column.on_violation != "quarantine":
+        yield f"on_violation: {column.on_violation}"
 
 
 def _marts(table: Discovered) -> list[str]:
@@ -139,6 +155,11 @@ def _marts(table: Discovered) -> list[str]:
 
 def _list(names: Sequence[str]) -> str:
     return f"[{', '.join(map(_text, names))}]"
+
+
+def _value(text: str) -> str:
+    """Write a value as YAML, in quotes unless it is a plain word."""
+    return _text(text) if re.fullmatch(r"[A-Za-z_]+", text) else json.dumps(text, ensure_ascii=False)
 
 
 def _text(text: str) -> str:

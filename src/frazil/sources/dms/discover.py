@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.formats.field_names import safe_name
 from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
+from frazil.sources.dms.propose import proposed_rules
 from frazil.sources.dms.sample import sample
 from frazil.spec import Column
 from frazil.storage.base import Found
@@ -46,7 +47,7 @@ class Discovered:
         path: its folder, absolute.
         op: name of the op column; None if no change file has one.
         change_seq: field with DMS's change sequence, if there is one.
-        columns: ``c1``, ``c2``, … where no file names them.
+        columns: ``c1``, ``c2``, … where no file names them; with rules that all records looked at keep.
         keys_seen: the key is unique and never NULL in the sampled load records.
         sequence_by: empty if no column looks like a time of change.
         records: records looked at; ``rows`` of them are records of the full load.
@@ -126,10 +127,11 @@ def _free_name(folder: PurePosixPath, taken: set[str]) -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """Values by column: of all records, and of those that are each another row of the source table."""
+    """Values by column: of all records, of those that are each another row of the source table, and of no deletes."""
 
     values: dict[str, list[str | None]]
     rows: dict[str, list[str | None]]
+    upserts: dict[str, list[str | None]]
     records: int = 0
     row_records: int = 0
 
@@ -167,7 +169,7 @@ def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
         op=op if op or changes else "op",
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(Column(name=field, type=kind, nullable=field != key) for field, kind in types.items()),
+        columns=tuple(_column(field, kind, key, sequence, seen) for field, kind in types.items()),
         keys=(key,),
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
@@ -177,6 +179,11 @@ def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
         rows=seen.row_records,
         outliers=() if declared else _outliers(types, seen),
     )
+
+
+def _column(name: str, kind: str, key: str, sequence: str | None, seen: _Seen) -> Column:
+    rules = proposed_rules(kind, seen.upserts[name], is_key=name in {key, sequence})
+    return Column(name=name, type=kind, **{"nullable": name != key, **rules})
 
 
 def _samples(loads: Sequence[Found], changes: Sequence[Found]) -> list[Sample]:
@@ -252,7 +259,7 @@ def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[li
 
 def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> _Seen:
     """Put the values of all samples under the names of their columns, in order of first appearance."""
-    seen = _Seen(values={}, rows={})
+    seen = _Seen(values={}, rows={}, upserts={})
     spelt: dict[str, str] = {}
     has_loads = any(one.load and one.records[skip:] for one, (_, skip) in zip(samples, layouts, strict=True))
     for one, (names, skip) in zip(samples, layouts, strict=True):
@@ -263,6 +270,8 @@ def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) ->
         for number, name in enumerate(names):
             column = spelt.setdefault(name.lower(), name)
             seen.values.setdefault(column, []).extend(record[number] for record in records)
+            upserts = (record[number] for record in records if op is None or record[op] != "D")
+            seen.upserts.setdefault(column, []).extend(upserts)
             if one.load == has_loads:
                 seen.rows.setdefault(column, []).extend(record[number] for record in rows)
         seen.records += len(records)
