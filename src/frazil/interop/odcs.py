@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.interop.odcs_rules import agreed_of, checks_of, checks_of_property, relationships_of
+from frazil.spec.nested import outer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,10 +65,15 @@ def _object(one: MartContract) -> dict[str, Any]:
     } | more
 
 
+def _logical(kind: str) -> str:
+    outer = outer_of(kind)
+    return {"decimal": "number", "array": "array", "struct": "object"}.get(outer) or _LOGICAL.get(kind, "string")
+
+
 def _property(one: MartContract, name: str, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": name,
-        "logicalType": "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "string"),
+        "logicalType": _logical(kind),
         "physicalType": kind,
     }
     if name in one.required:

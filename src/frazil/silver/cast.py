@@ -19,6 +19,7 @@ timestamp      yyyy-MM-dd HH:mm[:ss[.ffffff]] with blank or T between, an option
 timestamp_ntz  as timestamp, without zone
 binary         hexadecimal digits, two a byte; behind \x as PostgreSQL prints them, or without it
 string         anything, spaces and all
+array, struct  JSON whose values are such texts: see :mod:`frazil.silver.cast_nested`
 =============  ==============================================================================
 """
 
@@ -26,7 +27,9 @@ from __future__ import annotations
 
 import re
 
+from frazil.silver.cast_nested import NestedCast
 from frazil.spec.names import literal
+from frazil.spec.nested import is_nested
 
 # Java's "$" also stands before a last line end, so patterns end with "\z".
 _NUMBER = literal(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z")
@@ -53,8 +56,15 @@ def exact(text: str, type_name: str) -> str:
 
     Cost: no UDF; regular expressions only for types that Spark reads too freely.
     """
+    if is_nested(type_name):
+        return NestedCast(exact).value(text, type_name)
     kind = type_name.partition("(")[0]
     return text if kind == "string" else _CASTS[kind](f"trim({text})", type_name)
+
+
+def why_not(text: str, type_name: str) -> str:
+    """Write what a text that is not exactly such a value says instead, for people: of JSON the place and the value."""
+    return NestedCast(exact).problem(text, type_name) if is_nested(type_name) else text
 
 
 def _boolean(text: str, _: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
-from frazil.silver.cast import exact
+from frazil.silver.cast import exact, why_not
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
 
@@ -262,8 +262,9 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
             rules.append((fails if column.name in must else f"{fails} AND {is_kept}", broken))
         value, text = quote(column.name), _text(column, fields, _SAID)
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
-        kind = f"an {column.type}" if column.type == "int" else f"a {column.type}"
-        reason = f"concat({literal(f'not exactly {kind}: ')}, substring({text}, 1, {_REASON_SIGNS}))"
+        kind = f"an {column.type}" if column.type[0] in "ai" else f"a {column.type}"
+        shown = f"substring({why_not(text, column.type)}, 1, {_REASON_SIGNS})"
+        reason = f"concat({literal(f'not exactly {kind}: ')}, {shown})"
         rules.append(
             (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
         )

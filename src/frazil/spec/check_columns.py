@@ -17,6 +17,7 @@ from frazil.spec.contract import (
     repeated,
 )
 from frazil.spec.mart import History
+from frazil.spec.nested import is_nested
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.sql import expression_problems, fields_of
 from frazil.spec.types import TIMES, column_type
@@ -144,13 +145,17 @@ def _keys(table: Table, at: Path) -> Iterator[Problem]:
     for index, name in enumerate(table.keys):
         if name.startswith(OWN_PREFIX):
             yield Problem((*at, index), f"keys of table '{table.name}' names '{name}', which is bookkeeping")
+        elif name in columns and is_nested(columns[name].type):
+            yield Problem(
+                (*at, index), f"key '{name}' of table '{table.name}' is nested", "name columns of simple types"
+            )
         elif name in columns and columns[name].type in {"float", "double"}:
             message = f"key '{name}' of table '{table.name}' is a {columns[name].type}, which is not exact"
             yield Problem((*at, index), message, "declare it as decimal(p,s), bigint or string")
 
 
 def _order(table: Table, at: Path) -> Iterator[Problem]:
-    here = (*at, "sequence_by")
+    here, columns = (*at, "sequence_by"), declared(table)
     yield from _undeclared(table, "sequence_by", table.sequence_by, here)
     for name in repeated(table.sequence_by):
         yield Problem(here, f"sequence_by of table '{table.name}' names '{name}' twice")
@@ -158,6 +163,9 @@ def _order(table: Table, at: Path) -> Iterator[Problem]:
         if name.startswith(OWN_PREFIX):
             message = f"sequence_by of table '{table.name}' names '{name}', which is bookkeeping"
             yield Problem((*here, index), message, "leave it out: ties always go by position")
+        elif name in columns and is_nested(columns[name].type):
+            message = f"sequence_by of table '{table.name}' names '{name}', which is nested and has no order"
+            yield Problem((*here, index), message, "name columns of simple types")
         elif not table.source.types_fields:
             yield from _untyped(table, name, at, (*here, index))
 

@@ -27,7 +27,7 @@ class Column(Spec):
     type: Annotated[str, AfterValidator(_normal_type)] = Field(
         default="string",
         description="boolean, int, bigint, float, double, decimal(p,s), string, date, timestamp, "
-        "timestamp_ntz or binary.",
+        "timestamp_ntz, binary, array<type> or struct<name: type, …>.",
     )
     nullable: bool = Field(default=True, description="If false, a record with NULL here breaks the rule not_null.")
     expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")

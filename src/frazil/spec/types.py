@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
+from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
 
 if TYPE_CHECKING:
     from frazil.spec.evolution import OnChange
@@ -23,7 +24,7 @@ SIMPLE: Final = (
     "timestamp_ntz",
     "binary",
 )
-"""The names without numbers; ``decimal(p,s)`` is the only other one."""
+"""The names without numbers; others are ``decimal(p,s)``, ``array<…>`` and ``struct<name:…,…>``."""
 
 TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 """The types that can be an event time."""
@@ -50,6 +51,7 @@ _ALIASES: Final = {
     "bytes": "binary",
     "bytea": "binary",
 }
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WIDER: Final = {("int", "bigint"), ("float", "double")}
 _WHOLE_DIGITS: Final = {"int": 10, "bigint": 19}
 _SIZED_TEXT: Final = re.compile(r"(?:var)?char ?\( ?\d+ ?\)")
@@ -65,11 +67,13 @@ def column_type(text: str) -> str:
             The length of a ``varchar(n)`` is dropped: Iceberg has one text type.
 
     Returns:
-        One of ``SIMPLE``, or ``decimal(p,s)`` without blanks.
+        One of ``SIMPLE``, or ``decimal(p,s)``, ``array<…>`` or ``struct<name:…,…>`` without blanks.
 
     Raises:
         DeclarationError: no such type (the hint names the nearest), or digits that no decimal has.
     """
+    if is_nested(text):
+        return _nested(text)
     name = " ".join(text.lower().split())
     if name in SIMPLE:
         return name
@@ -82,6 +86,22 @@ def column_type(text: str) -> str:
     near = get_close_matches(name, [*SIMPLE, *_ALIASES, "decimal(p,s)"], n=1)
     hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(SIMPLE)} and decimal(p,s)"
     raise DeclarationError(f"unknown type '{text}'", hint=hint)
+
+
+def _nested(text: str) -> str:
+    if not inner_of(text).strip():
+        raise DeclarationError(f"type '{text}' does not say of what", hint="write 'array<int>' or 'struct<name: int>'")
+    if outer_of(text) == ARRAY:
+        return f"array<{column_type(inner_of(text))}>"
+    fields = fields_of(text)
+    names = [name for name, _ in fields]
+    for name, kind in fields:
+        if not _FIELD_NAME.fullmatch(name) or not kind:
+            hint = "write 'struct<name: string, size: int>': letters, digits and _ in names"
+            raise DeclarationError(f"unknown type '{text}'", hint=hint)
+        if [other.lower() for other in names].count(name.lower()) > 1:
+            raise DeclarationError(f"type '{text}' names '{name}' twice", hint="upper and lower case are the same name")
+    return f"struct<{','.join(f'{name}:{column_type(kind)}' for name, kind in fields)}>"
 
 
 def _decimal(text: str, digits: str | None, scale: str | None) -> str:

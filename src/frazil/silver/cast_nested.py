@@ -1,0 +1,128 @@
+"""JSON to structs and arrays, exactly or not at all.
+
+JSON is taken apart by Spark's ``VARIANT``, which keeps numbers as decimals of up to 38 digits. Every value in it is
+then cast as :mod:`frazil.silver.cast` casts a text. A number that is kept as a ``double``, because it has an exponent
+or more digits, is a value of ``double`` alone, unless it overflows or is zero. An object that names a field twice is no
+value; a field that the type does not name is left out; one that is missing, or null, is NULL.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from frazil.spec.names import literal, quote
+from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_ARRAY, _OBJECT, _TEXT = ("'array<variant>'", "'map<string,variant>'", "'string'")
+
+
+class NestedCast:
+    """Writes the cast of a text to a nested type.
+
+    Args:
+        exact: writes the cast of a text to a type that is not nested.
+    """
+
+    def __init__(self, exact: Callable[[str, str], str]) -> None:
+        self._exact = exact
+        self._names: Iterator[int] = count(1)
+
+    def value(self, text: str, kind: str) -> str:
+        """Write the value of a text, NULL where it is not exactly one."""
+        return self._let(_parsed(text), lambda json: self._value(json, kind))
+
+    def problem(self, text: str, kind: str) -> str:
+        """Write where in a text the first wrong value stands, and what it is; NULL for none."""
+        found = self._let(_parsed(text), lambda json: self._problem(json, kind, literal("$")))
+        return f"coalesce({found}, {literal('no JSON')})"
+
+    def _let(self, value: str, body: Callable[[str], str]) -> str:
+        """Write an expression with a value that stands in it more than once, computed once."""
+        name = self._name()
+        return f"get(transform(array({value}), {name} -> {body(name)}), 0)"
+
+    def _name(self) -> str:
+        return f"_v{next(self._names)}"
+
+    def _value(self, json: str, kind: str) -> str:
+        if outer_of(kind) == ARRAY:
+            return self._let(_as(json, _ARRAY), lambda items: self._array(items, inner_of(kind)))
+        if is_nested(kind):
+            return self._let(_as(json, _OBJECT), lambda fields: self._struct(fields, kind))
+        is_inexact = f"coalesce(schema_of_variant({json}) = 'DOUBLE', false)"
+        if kind == "double":
+            is_inexact += f" AND {_as(json, _TEXT)} IN ('Infinity', '-Infinity', '0.0', '-0.0')"
+        cast = self._let(_as(json, _TEXT), lambda text: self._exact(text, kind))
+        return f"CASE WHEN NOT ({is_inexact}) THEN {cast} END"
+
+    def _array(self, items: str, kind: str) -> str:
+        item, pair = self._name(), self._name()
+        pairs = f"transform({items}, {item} -> struct({item} AS said, {self._value(item, kind)} AS value))"
+
+        def checked(found: str) -> str:
+            are_values = f"forall({found}, {pair} -> {_is_value(f'{pair}.said', f'{pair}.value')})"
+            return f"CASE WHEN {are_values} THEN transform({found}, {pair} -> {pair}.value) END"
+
+        return self._let(pairs, checked)
+
+    def _struct(self, fields: str, kind: str) -> str:
+        values = ", ".join(
+            f"{literal(name)}, {self._let(_field(fields, name), lambda json, inner=inner: self._value(json, inner))}"  # type: ignore[misc]
+            for name, inner in fields_of(kind)
+        )
+
+        def checked(found: str) -> str:
+            each = (_is_value(_field(fields, name), f"{found}.{quote(name)}") for name, _ in fields_of(kind))
+            return f"CASE WHEN {fields} IS NOT NULL AND {' AND '.join(each)} THEN {found} END"
+
+        return self._let(f"named_struct({values})", checked)
+
+    def _problem(self, json: str, kind: str, at: str) -> str:
+        there = f"{json} IS NOT NULL AND NOT is_variant_null({json})"
+        shown = f"concat({at}, ' is ', substring({_as(json, _TEXT)}, 1, 80))"
+        if outer_of(kind) == ARRAY:
+            item, place, found = self._name(), self._name(), self._name()
+            inner = self._problem(item, inner_of(kind), f"concat({at}, '[', {place}, ']')")
+            items = _as(json, _ARRAY)
+            first = f"get(filter(transform({items}, ({item}, {place}) -> {inner}), {found} -> {found} IS NOT NULL), 0)"
+            return f"CASE WHEN {there} THEN CASE WHEN {items} IS NULL THEN {shown} ELSE {first} END END"
+        if is_nested(kind):
+            fields = _as(json, _OBJECT)
+            each = [
+                self._let(
+                    _field(fields, name),
+                    lambda field, name=name, inner=inner: self._problem(  # type: ignore[misc]
+                        field, inner, f"concat({at}, {literal(f'.{name}')})"
+                    ),
+                )
+                for name, inner in fields_of(kind)
+            ]
+            first = f"coalesce({', '.join(each)})"
+            return f"CASE WHEN {there} THEN CASE WHEN {fields} IS NULL THEN {shown} ELSE {first} END END"
+        return f"CASE WHEN {there} AND {self._value(json, kind)} IS NULL THEN {shown} END"
+
+
+def _parsed(text: str) -> str:
+    """Write the JSON of a text that is nothing but one JSON value: what stands behind it would be passed over.
+
+    Behind it could stand what ends an array or what ends an object, but not both.
+    """
+    items, field = _as(f"try_parse_json(concat('[', {text}, ']'))", _ARRAY), literal('{"v":')
+    is_alone = f"size({items}) = 1 AND try_parse_json(concat({field}, {text}, '}}')) IS NOT NULL"
+    return f"CASE WHEN {is_alone} THEN get({items}, 0) END"
+
+
+def _as(json: str, kind: str) -> str:
+    return f"try_variant_get({json}, '$', {kind})"
+
+
+def _field(fields: str, name: str) -> str:
+    return f"try_element_at({fields}, {literal(name)})"
+
+
+def _is_value(said: str, value: str) -> str:
+    return f"({said} IS NULL OR is_variant_null({said}) OR {value} IS NOT NULL)"

@@ -1,0 +1,50 @@
+"""The parts of nested types: ``array<…>`` and ``struct<name:…,…>``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ARRAY, STRUCT = "array", "struct"
+_OPEN, _CLOSE = "<(", ">)"
+_NESTED: Final = (ARRAY, STRUCT)
+
+
+def is_nested(kind: str) -> bool:
+    """Return whether a type has parts."""
+    return outer_of(kind) in _NESTED
+
+
+def outer_of(kind: str) -> str:
+    """Return the name of a type without its parts or digits."""
+    return kind.partition("<")[0].partition("(")[0].strip().lower()
+
+
+def inner_of(kind: str) -> str:
+    """Return what stands between the first ``<`` of a type and the ``>`` at its end; empty for none."""
+    text = kind.strip()
+    return text.partition("<")[2][:-1] if "<" in text and text.endswith(">") else ""
+
+
+def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
+    """Return the names and types of a struct's fields; a field without a colon has an empty type."""
+    found = []
+    for part in _parts(inner_of(kind)):
+        name, _, type_name = part.strip().partition(":")
+        if not type_name:
+            name, _, type_name = part.strip().partition(" ")
+        found.append((name.strip(), type_name.strip()))
+    return tuple(found)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Split a text at its commas, those inside of brackets left alone."""
+    depth = begin = 0
+    for at, sign in enumerate(text):
+        depth += (sign in _OPEN) - (sign in _CLOSE)
+        if sign == "," and depth == 0:
+            yield text[begin:at]
+            begin = at + 1
+    yield text[begin:]
