@@ -43,7 +43,7 @@ def test_names_of_other_databases_stand_for_a_type(written: str, meant: str) -> 
         ("decimal", "write 'decimal(18,2)'"),
         ("decimal(39,2)", "p is 1 to 38"),
         ("decimal(5,6)", "s at most p"),
-        ("array<int>", "known are"),
+        ("interval", "known are"),
         ("", "known are"),
     ],
 )
@@ -98,3 +98,40 @@ def test_a_type_that_evolves_holds_the_values_of_both(have: str, kind: str, evol
     assert type_after(have, kind, "evolve") == evolve
     assert type_after(have, kind, "quarantine") == quarantine
     assert type_after(have, kind, "keep") == have
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ARRAY<Integer>", "array<int>"),
+        ("array < array<varchar(3)> >", "array<array<string>>"),
+        ("struct<a: int, B: numeric(10, 2)>", "struct<a:int,B:decimal(10,2)>"),
+        ("struct<a int, b struct<c: text>>", "struct<a:int,b:struct<c:string>>"),
+        ("array<struct<order: decimal(12,2), x: bytes>>", "array<struct<order:decimal(12,2),x:binary>>"),
+    ],
+)
+def test_a_nested_type_has_one_name(written: str, meant: str) -> None:
+    assert column_type(written) == meant
+    assert column_type(meant) == meant
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "array",
+        "array<>",
+        "array<int",
+        "array<nothing>",
+        "array<int, int>",
+        "struct<a>",
+        "struct<a: int, A: int>",
+        "struct<a-b: int>",
+        "struct<a: int,>",
+        "struct<`a`: int>",
+        "map<string, int>",
+        "array<int>; DROP TABLE x",
+    ],
+)
+def test_a_type_with_wrong_parts_is_refused(written: str) -> None:
+    with pytest.raises(DeclarationError):
+        column_type(written)

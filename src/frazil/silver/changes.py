@@ -14,6 +14,7 @@ from frazil.bronze import record as r
 from frazil.silver.cast import exact, why_not
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
+from frazil.spec.nested import is_nested, outer_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -262,7 +263,8 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
             rules.append((fails if column.name in must else f"{fails} AND {is_kept}", broken))
         value, text = quote(column.name), _text(column, fields, _SAID)
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
-        kind = f"an {column.type}" if column.type[0] in "ai" else f"a {column.type}"
+        kind = outer_of(column.type) if is_nested(column.type) else column.type
+        kind = f"an {kind}" if kind in {"int", "array"} else f"a {kind}"
         shown = f"substring({why_not(text, column.type)}, 1, {_REASON_SIGNS})"
         reason = f"concat({literal(f'not exactly {kind}: ')}, {shown})"
         rules.append(

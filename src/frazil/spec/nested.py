@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
 
 ARRAY, STRUCT = "array", "struct"
 _OPEN, _CLOSE = "<(", ">)"
+_FIELD: Final = re.compile(r"^([^\s:<]*)\s*:?")
+"""The name of a field, before a colon or a blank."""
 _NESTED: Final = (ARRAY, STRUCT)
 
 
@@ -29,13 +32,11 @@ def inner_of(kind: str) -> str:
 
 
 def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
-    """Return the names and types of a struct's fields; a field without a colon has an empty type."""
+    """Return the names and types of a struct's fields, as they are written; a lone name has an empty type."""
     found = []
     for part in _parts(inner_of(kind)):
-        name, _, type_name = part.strip().partition(":")
-        if not type_name:
-            name, _, type_name = part.strip().partition(" ")
-        found.append((name.strip(), type_name.strip()))
+        name, _, type_name = _FIELD.sub(r"\1:", part.strip(), count=1).partition(":")
+        found.append((name, type_name.strip()))
     return tuple(found)
 
 

@@ -84,5 +84,9 @@ def _cell(value: Any) -> Text:
         return Text(str(value).lower())
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    if isinstance(value, dict | list):
+        from frazil.serve.plain import json_text  # noqa: PLC0415 - the room is not needed for most tables
+
+        value = json_text(value)
     text = str(value)
     return Text(text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…")
