@@ -43,7 +43,7 @@ def test_names_of_other_databases_stand_for_a_type(written: str, meant: str) -> 
         ("decimal", "write 'decimal(18,2)'"),
         ("decimal(39,2)", "p is 1 to 38"),
         ("decimal(5,6)", "s at most p"),
-        ("interval", "known are"),
+        ("map<string, int>", "known are"),
         ("", "known are"),
     ],
 )

@@ -80,7 +80,7 @@ def _has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
         return False
     order = [*dict.fromkeys((*spec.keys, *spec.order_columns, r.CLASS))]
     if any(pa.types.is_nested(changes.schema.field(name).type) for name in spec.columns):
-        return _groups(changes, order) < changes.num_rows  # Arrow does not group by nested values
+        return bool(_groups(changes, order) < changes.num_rows)  # Arrow does not group by nested values
     return _groups(changes, order) < _groups(changes, [*dict.fromkeys((*order, *spec.columns))])
 
 

@@ -84,7 +84,11 @@ def column_type(text: str) -> str:
     if found := _DECIMAL.fullmatch(name):
         return _decimal(text, found[1], found[2])
     near = get_close_matches(name, [*SIMPLE, *_ALIASES, "decimal(p,s)"], n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(SIMPLE)} and decimal(p,s)"
+    hint = (
+        f"did you mean '{near[0]}'?"
+        if near
+        else f"known are {', '.join(SIMPLE)}, decimal(p,s), array<type> and struct<name: type>"
+    )
     raise DeclarationError(f"unknown type '{text}'", hint=hint)
 
 
