@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
     from frazil.plan.policy import Strategy
 
-IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith(("maintain.", "capture.", "dump.", "replay.")))
+IN_A_RUN = tuple(
+    name
+    for name in FAILPOINTS
+    if not name.startswith(("maintain.", "capture.", "dump.", "replay.", "cut.", "rollback."))
+)
 """In such an order that a run which begins where the one before died still comes to its own."""
 
 RUN = """

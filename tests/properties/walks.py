@@ -44,7 +44,11 @@ if TYPE_CHECKING:
 
 REFUSED: Final = {2, 6}
 """Exit codes that a declaration may be refused with."""
-KILLS: Final = tuple(name for name in FAILPOINTS if not name.startswith(("gold.", "maintain.", "capture.", "replay.")))
+KILLS: Final = tuple(
+    name
+    for name in FAILPOINTS
+    if not name.startswith(("gold.", "maintain.", "capture.", "replay.", "cut.", "rollback."))
+)
 """Failpoints that a run of tables can reach."""
 BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_share=1.0)
 """Compacts often, however small the tables are."""

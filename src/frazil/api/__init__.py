@@ -39,6 +39,7 @@ from frazil.api.reading import (
     write_parquet,
 )
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, reload, replay, run, session, watch
+from frazil.api.time import cut, cuts, drop_cut
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
 
@@ -55,9 +56,12 @@ __all__ = [
     "capture",
     "check",
     "check_source",
+    "cut",
+    "cuts",
     "diff",
     "doctor",
     "drop",
+    "drop_cut",
     "droppable",
     "export",
     "generate",

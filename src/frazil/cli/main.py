@@ -9,6 +9,7 @@ import typer
 from frazil.cli.capture import capture
 from frazil.cli.check import check
 from frazil.cli.console import out
+from frazil.cli.cut import cut
 from frazil.cli.diff import diff
 from frazil.cli.doctor import doctor
 from frazil.cli.drop import drop
@@ -61,7 +62,7 @@ def frazil(
 
 for _command in (
     *(init, generate, validate, doctor, sql),
-    *(plan, run, watch, capture, rebuild, replay, maintain, drop),
+    *(plan, run, watch, capture, rebuild, replay, cut, maintain, drop),
     *(status, check, test, query, diff, key, schema, quarantine, export, serve),
 ):
     app.command()(_command)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import BusyError, StorageError
 from frazil.spec.location import warehouse
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.spec import Pipeline
+
+
+_RETRY_SECONDS: Final = 0.2
+"""Between two tries for a lock; a pipeline that is followed is free for a second between two runs."""
 
 
 class UnwritableLakeError(StorageError):
@@ -35,6 +40,27 @@ def holder(pipeline: Pipeline) -> int | None:
         return int((folder / f".{pipeline.pipeline}.lock").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return None
+
+
+@contextmanager
+def waiting_lock(pipeline: Pipeline, wait_seconds: float) -> Iterator[None]:
+    """Hold the pipeline as :func:`lock`, and wait for another process to end what it does.
+
+    Raises:
+        BusyError: it still holds the pipeline after ``wait_seconds``.
+    """
+    until = time.monotonic() + wait_seconds
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(lock(pipeline))
+            except BusyError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                break
+        yield
 
 
 @contextmanager

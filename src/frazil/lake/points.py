@@ -91,7 +91,7 @@ def read_point(text: str, cuts: Collection[str] = ()) -> Point:
         ways = " or ".join(f"{point.kind}:{text}" for point in found)
         raise AmbiguousPointError(f"'{text}' is a cut and a {found[0].kind} too", hint=f"write {ways}")
     near = get_close_matches(text, cuts, n=1)
-    hint = f"did you mean the cut '{near[0]}'?" if near else f"a point is {FORMS}"
+    hint = f"did you mean the cut '{near[0]}'?" if near else f"a point is {FORMS}; frazil cut --list names the cuts"
     raise PointError(f"'{text}' is no point in time and no cut", hint=hint)
 
 

@@ -139,6 +139,18 @@ class Reloads(Protocol):
         """
 
 
+@runtime_checkable
+class LandsTogether(Protocol):
+    """A capture whose landing files of several tables are to be read together: a transaction may span them."""
+
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether the landing files of all its tables reach one position, with whole transactions.
+
+        They do not where a capture was killed, or is at work. Reads the landing folder only; ``folder`` is the
+        declaration's.
+        """
+
+
 def reload_capture(capture: Capture, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
     """Land all rows of some tables again, as :meth:`Reloads.reload`.
 

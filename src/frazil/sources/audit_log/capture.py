@@ -109,6 +109,16 @@ class LogCapture:
         with connected(self._first, folder, self.name) as session:
             _Turn(self, self._root(folder), session).preview(into)
 
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether no file is of a turn that has not ended: a turn lands what one snapshot of the log sees."""
+        root = self._root(folder)
+        path = _bookmark_path(root, self._first)
+        if not path.exists():
+            return False
+        number = json.loads(path.read_text(encoding="utf-8"))["number"]
+        files = (file for source in self.sources for file in (root / source.table).glob("*.parquet"))
+        return all(int(file.name.split("-")[0]) <= number for file in files)
+
     def _root(self, folder: Path) -> Path:
         return folder / expand(self._first.landing or "", setting="landing", folder=folder)
 
@@ -135,7 +145,7 @@ class _Turn:
 
         self._sql, self._capture, self._root, self._session = sql, capture, root, session
         self._spec = capture.sources[0]
-        self._path = root / f".{self._spec.log}.bookmark.json"
+        self._path = _bookmark_path(root, self._spec)
         self._log = sql.Identifier(*(self._spec.log or "").split("."))
         self._id = sql.Identifier(self._spec.event_id)
         known = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
@@ -343,6 +353,10 @@ class _Turn:
             query = self._sql.SQL("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}")
             drawn = self._session.execute(query.format(self._sql.Identifier(*sequence.split(".")))).fetchone()[0]
             after.fence = int(drawn)
+
+
+def _bookmark_path(root: Path, spec: AuditLog) -> Path:
+    return root / f".{spec.log}.bookmark.json"
 
 
 def _write(path: Path, text: str) -> None:

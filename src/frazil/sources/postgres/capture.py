@@ -84,6 +84,10 @@ class PostgresCapture:
         with explained(self.name):
             return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
 
+    def is_whole(self, folder: Path) -> bool:
+        """Return whether the files of all tables reach one position of the WAL."""
+        return self._landing(folder).is_whole(table.source.schema_and_name for table in self.declared)
+
     def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
         """Land all rows of some of the tables again; where the slot is lost, of all, with a new slot."""
         landing, url = self._landing(folder), self._url(folder)

@@ -31,6 +31,7 @@ from frazil.sources.capture import land_file, reveal
 from frazil.spec.kinds.postgres import table_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 LOAD: Final = "load-"
@@ -122,6 +123,22 @@ class Landing:
             if entry.is_dir()
         ]
         return max(found, default=None)
+
+    def is_whole(self, places: Iterable[tuple[str, str]]) -> bool:
+        """Return whether the files of some tables, each as schema and name, reach one position: that of the state."""
+        state = self.state()
+        if state is None or state.until is not None:
+            return False
+        reached = state.at(state.position)
+        for place in places:
+            rows = [
+                entry.name.partition("-")[2]
+                for prefix in (LOAD, RELOAD, RESTART)
+                for entry in self.table(*place).glob(f"{prefix}*")
+            ]
+            if self.loaded_at(*place) is None or max(rows) > reached:
+                return False
+        return True
 
     def last_era(self) -> int:
         """Return the newest era that any of the files is of."""

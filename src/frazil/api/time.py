@@ -1,0 +1,75 @@
+"""Mark points of a lake's past, and go back to them: cut, rollback."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frazil.api.declaring import load
+from frazil.api.running import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.api.declaring import Declaration
+    from frazil.serve.cuts import Cut
+
+
+def cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = 60.0) -> Cut:
+    """Mark all marts and aggregates at one point, readable as one by its name.
+
+    A cut that was killed is ended by the same call, as long as no table has moved since.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        name: of the cut: a letter, then letters, digits, ``_``, ``.`` and ``-``.
+        spark: a session with the lake; left out, one is started.
+        wait_seconds: how long to wait for a run to end.
+
+    Returns:
+        The cut.
+
+    Raises:
+        CutNameError: it cannot be called so.
+        CutExistsError: there is one of this name, of another point.
+        NotLevelError: the tables do not stand at one point of their sources; a run brings them there.
+        BusyError: a run holds the pipeline for longer than ``wait_seconds``.
+    """
+    from frazil.engine.cut import cut as mark
+    from frazil.engine.cut import verify_cut_name
+    from frazil.serve.cuts import level_heads
+
+    pipeline = load(declaration)
+    verify_cut_name(name)
+    heads = partial(level_heads, pipeline)
+    mark(pipeline, spark or session(pipeline, short=True), name, heads, wait_seconds=wait_seconds)
+    return next(one for one in cuts(pipeline) if one.name == name)
+
+
+def cuts(declaration: Declaration) -> tuple[Cut, ...]:
+    """Return the cuts there are, by name; starts no JVM.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.cuts import cuts as look
+
+    return tuple(look(load(declaration)))
+
+
+def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None) -> Cut:
+    """Remove a cut; what only it keeps can expire then. Return what it was.
+
+    Raises:
+        PointError: there is no such cut.
+        BusyError: a run holds the pipeline.
+    """
+    from frazil.engine.cut import drop_cut as remove
+    from frazil.serve.cuts import find_cut
+    from frazil.spec import CATALOG
+
+    pipeline = load(declaration)
+    found = find_cut(pipeline, name)
+    paths = [(CATALOG, *table.split(".", 1)) for table in found.tables]
+    remove(pipeline, spark or session(pipeline, short=True), name, paths)
+    return found

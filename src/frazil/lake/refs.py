@@ -1,0 +1,44 @@
+"""Tags of a table, and which snapshot its main branch shows. Sessions of Spark Connect are refused before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from frazil.lake.gateway import java_class, java_table
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def tag(spark: SparkSession, path: tuple[str, ...], name: str) -> int | None:
+    """Return the snapshot of a tag; None where the table has none of that name."""
+    found = _table(spark, path).refs().get(name)
+    return None if found is None else int(found.snapshotId())
+
+
+def create_tag(spark: SparkSession, path: tuple[str, ...], name: str, snapshot: int) -> None:
+    """Tag a snapshot, which then does not expire."""
+    _table(spark, path).manageSnapshots().createTag(name, snapshot).commit()
+
+
+def drop_tag(spark: SparkSession, path: tuple[str, ...], name: str) -> None:
+    """Remove a tag, if it is there."""
+    table = _table(spark, path)
+    if table.refs().get(name) is not None:
+        table.manageSnapshots().removeTag(name).commit()
+
+
+def show_snapshot(spark: SparkSession, path: tuple[str, ...], snapshot: int) -> None:
+    """Let readers have an older snapshot, with the columns that the table had then, in one commit."""
+    table = _table(spark, path)
+    operations, older = table.operations(), table.snapshot(snapshot)
+    before = operations.current()
+    metadata = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
+    if older.schemaId() not in (None, before.currentSchemaId()):
+        metadata = metadata.setCurrentSchema(older.schemaId())
+    operations.commit(before, metadata.setBranchSnapshot(older, "main").build())
+
+
+def _table(spark: SparkSession, path: tuple[str, ...]) -> Any:
+    return java_table(spark, quote(*path))

@@ -1,0 +1,189 @@
+"""Cuts over all marts and aggregates: whether the tables stand at one point, and which cuts there are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime  # noqa: TC003 - a field's type
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from frazil.errors import BusyError
+from frazil.lake.points import PointError, tags_of
+from frazil.serve.as_of import metadata_of
+from frazil.serve.duck import connect, scan
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.state import state
+from frazil.serve.tables import read_snapshot, tables
+from frazil.sources.capture import LandsTogether
+from frazil.sources.kinds import captures_of
+from frazil.sources.sharded import ShardCapture
+from frazil.spec.amount import counted
+from frazil.spec.select import selected
+from frazil.spec.tables import gold_table, lake_tables, source_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frazil.lake.catalogs import Located
+    from frazil.plan.state import State, TableState
+    from frazil.sources.capture import Capture
+    from frazil.spec import Pipeline
+    from frazil.spec.tables import LakeTable
+
+_AGAIN = "frazil run, then frazil cut again"
+
+
+class NotLevelError(BusyError):
+    """The tables do not stand at one point of their sources."""
+
+    code = "FZ602"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the tables do not stand at one point: {why}", hint=_AGAIN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A cut.
+
+    Attributes:
+        name: of the cut: the tag of each of its tables.
+        tables: table with its namespace -> snapshot.
+        newest: when the newest of these snapshots was written.
+        missing: marts and aggregates of the declaration that are not part of it.
+    """
+
+    name: str
+    tables: Mapping[str, int]
+    newest: datetime | None
+    missing: tuple[str, ...]
+
+
+def cuts(pipeline: Pipeline) -> list[Cut]:
+    """List the cuts of a pipeline by name; tags that others made are among them.
+
+    Raises:
+        NoLakeError: nothing was written yet.
+    """
+    located = tables(pipeline)
+    there = {made.full_name: located[made.key] for made in _cuttable(pipeline) if made.key in located}
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for table, location in there.items():
+        for name, snapshot in tags_of(metadata_of(location)).items():
+            found[name][table] = snapshot
+    return [
+        Cut(
+            name=name,
+            tables=of,
+            newest=max(filter(None, (read_snapshot(there[table], one).committed_at for table, one in of.items()))),
+            missing=tuple(table for table in there if table not in of),
+        )
+        for name, of in sorted(found.items())
+    ]
+
+
+def find_cut(pipeline: Pipeline, name: str) -> Cut:
+    """Return a cut by its name.
+
+    Raises:
+        PointError: there is none of that name.
+    """
+    found = {cut.name: cut for cut in cuts(pipeline)}
+    if name not in found:
+        near = get_close_matches(name, found, n=1)
+        raise PointError(
+            f"there is no cut '{name}'",
+            hint=f"did you mean '{near[0]}'?" if near else "frazil cut --list names the cuts",
+        )
+    return found[name]
+
+
+def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
+    """Return the newest snapshots of all marts and aggregates, which stand at one point of their sources.
+
+    Nothing may be running meanwhile, so that what each table has taken was fixed before the sources are listed.
+
+    Returns:
+        Path -> snapshot, of tables that have one.
+
+    Raises:
+        NotLevelError: one table has taken what another has not.
+        NoLakeError: nothing was written yet.
+        FrazilError: the state of a table cannot be read.
+    """
+    located = tables(pipeline)
+    stand = state(pipeline, selected(pipeline, ()))
+    for error in stand.failed.values():
+        raise error
+    for name, one in stand.tables.items():
+        _verify_batches(name, one)
+    _verify_gold(pipeline, stand)
+    _verify_shared(pipeline, located)
+    for capture in captures_of(pipeline, stand.tables):
+        _verify_capture(pipeline, capture, stand)
+    heads = {made.path: read_snapshot(located.get(made.key)).snapshot_id for made in _cuttable(pipeline)}
+    return {path: snapshot for path, snapshot in heads.items() if snapshot is not None}
+
+
+def _cuttable(pipeline: Pipeline) -> list[LakeTable]:
+    return [made for made in lake_tables(pipeline) if made.role in ("mart", "gold")]
+
+
+def _verify_batches(name: str, stand: TableState) -> None:
+    """Refuse marts that are behind bronze: a run failed, was killed, or has not come to them yet."""
+    for what, batch in {"silver": stand.silver, **stand.marts}.items():
+        if batch != stand.bronze:
+            raise NotLevelError(f"{what} of {name} is at batch {batch} of {stand.bronze}")
+
+
+def _verify_gold(pipeline: Pipeline, stand: State) -> None:
+    reached = {mart: batch for one in stand.tables.values() for mart, batch in one.marts.items()}
+    for gold in pipeline.gold:
+        for mart, batch in stand.gold.get(gold.name, {}).items():
+            if reached.get(mart) != batch:
+                raise NotLevelError(f"{gold_table(pipeline, gold).full_name} is at batch {batch} of {mart}")
+
+
+def _verify_shared(pipeline: Pipeline, located: Located) -> None:
+    """Refuse tables that are read from the same files, of which one has taken a file that another has not."""
+    groups: dict[tuple[object, ...], list[tuple[str, str]]] = defaultdict(list)
+    for table in pipeline.tables:
+        bronze = located.get(source_tables(pipeline, table).bronze.key)
+        if bronze is not None:
+            groups[table.source.kind, *sorted(table.source.locations.items())].append((table.name, bronze))
+    shared = [group for group in groups.values() if len(group) > 1]
+    if not shared:
+        return
+    with connect(located) as duck:
+        for group in shared:
+            for _, bronze in group:
+                verify_manifests(bronze)
+            pairs = [pair for other in group[1:] for pair in ((group[0], other), (other, group[0]))]
+            for (ahead, has), (behind, lacks) in pairs:
+                row = duck.execute(
+                    f"SELECT _cdc_file FROM {scan(has)} WHERE _cdc_kind = 'file' AND _cdc_ledger.sha256 NOT IN "
+                    f"(SELECT _cdc_ledger.sha256 FROM {scan(lacks)} WHERE _cdc_kind = 'file') LIMIT 1"
+                ).fetchone()
+                if row is not None:
+                    raise NotLevelError(f"{ahead} has taken {row[0]}, and {behind} has not")
+
+
+def _verify_capture(pipeline: Pipeline, capture: Capture, stand: State) -> None:
+    """Refuse tables that are captured together, where landing files wait or do not reach one position yet."""
+    inner = capture.inner if isinstance(capture, ShardCapture) else capture
+    names = [name for name in dict.fromkeys(inner.tables) if name in stand.tables]
+    if len(names) < 2 and not isinstance(capture, ShardCapture):  # noqa: PLR2004 - one alone
+        return
+    if not isinstance(inner, LandsTogether):
+        return
+    for name in names:
+        waiting = [*stand.tables[name].taken.files, *stand.tables[name].taken.deferred]
+        if waiting:
+            raise NotLevelError(f"{counted(len(waiting), 'landing file')} of {name} {_wait(waiting)}")
+    if not inner.is_whole(pipeline.folder):
+        raise NotLevelError(f"the landing files of {inner.name} do not reach one position yet")
+
+
+def _wait(waiting: Iterable[object]) -> str:
+    return "waits" if len([*waiting]) == 1 else "wait"
