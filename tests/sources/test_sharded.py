@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -204,6 +204,46 @@ def test_schemas_and_databases_in_one_table(
                 session.execute(text.encode())
         said = [capture.name for capture in captures_of(pipeline, ["orders"])]
         assert [name.partition(" (")[2] for name in said] == ["shards eu, us)", "shard other)"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_each_shard_is_compared_with_its_own_source(
+    database: str, newest_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "frazil.yml").write_text(SERVERS)
+    monkeypatch.setenv("TEST_DB", database)
+    monkeypatch.setenv("OTHER_DB", newest_database)
+
+    def compared() -> tuple[Any, dict[str, tuple[str, str]]]:
+        [finding] = api.check_source(tmp_path, select=["orders"])
+        return finding, {one.key: (one.why, one.detail) for one in finding.differences}
+
+    with psycopg.connect(database, autocommit=True) as one, psycopg.connect(newest_database, autocommit=True) as two:
+        one.execute("CREATE SCHEMA eu; CREATE SCHEMA us; CREATE TABLE alone (id int PRIMARY KEY, qty int)")
+        for session, table in ((one, "eu.orders"), (one, "us.orders"), (two, "public.orders")):
+            session.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, qty int)".encode())
+            session.execute(f"INSERT INTO {table} SELECT g, g FROM generate_series(1, 9) g".encode())
+        pipeline = run(tmp_path)
+        same, nothing = compared()
+        # One shard changes behind the lake, one is written into, and the third has a change in flight.
+        spark_session(pipeline).sql("UPDATE lake.marts.orders SET qty = 77 WHERE region = 'us' AND id = 4")
+        two.execute("UPDATE orders SET qty = -1 WHERE id = 5")
+        _, why = compared()
+        one.execute("TRUNCATE eu.orders")
+        emptied, gone = compared()
+
+    assert (same.ok, nothing) == (True, {})
+    assert same.detail.startswith("27 rows here, 27 in shard eu: eu.orders of ")
+    assert why == {
+        "region=other, id=5": ("in flight", "not captured yet · qty is 5 here, -1 there"),
+        "region=us, id=4": (
+            "written by somebody else",
+            "its changes give another row · qty is 77 here, 4 there",
+        ),
+    }
+    assert emptied.ok is False
+    assert gone.keys() == {*why, *(f"region=eu, id={number}" for number in range(1, 10))}
+    assert gone["region=eu, id=1"] == ("in flight", "a truncate is not captured yet · not at the source")
 
 
 @pytest.mark.parametrize(

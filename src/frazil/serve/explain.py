@@ -220,7 +220,12 @@ class Explanation:
         for some in self._key_fields(names):
             self._mark(IN_FLIGHT, f"SELECT key, {place} AS detail FROM ({self._with_key(rows, some)})")
         if fields and self._here.table.source.truncates:
-            no_key = " AND ".join(f"{identifier(name)} IS NULL" for name in fields)
+            shard = self._here.table.source.shard_column
+            no_key = " AND ".join(f"{identifier(name)} IS NULL" for name in fields if name != shard)
+            if shard is not None:
+                # As row_text writes it, between what stands before and behind it in the key.
+                of_shard = f"concat('|', length({identifier(shard)}), ':', {identifier(shard)}, '|')"
+                no_key += f" AND contains(concat('|', differing.key, '|'), {of_shard})"
             what = literal(f"a truncate {said or 'is not captured yet'}")
             self._duck.execute(
                 f"UPDATE differing SET why = {literal(IN_FLIGHT)}, detail = {what} "

@@ -44,11 +44,13 @@ class Compared:
         name: of the column in the lake.
         type: its type there.
         form: in which form its values are written.
+        value: the text that it has in all rows of a source that has no such column; None where it has one.
     """
 
     name: str
     type: str
     form: str
+    value: str | None = None
 
 
 Sums = dict[str, tuple[int, int]]

@@ -16,6 +16,7 @@ from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
 from frazil.sources.sharded import ShardCapture, ShardedSource
+from frazil.sources.sharded_rows import sharded_rows
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.capture import dumped_rows
 from frazil.sources.snapshot.source import SnapshotSource
@@ -76,7 +77,13 @@ ROWS: Final[dict[str, RowsAtSource]] = {"audit_log": log_rows, "postgres": postg
 
 def rows_at_source(table: Table) -> RowsAtSource | None:
     """Return what opens a table as it is at its source; None where there is nothing to open."""
+    if shards := shard_tables(table):
+        return _rows_of_shards if all(map(rows_at_source, shards.values())) else None
     return ROWS.get(table.source.kind) if table.source.addresses else None
+
+
+def _rows_of_shards(pipeline: Pipeline, table: Table) -> AbstractContextManager[SourceRows]:
+    return sharded_rows(pipeline, table, lambda _, one: ROWS[one.source.kind](pipeline, one))
 
 
 def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:

@@ -48,7 +48,7 @@ class ShardedSource:
         """List the files of all shards."""
         found = {}
         for name, shard in self.shards.items():
-            with _of_shard(name):
+            with of_shard(name):
                 found[name] = shard.list(folder)
         files = [_marked(file, name) for name, listing in found.items() for file in listing.files]
         return Listing(
@@ -61,7 +61,7 @@ class ShardedSource:
         """Find what bronze does not hold, shard by shard."""
         found = []
         for name, shard in self.shards.items():
-            with _of_shard(name):
+            with of_shard(name):
                 own = self._ledger_of(name, folder, ledger)
                 delta = shard.find_new(folder, own)
                 ledger.files.update(own.files)
@@ -175,24 +175,24 @@ class ShardCapture:
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land what the server has now."""
-        with _of_shard(*self.shards):
+        with of_shard(*self.shards):
             return self.inner.land(folder, lambda how_far: progress(f"{_named(self.shards)}: {how_far}"))
 
     def behind(self, folder: Path) -> Lag | None:
         """Return how far the landing files are behind the server."""
-        with _of_shard(*self.shards):
+        with of_shard(*self.shards):
             return self.inner.behind(folder)
 
     def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
         """Land all rows of some tables of these shards again."""
-        with _of_shard(*self.shards):
+        with of_shard(*self.shards):
             return reload_capture(
                 self.inner, folder, names, lambda how_far: progress(f"{_named(self.shards)}: {how_far}")
             )
 
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at the server."""
-        with _of_shard(*self.shards):
+        with of_shard(*self.shards):
             yield from self.inner.examine(folder)
 
 
@@ -207,7 +207,7 @@ def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:
 
 
 @contextmanager
-def _of_shard(*names: str) -> Iterator[None]:
+def of_shard(*names: str) -> Iterator[None]:
     """Say in an error which shard it is of."""
     try:
         yield

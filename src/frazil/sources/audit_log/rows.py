@@ -23,7 +23,9 @@ def log_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
     from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
 
     source, folder = table.source, pipeline.folder
-    [capture] = [one for one in log_captures(pipeline, _logged(pipeline)) if table.name in one.tables]
+    # A shard is no table of the declaration; it has its records looked at alone.
+    logged = _logged(pipeline) if table in pipeline.tables else [table]
+    [capture] = [one for one in log_captures(pipeline, logged) if table.name in one.tables]
 
     def find_uncaptured(into: Path, _: int) -> str | None:
         try:

@@ -176,6 +176,8 @@ class TableRows:
         return sql.SQL(_PIECES[self._source_form(column)]).format(c=self._column(column))
 
     def _source_form(self, column: Compared) -> str:
+        if column.value is not None:
+            return "text"
         oid = self.types[column.name.lower()]
         if column.form == "number":
             return "numeric" if oid == _NUMERIC else "plain"
@@ -187,7 +189,9 @@ class TableRows:
             return "text" if oid in {25, 1043} else "printed"
         return "bytes" if column.form == "bytes" else "plain"
 
-    def _column(self, column: Compared) -> sql.Identifier:
+    def _column(self, column: Compared) -> sql.Composable:
+        if column.value is not None:
+            return sql.SQL("{}::text").format(sql.Literal(column.value))
         here = {name.lower(): name for name in self.table.columns}
         return sql.Identifier(here[column.name.lower()])
 

@@ -57,6 +57,11 @@ class Sharded(SourceSpec):
             for setting, address in shard.addresses.items()
         }
 
+    def landed_in(self, folder: str) -> Sharded | None:
+        """Return the same shards with landing folders below another folder, by number; None where one has none."""
+        found = {name: one.landed_in(f"{folder}/{number}") for number, (name, one) in enumerate(self.shards.items())}
+        return None if None in found.values() else self.model_copy(update={"shards": found})
+
     @property
     def operation_field(self) -> str | None:
         """Return that of the shards."""
