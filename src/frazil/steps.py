@@ -134,10 +134,17 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshGold:
-    """Compute an aggregate again because one of its marts has changed."""
+    """Compute an aggregate again because one of its marts has changed.
+
+    Attributes:
+        name: the aggregate.
+        inputs: (mart, batch) of each mart that it is computed from, itself and through other aggregates.
+        is_incremental: only the groups that the marts' new batches touched are computed, where that can be.
+    """
 
     name: str
     inputs: tuple[tuple[str, int], ...]
+    is_incremental: bool = False
 
 
 Step: TypeAlias = Ingest | Normalize | UpdateMart | AlterTable | RefreshGold

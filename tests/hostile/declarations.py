@@ -213,10 +213,10 @@ EDITS: Final = tuple(
         ),
         ("gold that writes", "gold: []", "gold: [{name: g, sql: 'drop table x'}]", "it must be one SELECT"),
         (
-            "gold over gold",
+            "gold in a circle",
             "gold: []",
-            "gold: [{name: g, sql: 'select 1 as x from {{ t }}'}, {name: h, sql: 'select x from {{ g }}'}]",
-            "gold may only read marts",
+            "gold: [{name: g, sql: 'select 1 as x from {{ h }}'}, {name: h, sql: 'select x from {{ g }}'}]",
+            "reads itself",
         ),
         (
             "gold over files",
@@ -228,7 +228,7 @@ EDITS: Final = tuple(
             "gold of no mart",
             "gold: []",
             "gold: [{name: g, sql: 'select 1 as x from {{ nosuch }}'}]",
-            "reads 'nosuch', which is no mart; known are t",
+            "reads 'nosuch', which is no mart and no aggregate; known are t",
         ),
         (
             "gold with a template inside",

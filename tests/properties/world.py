@@ -67,8 +67,15 @@ tables:
 {marts}
 {gold}
 """
-GOLD = "gold: [{name: living, sql: 'select h, count(*) as living from {{ hard }} group by h'}]"
-
+GOLD = """gold:
+  - {name: everything, sql: "select sum(living) as living, count(*) as histories from {{ living }}"}
+  - {name: living, materialized: incremental, sql: "select h, count(*) as living from {{ hard }} group by h"}"""
+PARTS = """
+  - name: parts
+    materialized: incremental
+    sql: >-
+      select h, coalesce(qty, 0) % 3 as part, name, count(*) as records, sum(qty) as total, max(note) as note
+      from {{ hard }} where id <> 2 group by all"""
 
 STRATEGIES: tuple[Strategy, ...] = ("row_delta", "delete_append", "overwrite", "recompute")
 """The strategies for marts that have rows."""
@@ -96,6 +103,7 @@ def go_by(strategy: Strategy) -> Policy:
         compact_every=2,
         compact_partition_files=2,
         small_file_share=1.0,
+        touched_share=9.0,
     )
 
 

@@ -12,19 +12,44 @@ from tests.spec.declared import found, pipeline
     ("sql", "message"),
     [
         ("select 1; select 2", "it must be one statement"),
-        ("select * from {{ hsots }}", "reads 'hsots', which is no mart; did you mean 'hosts'?"),
-        ("select * from {{ other }}", "reads gold 'other'; gold may only read marts"),
-        ("select * from {{ itself }}", "reads gold 'itself'; gold may only read marts"),
+        ("select * from {{ hsots }}", "reads 'hsots', which is no mart and no aggregate; did you mean 'hosts'?"),
+        ("select * from {{ itself }}", "reads itself: itself reads itself; leave one of these out"),
+        ("select * from {{ round }}", "reads itself: itself reads round reads itself; leave one of these out"),
         ("select reflect('a', 'b') from {{ hosts }}", "function reflect is not allowed"),
     ],
 )
-def test_gold_is_one_select_over_marts(sql: str, message: str) -> None:
-    gold = [{"name": "itself", "sql": sql}, {"name": "other", "sql": "select count(*) as n from {{ hosts }}"}]
+def test_gold_is_one_select_over_marts_and_other_gold(sql: str, message: str) -> None:
+    gold = [{"name": "itself", "sql": sql}, {"name": "round", "sql": "select count(*) as n from {{ itself }}"}]
 
     text = found(pipeline(gold=gold))
 
     assert text.startswith("gold.0.sql: sql of gold 'itself'")
     assert message in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("select count(*) as n from {{ hosts }}", "it must have a GROUP BY"),
+        ("select name, count(*) as n from {{ by_name }} group by name", "by_name is an aggregate"),
+    ],
+)
+def test_incremental_gold_has_groups_of_one_mart(sql: str, message: str) -> None:
+    gold = [
+        {"name": "itself", "sql": sql, "materialized": "incremental"},
+        {
+            "name": "by_name",
+            "sql": "select name, count(*) as n from {{ hosts }} group by name",
+            "materialized": "incremental",
+        },
+    ]
+
+    text = found(pipeline(gold=gold))
+
+    assert text.startswith("gold.0.materialized: gold 'itself' cannot be incremental")
+    assert message in text
+    assert text.endswith("declare materialized: table")
+    assert "gold.1" not in text
 
 
 # Lake and secrets

@@ -17,12 +17,13 @@ def pipeline(spaces: Namespaces | None = None) -> Pipeline:
     gold = (
         Gold(name="revenue", sql="select count(*) as n from {{ orders }}"),
         Gold(name="both", sql="select count(*) as n from {{ orders }}, {{ items_history }}"),
+        Gold(name="over", sql="select max(n) as n from {{ revenue }}"),
     )
     lake = Lake(warehouse="lake", namespaces=spaces or Namespaces())
     return Pipeline(pipeline="shop", lake=lake, tables=(table("orders"), table("items")), gold=gold)
 
 
-EVERYTHING = Selection(("orders", "items"), ("revenue", "both"))
+EVERYTHING = Selection(("orders", "items"), ("revenue", "both", "over"))
 
 
 @pytest.mark.parametrize(
@@ -33,15 +34,22 @@ EVERYTHING = Selection(("orders", "items"), ("revenue", "both"))
         (["bronze"], EVERYTHING),
         (["marts"], EVERYTHING),
         (["marts.*"], EVERYTHING),
-        (["orders"], Selection(("orders",), ("revenue",))),
-        (["marts.orders_history"], Selection(("orders",), ("revenue",))),
+        (["orders"], Selection(("orders",), ("revenue", "over"))),
+        (["marts.orders_history"], Selection(("orders",), ("revenue", "over"))),
         (["lake.marts.items"], Selection(("items",))),
         (["items", "orders"], EVERYTHING),
-        (["gold"], Selection((), ("revenue", "both"))),
-        (["gold.*"], Selection((), ("revenue", "both"))),
+        (["gold"], Selection((), ("revenue", "both", "over"))),
+        (["gold.*"], Selection((), ("revenue", "both", "over"))),
         (["gold.both"], Selection((), ("both",))),
         (["rev*"], Selection((), ("revenue",))),
         (["items", "gold.both"], Selection(("items",), ("both",))),
+        (["+revenue"], Selection(("orders",), ("revenue", "over"))),
+        (["+gold.both"], EVERYTHING),
+        (["items+"], Selection(("items",), ("both",))),
+        (["orders+"], Selection(("orders",), ("revenue", "both", "over"))),
+        (["revenue+"], Selection((), ("revenue", "over"))),
+        (["+over"], Selection(("orders",), ("revenue", "over"))),
+        (["+both+"], EVERYTHING),
     ],
 )
 def test_words_mean_tables_and_aggregates(words: list[str], meant: Selection) -> None:
@@ -54,7 +62,7 @@ def test_layers_go_by_their_own_names_too() -> None:
 
     assert selected(renamed, ["facts.items"]).tables == ("items",)
     assert selected(renamed, ["typed"]) == EVERYTHING
-    assert selected(renamed, ["figures"]) == selected(renamed, ["gold"]) == Selection((), ("revenue", "both"))
+    assert selected(renamed, ["figures"]) == selected(renamed, ["gold"]) == Selection((), ("revenue", "both", "over"))
     assert selected(renamed, ["figures.both"]).gold == ("both",)
 
 

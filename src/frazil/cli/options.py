@@ -12,7 +12,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard out
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own messages, and stacks of errors.")]
 Select = Annotated[
     list[str] | None,
-    typer.Option("--select", "-s", help="A table, a mart, an aggregate, a layer or a pattern; may be repeated."),
+    typer.Option(
+        "--select",
+        "-s",
+        help="A table, a mart, an aggregate, a layer or a pattern, + for what it is made of; may be repeated.",
+    ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 FailFast = Annotated[bool, typer.Option("--fail-fast", help="Begin no further table once one has failed.")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from frazil.engine.gold_increment import READ, Input, incremental_rows
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
@@ -14,6 +15,7 @@ from frazil.lake.heads import head
 from frazil.lake.tables import ensure, fits
 from frazil.lake.trouble import explained
 from frazil.plan.identity import belongs
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.plan.table_layout import TableLayout
 from frazil.spec import CATALOG
 from frazil.spec.contract import repeated
@@ -26,18 +28,25 @@ if TYPE_CHECKING:
     from frazil.engine.report import GoldReport
     from frazil.errors import FrazilError
     from frazil.lake.snapshot import TableSnapshot
+    from frazil.plan.policy import Policy
     from frazil.spec import Pipeline
     from frazil.steps import RefreshGold
 
 
 def refresh(
-    spark: SparkSession, pipeline: Pipeline, step: RefreshGold, made: GoldReport, run_id: str
+    spark: SparkSession,
+    pipeline: Pipeline,
+    step: RefreshGold,
+    made: GoldReport,
+    *,
+    run_id: str,
+    policy: Policy = DEFAULT_POLICY,
 ) -> list[FrazilError]:
-    """Refresh an aggregate and report it; give what failed."""
+    """Refresh an aggregate and report it; return what failed."""
     began, gold = time.monotonic(), next(gold for gold in pipeline.gold if gold.name == step.name)
     name = gold_table(pipeline, gold).full_name
     try:
-        published = refresh_gold(spark, pipeline, step, run_id=run_id)
+        published = refresh_gold(spark, pipeline, step, run_id=run_id, policy=policy)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this aggregate's
         failure = explained(error)
         made.outcome = "failed"
@@ -47,15 +56,24 @@ def refresh(
         made.seconds = time.monotonic() - began
     made.outcome = "done"
     made.rows = int(published.summary.get("total-records", 0))
+    made.strategy = "incremental" if published.summary.get("frazil.strategy") == "incremental" else "replace"
     if published.snapshot_id is not None:
         made.commits[name] = published.snapshot_id
     return []
 
 
-def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, run_id: str = "") -> TableSnapshot:
-    """Replace an aggregate's rows by what its SELECT gives now.
+def refresh_gold(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    step: RefreshGold,
+    *,
+    run_id: str = "",
+    policy: Policy = DEFAULT_POLICY,
+) -> TableSnapshot:
+    """Replace an aggregate's rows by what its SELECT gives now, in one commit.
 
-    The bookmark names the batch of every mart the rows come from.
+    The bookmark names the batch of every mart the rows come from. Of an incremental aggregate only the groups are
+    computed that the marts' new batches touched, where :func:`frazil.engine.gold_increment.incremental_rows` can.
 
     Returns:
         Where the aggregate stands now.
@@ -65,10 +83,15 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
         SqlError: Spark refuses the SELECT, it fails on a value, or its rows cannot be a table.
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
-    made, marts = gold_table(pipeline, gold), pipeline.lake.namespaces.marts
+    made, spaces = gold_table(pipeline, gold), pipeline.lake.namespaces
+    aggregates = {one.name for one in pipeline.gold}
     whose = f"sql of gold {gold.name!r}"
+
+    def table(name: str) -> str:
+        return quote(CATALOG, spaces.gold if name in aggregates else spaces.marts, name)
+
     with user_sql(whose, gold.sql):
-        rows = spark.sql(render(backslashes(gold.sql), lambda mart: quote(CATALOG, marts, mart)))
+        rows = spark.sql(render(backslashes(gold.sql), table))
     _check_columns(whose, rows)
     columns = {field.name: field.dataType.simpleString() for field in rows.schema}
     layout = TableLayout(path=made.path, columns=columns)
@@ -82,6 +105,9 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
         "batch": max(n for _, n in step.inputs),
         "inputs": dict(step.inputs),
     }
+    mart = Input.of(spark, pipeline, gold) if gold.materialized == "incremental" else None
+    if mart is not None:
+        bookmark[READ] = mart.point
     with user_sql(whose, gold.sql):
         if not fits(spark, layout):
             failpoint("gold.before_publish")
@@ -90,9 +116,12 @@ def refresh_gold(spark: SparkSession, pipeline: Pipeline, step: RefreshGold, *, 
             return published
     ensure(spark, layout)
     with TableTransaction(spark, made.path, base, bookmark, run_id=run_id) as batch:
-        batch.note(strategy="replace")
         with user_sql(whose, gold.sql):
-            batch.replace(rows)
+            increment = None
+            if mart is not None and step.is_incremental:
+                increment = incremental_rows(spark, gold, mart, base=base, table=quote(*made.path), policy=policy)
+            batch.note(strategy="replace" if increment is None else "incremental")
+            batch.replace(rows if increment is None else increment)
         failpoint("gold.before_publish")
         published = batch.publish()
     failpoint("gold.after_publish")

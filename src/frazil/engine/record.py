@@ -186,7 +186,7 @@ def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
             yield _output(lake, name, snapshot, _written(made[name], table))
     for gold in report.gold:
         for name, snapshot in gold.commits.items():
-            yield _output(lake, name, snapshot, {"rows": gold.rows, "strategy": "replace"})
+            yield _output(lake, name, snapshot, {"rows": gold.rows, "strategy": gold.strategy})
 
 
 def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:

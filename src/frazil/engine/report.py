@@ -98,7 +98,8 @@ class GoldReport:
         over: the source tables whose marts it reads.
         outcome: how it came out of the run; *not started*: it is left as it was, for the reason in ``because``.
         because: tables that failed, or why else it was left; empty otherwise.
-        rows: rows written.
+        rows: rows that it has.
+        strategy: ``incremental`` where only the groups that were touched were computed, else ``replace``.
         commits: as in :class:`TableReport`.
     """
 
@@ -107,6 +108,7 @@ class GoldReport:
     outcome: Outcome = "nothing new"
     because: str = ""
     rows: int = 0
+    strategy: str = ""
     seconds: float = 0.0
     errors: list[Failure] = field(default_factory=list)
     commits: dict[str, int] = field(default_factory=dict)

@@ -196,17 +196,20 @@ class _Run:
 
     def _do_gold(self, plan: Plan) -> None:
         leave_gold(self.report, plan, {*self.failed})
-        wanted = {step.name: step for step in plan.steps if isinstance(step, RefreshGold)}
-        for made in self.report.gold:
-            if made.name not in wanted or made.because:
+        reports = {made.name: made for made in self.report.gold}
+        for step in [step for step in plan.steps if isinstance(step, RefreshGold)]:
+            made = reports[step.name]
+            if made.because:
                 continue
             if self.fail_fast and self.failed:
                 made.outcome, made.because = "not started", "a failure came before, and --fail-fast is set"
             else:
                 if self.listener:
                     self.listener.began(f"gold.{made.name}", "refresh")
-                if errors := refresh(self.sessions[0], self.pipeline, wanted[made.name], made, self.report.run_id):
+                run_id, policy = self.report.run_id, self.policy
+                if errors := refresh(self.sessions[0], self.pipeline, step, made, run_id=run_id, policy=policy):
                     self.failed[f"gold.{made.name}"] = errors
+                    leave_gold(self.report, plan, {*self.failed})
                 if self.listener:
                     self.listener.ended(made)
 

@@ -1,10 +1,11 @@
-"""The ``{{ table }}`` places in an aggregate's SQL."""
+"""What an aggregate is computed from, and the ``{{ name }}`` places in its SQL."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from frazil.silver.contract import declared_mart, fingerprint
+from frazil.spec.gold_order import marts_of, upstream_gold
 from frazil.spec.sql import MART, mart_references
 
 if TYPE_CHECKING:
@@ -14,15 +15,20 @@ if TYPE_CHECKING:
 
 
 def tables_of(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
-    """Names of the source tables whose marts an aggregate reads, in the order of the declaration."""
-    marts = set(mart_references(gold.sql))
+    """Names of the source tables whose marts an aggregate reads, itself and through others, as they are declared."""
+    marts = set(marts_of(pipeline, gold))
     return tuple(table.name for table in pipeline.tables if any(table.mart_name(mart) in marts for mart in table.marts))
 
 
 def declared_gold(pipeline: Pipeline, gold: Gold) -> str:
-    """Fingerprint of what an aggregate's rows depend on, its marts' declarations among it."""
+    """Fingerprint of what an aggregate's rows depend on: the declarations of what it reads are part of it."""
     marts = {table.mart_name(mart): declared_mart(table, mart) for table in pipeline.tables for mart in table.marts}
-    return fingerprint({"sql": gold.sql, "marts": [marts.get(name) for name in mart_references(gold.sql)]})
+    others = {one.name: one for one in pipeline.gold if one.name in upstream_gold(pipeline, gold)}
+    read = [
+        declared_gold(pipeline, others[name]) if name in others else marts.get(name)
+        for name in mart_references(gold.sql)
+    ]
+    return fingerprint({"sql": gold.sql, "marts": read})
 
 
 def render(sql: str, table: Callable[[str], str]) -> str:
@@ -30,6 +36,6 @@ def render(sql: str, table: Callable[[str], str]) -> str:
 
     Args:
         sql: the SELECT as declared.
-        table: mart name -> how the engine at hand names that table, quoted.
+        table: name of a mart or an aggregate -> how the engine at hand names that table, quoted.
     """
     return MART.sub(lambda place: table(place.group(1)), sql)

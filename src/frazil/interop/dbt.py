@@ -32,7 +32,10 @@ def dbt_sources(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, 
     listed = [_table(one) for one in marts]
     sources = [_source(pipeline, spaces.marts, "Current tables and histories, kept level with their sources.", listed)]
     if pipeline.gold:
-        made = [{"name": gold.name, "description": "An aggregate over the marts."} for gold in pipeline.gold]
+        made = [
+            {"name": gold.name, "description": gold.description or "An aggregate over the marts."}
+            for gold in pipeline.gold
+        ]
         sources.append(_source(pipeline, spaces.gold, "Aggregates over the marts.", made))
     return {"version": 2, "sources": sources}
 

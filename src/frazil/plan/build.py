@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.plan.table_layout import BRONZE, LAYERS, QUARANTINE, SILVER
+from frazil.spec.gold_order import gold_in_order, upstream_gold
 from frazil.spec.sql import mart_references
 from frazil.steps import (
     AddColumn,
@@ -20,10 +21,11 @@ from frazil.steps import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from frazil.plan.state import State, TableState
-    from frazil.spec import Pipeline, Table
+    from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import Step
 
 _EARLIER: Final = "a known content came under an earlier name"
@@ -52,7 +54,7 @@ def build(
             that are refreshed though their marts have not moved.
 
     Returns:
-        The steps table by table, then the aggregates.
+        The steps table by table, then the aggregates, each after those it reads.
     """
     steps: list[Step] = []
     reached: dict[str, int] = {}
@@ -67,16 +69,50 @@ def build(
                 default=stand.marts.get(name, 0) if stand else 0,
             )
     renewed = {step.mart for step in steps if isinstance(step, UpdateMart) and step.rebuild}
-    for one in pipeline.gold:
-        if f"gold.{one.name}" in state.failed or (gold is not None and one.name not in gold):
+    return (*steps, *_gold_steps(pipeline, state, reached, renewed, gold=gold, rebuild=rebuild))
+
+
+def _gold_steps(
+    pipeline: Pipeline,
+    state: State,
+    reached: Mapping[str, int],
+    renewed: AbstractSet[str],
+    *,
+    gold: Collection[str] | None,
+    rebuild: Collection[str],
+) -> Iterator[RefreshGold]:
+    """Yield the refreshes that are due, each after those of the aggregates that it reads.
+
+    An aggregate over another one is computed from the batches that the other one then holds. ``reached`` says which
+    batch each mart will hold, ``renewed`` which marts are rebuilt.
+    """
+    held = {name: dict(inputs) for name, inputs in state.gold.items()}
+    refreshed: set[str] = set()
+    for one in gold_in_order(pipeline):
+        upstream = {*upstream_gold(pipeline, one)}
+        is_left = f"gold.{one.name}" in state.failed or (gold is not None and one.name not in gold)
+        if is_left or any(f"gold.{name}" in state.failed for name in upstream):
             continue
-        wanted = {mart: reached[mart] for mart in mart_references(one.sql)}
-        is_due = (
-            wanted != dict(state.gold.get(one.name, {})) or renewed & wanted.keys() or f"gold.{one.name}" in rebuild
-        )
-        if all(wanted.values()) and is_due:
-            steps.append(RefreshGold(name=one.name, inputs=tuple(sorted(wanted.items()))))
-    return tuple(steps)
+        before, wanted = held.get(one.name, {}), _wanted(one, reached, held)
+        is_renewed = f"gold.{one.name}" in rebuild or bool(renewed & wanted.keys())
+        if all(wanted.values()) and (wanted != before or is_renewed or refreshed & upstream):
+            refreshed.add(one.name)
+            held[one.name] = wanted
+            is_incremental = one.materialized == "incremental" and bool(before) and not is_renewed
+            yield RefreshGold(name=one.name, inputs=tuple(sorted(wanted.items())), is_incremental=is_incremental)
+
+
+def _wanted(gold: Gold, reached: Mapping[str, int], held: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
+    """Return mart -> batch that an aggregate will be computed from: of one read on two ways the older.
+
+    0 stands for a mart without rows, and for an aggregate that was never computed.
+    """
+    found: dict[str, int] = {}
+    for name in mart_references(gold.sql):
+        inputs = {name: reached[name]} if name in reached else held.get(name) or {name: 0}
+        for mart, batch in inputs.items():
+            found[mart] = min(batch, found.get(mart, batch))
+    return found
 
 
 def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]:

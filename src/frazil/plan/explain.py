@@ -45,7 +45,8 @@ def explain(step: Step) -> str:
         case AlterTable():
             return f"{step.table}: alter {step.name}: {', '.join(map(_explain_change, step.changes))}"
         case RefreshGold():
-            return f"gold: refresh {step.name} from {', '.join(name for name, _ in step.inputs)}"
+            what = "refresh the touched groups of" if step.is_incremental else "refresh"
+            return f"gold: {what} {step.name} from {', '.join(name for name, _ in step.inputs)}"
         case _:
             assert_never(step)
 

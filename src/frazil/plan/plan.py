@@ -12,6 +12,7 @@ from frazil.plan.explain import as_values
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.notes import warnings
 from frazil.sources.kinds import captures_of
+from frazil.spec.gold_order import upstream_gold
 
 if TYPE_CHECKING:
     from frazil.errors import FrazilError
@@ -140,10 +141,20 @@ class Plan:
 
 
 def gold_left(pipeline: Pipeline, selection: Selection, failed: set[str]) -> dict[str, str]:
-    """Return the selected aggregates that are not refreshed because source tables failed, each with the reason."""
-    over = {gold.name: tables_of(pipeline, gold) for gold in pipeline.gold if gold.name in selection.gold}
-    left = {name: [table for table in tables if table in failed] for name, tables in over.items()}
-    return {name: f"{', '.join(tables)} failed" for name, tables in left.items() if tables}
+    """Return the selected aggregates that are not refreshed because what they read failed, each with the reason.
+
+    Args:
+        pipeline: the declaration.
+        selection: which aggregates.
+        failed: source tables, and aggregates as ``gold.<name>``.
+    """
+    over = {
+        gold.name: (*tables_of(pipeline, gold), *(f"gold.{name}" for name in upstream_gold(pipeline, gold)))
+        for gold in pipeline.gold
+        if gold.name in selection.gold
+    }
+    left = {name: [one for one in read if one in failed] for name, read in over.items()}
+    return {name: f"{', '.join(read)} failed" for name, read in left.items() if read}
 
 
 def read_only(pipeline: Pipeline, selection: Selection) -> tuple[str, ...]:

@@ -48,6 +48,9 @@ class Policy:
         compact_files: data files, or files of deletes, from which on a mart is compacted.
         compact_partition_files: files of a partition of which fewer are not rewritten.
         small_file_share: a file is small below this share of ``target_file_mb``, and of its table.
+        touched_groups: an incremental aggregate of which a batch touches more groups is computed whole: their names
+            pass through the driver.
+        touched_share: so is one of which it touches more than this share.
         open_cost_bytes: bytes that are read in the time it takes to open a file; Iceberg plans scans with the same
             number.
     """
@@ -73,6 +76,8 @@ class Policy:
     compact_files: int = 8
     compact_partition_files: int = 5
     small_file_share: float = 1 / 4
+    touched_groups: int = 100_000
+    touched_share: float = 1 / 2
     open_cost_bytes: int = 4 * 1024 * 1024
 
 

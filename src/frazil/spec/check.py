@@ -15,6 +15,8 @@ from frazil.spec.check_paths import path_problems
 from frazil.spec.check_rules import rule_problems
 from frazil.spec.check_source import source_problems
 from frazil.spec.check_table_rules import reference_problems
+from frazil.spec.gold_order import circle
+from frazil.spec.incremental import incremental_problems
 from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
@@ -144,17 +146,28 @@ def _marts(pipeline: Pipeline) -> Iterator[tuple[Path, str, str]]:
 
 
 def _gold(pipeline: Pipeline) -> Iterator[Problem]:
-    marts = {name: what for _, name, what in _marts(pipeline)}
-    others = {gold.name for gold in pipeline.gold}
+    marts = [name for _, name, _ in _marts(pipeline)]
+    known = [*marts, *(gold.name for gold in pipeline.gold)]
+    in_circle = circle(pipeline)
     for index, gold in enumerate(pipeline.gold):
         at, whose = ("gold", index, "sql"), f"sql of gold '{gold.name}'"
-        for text in select_problems(gold.sql):
+        found = select_problems(gold.sql)
+        for text in found:
             yield Problem(at, f"{whose}: {text}")
-        for name in mart_references(gold.sql):
-            if name in marts:
-                continue
-            if name in others:
-                # One step deep on purpose: gold over gold could go in a circle, and has no changes to read.
-                yield Problem(at, f"{whose} reads gold '{name}'; gold may only read marts")
-            else:
-                yield Problem(at, f"{whose} reads '{name}', which is no mart", suggestion(name, marts))
+        read = mart_references(gold.sql)
+        for name in read:
+            if name not in known:
+                yield Problem(at, f"{whose} reads '{name}', which is no mart and no aggregate", suggestion(name, known))
+        if gold.name in in_circle:
+            yield Problem(at, f"{whose} reads itself: {' reads '.join(in_circle)}", "leave one of these out")
+        if gold.materialized != "incremental" or found:
+            continue
+        texts = [*incremental_problems(gold.sql)]
+        texts += [
+            f"{name} is an aggregate: only those over one mart are incremental"
+            for name in read
+            if name in known[len(marts) :]
+        ]
+        for text in texts:
+            place = ("gold", index, "materialized")
+            yield Problem(place, f"gold '{gold.name}' cannot be incremental: {text}", "declare materialized: table")

@@ -127,6 +127,13 @@ def is_not_of_the_data(name: str) -> bool:
     return name in _NOT_OF_THE_DATA or (name in functions() and functions()[name].kind == "changing")
 
 
+def is_scalar(name: str) -> bool:
+    """Return whether a function surely gives one value of one record, which its arguments decide."""
+    if name in _BY_SYNTAX or name in _OWN_GRAMMAR:
+        return True
+    return name in functions() and functions()[name].kind == "scalar" and name not in _MANY_RECORDS
+
+
 def calls(tokens: list[Token]) -> Iterator[Call]:
     """List the functions that SQL calls, as they are written; types and words of SQL are none."""
     for index, (token, after) in enumerate(pairwise(tokens)):

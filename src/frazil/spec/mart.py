@@ -61,7 +61,12 @@ Mart = Annotated[Current | History, Field(discriminator="kind")]
 
 
 class Gold(Spec):
-    """One aggregate: a SELECT over marts, written as ``{{ table }}``, kept as an Iceberg table."""
+    """One aggregate: a SELECT over marts and other aggregates, written as ``{{ name }}``, kept as an Iceberg table."""
 
     name: str = Field(description="Name of the table in the gold namespace.")
-    sql: str = Field(description="One SELECT in Spark SQL; a mart is written {{ name }}.")
+    sql: str = Field(description="One SELECT in Spark SQL; a mart or another aggregate is written {{ name }}.")
+    materialized: Literal["table", "incremental"] = Field(
+        default="table",
+        description="How it is refreshed: table computes all rows, incremental the groups that a batch touched.",
+    )
+    description: str | None = Field(default=None, description="What it holds, in words; exported with it.")

@@ -8,10 +8,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from frazil.errors import DeclarationError
-from frazil.spec.sql import mart_references
+from frazil.spec.gold_order import marts_of, upstream_gold
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from frazil.spec.pipeline import Pipeline, Table
 
@@ -35,7 +35,8 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
 
     A word names a table, one of its marts or an aggregate, with or without the layer before it (``marts.hosts``,
     ``gold.revenue``), or is a pattern with ``*``. ``gold`` means all aggregates, any other layer alone all tables. No
-    words mean everything. An aggregate that reads selected tables only is selected with them.
+    words mean everything. An aggregate that reads selected tables only is selected with them. A ``+`` before a word
+    adds what it is made of, one behind it all aggregates that are made of it.
 
     Raises:
         UnknownSelectionError: a word matches nothing.
@@ -43,7 +44,8 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
     names = {table.name: {table.name, *(table.mart_name(mart) for mart in table.marts)} for table in pipeline.tables}
     tables: set[str] = set() if select else {*names}
     gold: set[str] = set()
-    for word in select:
+    for written in select:
+        word = written.removeprefix("+").removesuffix("+")
         found = _of_tables(pipeline, word, names), _of_gold(pipeline, word)
         if not any(found):
             known = [*dict.fromkeys(name for some in names.values() for name in some), *_gold_names(pipeline)]
@@ -52,10 +54,17 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
                 f"nothing is called {word!r}",
                 hint=f"did you mean {near[0]!r}?" if near else f"the tables are {', '.join(names)}",
             )
+        if written.endswith("+"):
+            found[1].update(_made_of(pipeline, names, *found))
+        if written.startswith("+"):
+            for one in [gold for gold in pipeline.gold if gold.name in found[1]]:
+                read = {*marts_of(pipeline, one)}
+                found[1].update(upstream_gold(pipeline, one))
+                found[0].update(table for table, known in names.items() if known & read)
         tables |= found[0]
         gold |= found[1]
     marts = {mart for table in tables for mart in names[table]}
-    gold |= {one.name for one in pipeline.gold if {*mart_references(one.sql)} <= marts}
+    gold |= {one.name for one in pipeline.gold if {*marts_of(pipeline, one)} <= marts}
     return Selection(
         tuple(table for table in names if table in tables),
         tuple(name for name in _gold_names(pipeline) if name in gold),
@@ -92,6 +101,16 @@ def _of_gold(pipeline: Pipeline, word: str) -> set[str]:
     if name in layers:
         return {*_gold_names(pipeline)}
     return {one for one in _gold_names(pipeline) if space in {"", *layers} and _is_among((one,), name)}
+
+
+def _made_of(pipeline: Pipeline, names: Mapping[str, set[str]], tables: set[str], gold: set[str]) -> set[str]:
+    """Return the aggregates that read one of some tables or aggregates, themselves or through others."""
+    marts = {mart for table in tables for mart in names[table]}
+    return {
+        one.name
+        for one in pipeline.gold
+        if marts & {*marts_of(pipeline, one)} or gold & {*upstream_gold(pipeline, one)}
+    }
 
 
 def _gold_names(pipeline: Pipeline) -> list[str]:

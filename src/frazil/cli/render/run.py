@@ -45,7 +45,8 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
         out.print(warning, style="yellow", markup=False)
     for made in report.gold:
         if made.outcome == "done":
-            out.print(f"{spaces.gold}.{made.name} refreshed: {counted(made.rows, 'row')}", markup=False)
+            what = "touched groups refreshed" if made.strategy == "incremental" else "refreshed"
+            out.print(f"{spaces.gold}.{made.name} {what}: {counted(made.rows, 'row')}", markup=False)
     _show_outcomes(report)
     show_failures(report.errors)
 
