@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from frazil.gold.template import render
-from frazil.lake.heads import head
+from frazil.lake.heads import head, is_ancestor
 from frazil.silver.batches import batches
 from frazil.spec.incremental import grouped
 from frazil.spec.names import backslashes, quote
@@ -116,25 +116,16 @@ def _changed_rows(spark: SparkSession, mart: Input, read: Mapping[str, Any]) -> 
     """Return the mart's rows of all keys with new changes, as they were and as they are; None if that is not known."""
     point = mart.point
     is_known = read.get("snapshot") is not None and read.get("made_by") == point["made_by"] is not None
-    if not is_known or read["batch"] >= point["batch"] or not _is_ancestor(spark, quote(*mart.path), read["snapshot"]):
+    if not is_known or read["batch"] >= point["batch"] or not is_ancestor(spark, quote(*mart.path), read["snapshot"]):
         return None
     now = spark.table(quote(*mart.path))
-    before = spark.sql(f"SELECT * FROM {quote(*mart.path)} VERSION AS OF {int(read['snapshot'])}")
+    before = spark.read.option("versionAsOf", read["snapshot"]).table(quote(*mart.path))
     if before.dtypes != now.dtypes:
         return None
     keys = mart.table.keys
     new = batches(spark.table(mart.changes), read["batch"], point["batch"])
     changed = new.select(*map(quote, keys)).distinct()
     return _matching(before, changed, keys, "left_semi").unionAll(_matching(now, changed, keys, "left_semi"))
-
-
-def _is_ancestor(spark: SparkSession, table: str, snapshot_id: int) -> bool:
-    """Return whether a snapshot is still kept, and the newest one came out of it."""
-    found = spark.sql(
-        f"SELECT 1 FROM {table}.history JOIN {table}.snapshots USING (snapshot_id) "
-        f"WHERE snapshot_id = {int(snapshot_id)} AND is_current_ancestor LIMIT 1"
-    )
-    return not found.isEmpty()
 
 
 def _matching(rows: DataFrame, among: DataFrame, names: tuple[str, ...], how: str) -> DataFrame:

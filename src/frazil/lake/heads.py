@@ -56,6 +56,15 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnaps
     return found
 
 
+def is_ancestor(spark: SparkSession, name: str, snapshot_id: int) -> bool:
+    """Return whether a table, by its quoted name, still keeps a snapshot, and its newest one came out of it."""
+    found = spark.sql(
+        f"SELECT 1 FROM {name}.history JOIN {name}.snapshots USING (snapshot_id) "
+        f"WHERE snapshot_id = {int(snapshot_id)} AND is_current_ancestor LIMIT 1"
+    )
+    return not found.isEmpty()
+
+
 def is_missing(error: Exception) -> bool:
     """Return whether an error says that there is no such table."""
     return any(fault.condition in _MISSING_CONDITIONS or fault.is_any(*_MISSING) for fault in faults(error))
