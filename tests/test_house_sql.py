@@ -29,7 +29,7 @@ TRUSTED = {
     "marts/fold.py": {*FOLD_SPEC, "aggregates", "filled", "kept"},
     "marts/history.py": FOLD_SPEC,
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
-    "marts/table_rules.py": {*FOLD_SPEC, "names", "BROKEN", "FIRST", "_PLACE"},
+    "marts/table_rules.py": {*FOLD_SPEC, "names", "keys", "cast", "BROKEN", "FIRST", "_PLACE"},
     "sources/postgres/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
     "sources/postgres/examine.py": {
         "user",

@@ -35,27 +35,26 @@ class LeftRows:
         new: those that the batch writes, with the columns that rules name, ``_cdc_position`` and ``_cdc_row``.
         all: all of them, with the columns that rules name at least; the same as ``new`` where the mart is written
             whole. If there is ``replaced``, the rows from before the batch.
-        replaced: keys of the rows in ``all`` that go, where nothing is written yet.
         keys: columns that name a row.
+        replaced: keys of the rows in ``all`` that go, where nothing is written yet.
     """
 
     new: DataFrame
     all: DataFrame
+    keys: tuple[str, ...]
     replaced: DataFrame | None = None
-    keys: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
         """Whether the mart is written whole."""
         return self.new is self.all
 
-    def values(self, columns: Sequence[str], candidates: DataFrame | None = None) -> DataFrame:
-        """Return what all rows of the mart have in some columns; of the rows from before only ``candidates``."""
+    def values(self, columns: Sequence[str]) -> DataFrame:
+        """Return what all rows of the mart have in some columns."""
         names = [*map(quote, columns)]
-        found = self.all if candidates is None else filter_keys(self.all, candidates, columns)
         if self.replaced is None:
-            return found.select(*names)
-        kept = filter_keys(found, self.replaced, self.keys, among=False)
+            return self.all.select(*names)
+        kept = filter_keys(self.all, self.replaced, self.keys, among=False)
         return kept.select(*names).unionAll(self.new.select(*names))
 
 
@@ -65,7 +64,7 @@ def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
     Returns:
         One row: ``broken`` and ``first``, which is NULL where there is none.
 
-    Cost: a scan of these columns against a broadcast of the batch's values; of a whole mart a shuffle of them.
+    Cost: a scan of these columns and the keys against a broadcast of the batch's hashes; of a whole mart a shuffle.
     """
     names, known = columns_of(columns), _known(columns)
     if rows.is_whole:
@@ -76,14 +75,54 @@ def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
                 WHERE {known} GROUP BY {names} HAVING count(*) > 1)""",
             frazil_new=rows.new,
         )
-    candidates = rows.new.where(known).select(*map(quote, columns)).distinct()
+    found = _hits(rows, columns)
+    if rows.replaced is not None:
+        found = filter_keys(found, rows.replaced, rows.keys, among=False).unionByName(_repeats(rows, columns))
     return query(
         f"""
-        SELECT /*+ BROADCAST(s) */ count(*) AS {BROKEN}, min({_PLACE}) AS {FIRST} FROM frazil_new AS t
-        LEFT SEMI JOIN (SELECT {names} FROM frazil_all GROUP BY {names} HAVING count(*) > 1) AS s
+        SELECT count(DISTINCT CASE WHEN _cdc_same THEN _cdc_new END) AS {BROKEN},
+               min(CASE WHEN _cdc_same THEN _cdc_place END) AS {FIRST} FROM frazil_hits""",
+        frazil_hits=found,
+    )
+
+
+def _hits(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
+    """Return the keys of rows whose values in some columns have the hash of those of a new row with another key.
+
+    Numbers are looked up faster than texts, and next to no row is found that does not share the values: whether it
+    does is said in ``_cdc_same``, and not asked for in the join.
+    """
+    # A table's columns may have wider types than the batch's, and hashes are of one type.
+    types = {name.lower(): kind for name, kind in rows.all.dtypes}
+    wider = {name: f"CAST({quote(name)} AS {types[name.lower()]})" for name in dict.fromkeys((*rows.keys, *columns))}
+    new = rows.new.where(_known(columns)).selectExpr(
+        *(f"{cast} AS {quote(name)}" for name, cast in wider.items()), f"{_PLACE} AS _cdc_place"
+    )
+    return query(
+        f"""
+        SELECT /*+ BROADCAST(c) */ {columns_of(rows.keys, "t")}, struct({columns_of(rows.keys, "c")}) AS _cdc_new,
+            c._cdc_place, {same(columns, "t", "c")} AS _cdc_same
+        FROM frazil_all AS t
+        JOIN (SELECT *, xxhash64({columns_of(columns)}) AS _cdc_hash FROM frazil_new) AS c
+        ON xxhash64({", ".join(quote("t", name) for name in columns)}) = c._cdc_hash
+            AND NOT ({same(rows.keys, "t", "c")})""",
+        frazil_all=rows.all,
+        frazil_new=new,
+    )
+
+
+def _repeats(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
+    """Return new rows that share values with one another, in the form of :func:`_hits`."""
+    names = columns_of(columns)
+    types = {name.lower(): kind for name, kind in rows.all.dtypes}
+    keys = ", ".join(f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in rows.keys)
+    return query(
+        f"""
+        SELECT {keys}, struct({keys}) AS _cdc_new, {_PLACE} AS _cdc_place, true AS _cdc_same FROM frazil_new AS t
+        LEFT SEMI JOIN (
+            SELECT {names} FROM frazil_new WHERE {_known(columns)} GROUP BY {names} HAVING count(*) > 1) AS s
         ON {same(columns, "t", "s")}""",
         frazil_new=rows.new,
-        frazil_all=rows.values(columns, candidates),
     )
 
 

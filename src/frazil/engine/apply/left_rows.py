@@ -48,7 +48,7 @@ def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[st
     new = living_rows(spark_frame(spark, delta.rows.select([*wanted])), spec.columns)
     before = living_rows(batch.target.table, spec.columns)
     replaced = spark_frame(spark, delta.keys)
-    rows = LeftRows(new=new, all=before, replaced=replaced, keys=spec.keys)
+    rows = LeftRows(new=new, all=before, keys=spec.keys, replaced=replaced)
     return Left(rows=rows, before=before, gained=counts.inserted - counts.deleted)
 
 
@@ -59,13 +59,13 @@ def left_on_branch(
     rows = living_rows(transaction.written(), spec.columns)
     new = living_rows(transaction.appended(), spec.columns) if is_appended else rows
     before, gained = living_rows(before, spec.columns), counts.inserted - counts.deleted
-    return Left(rows=LeftRows(new=new, all=rows), before=before, gained=gained)
+    return Left(rows=LeftRows(new=new, all=rows, keys=spec.keys), before=before, gained=gained)
 
 
 def left_whole(rows: DataFrame, spec: FoldSpec, before: DataFrame | None, counts: WholeCounts | None) -> Left:
     """Return what is left of a mart that is written whole; ``before`` and ``counts`` where a batch does that."""
     living = living_rows(rows, spec.columns)
-    whole = LeftRows(new=living, all=living)
+    whole = LeftRows(new=living, all=living, keys=spec.keys)
     if before is None or counts is None:
         return Left(rows=whole)
     return Left(rows=whole, before=living_rows(before, spec.columns), gained=counts.inserted - counts.deleted)
