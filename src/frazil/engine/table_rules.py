@@ -45,7 +45,15 @@ class TableRules:
     def __init__(self, context: TableRun, contract: Contract, marts: Sequence[str]) -> None:
         self._context = context
         self._names = {name.lower(): name for name in contract.names}
-        self._rules = [rule for rule in contract.rules if rule.unique or rule.references or rule.row_count]
+        keys = {name.lower() for name in contract.keys}
+        self._rules = [
+            rule
+            for rule in contract.rules
+            # What has the key in it is unique however the batch is.
+            if (rule.unique and not keys <= {name.lower() for name in rule.unique})
+            or rule.references
+            or rule.row_count
+        ]
         current = [mart for mart in marts if isinstance(context.mart(mart), Current)]
         self._first = (current or [*marts])[0]
         self._passed: Future[bool] = Future()
