@@ -50,9 +50,7 @@ class TableRules:
             rule
             for rule in contract.rules
             # What has the key in it is unique however the batch is.
-            if (rule.unique and not keys <= {name.lower() for name in rule.unique})
-            or rule.references
-            or rule.row_count
+            if (rule.unique and not keys <= {name.lower() for name in rule.unique}) or rule.references or rule.row_count
         ]
         current = [mart for mart in marts if isinstance(context.mart(mart), Current)]
         self._first = (current or [*marts])[0]
