@@ -98,6 +98,21 @@ def bars() -> tuple[Bar, ...]:
         _less(
             "The whole way, 50 k on 5 M: CPU, against the recipe's to both tables", whole, "frazil", "recipe-both", 4
         ),
+        *(
+            _less(
+                f"From PostgreSQL to the current table, 50 k on 200 k: CPU, against {whom}",
+                _case(200_000, 50_000),
+                "frazil-slot",
+                theirs,
+                5,
+                work="capture",
+            )
+            for whom, theirs in (
+                ("dlt from a slot", "dlt-slot"),
+                ("Debezium in Python", "debezium-slot"),
+                ("the recipe from an audit table", "recipe-audit"),
+            )
+        ),
         Bar(
             what="First load of 5 M rows: CPU, against Spark writing the CSV once",
             limit=4,

@@ -155,6 +155,19 @@ WORKS: Final = {
         batches=1,
         warm=1,
     ),
+    "capture": Work(
+        about="from changes in PostgreSQL to the current table",
+        cases=(
+            Case(
+                rows=200_000,
+                changes=50_000,
+                contenders=("frazil-slot", "dlt-slot", "debezium-slot", "recipe-audit"),
+            ),
+        ),
+        rounds=2,
+        batches=2,
+        heap="2g",
+    ),
     "watch": Work(
         about="from a file's arrival to a readable row",
         cases=(Case(rows=10_000, changes=1_000, contenders=("frazil-watch",)),),

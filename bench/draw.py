@@ -11,6 +11,7 @@ import matplotlib as mpl
 from bench import page
 from bench.cases import WORKS, short
 from bench.data import ROOT
+from bench.labels import label
 from bench.results import RESULTS, Results
 from bench.summary import case_of, middle, name_of, standings
 
@@ -81,6 +82,10 @@ def _history(axes: Axes, works: Rows) -> bool:
     return _bars(axes, works.get("history", ()), (5 * _M, 50_000, "mixed", 0.0, 9, 1), "apply")
 
 
+def _capture(axes: Axes, works: Rows) -> bool:
+    return _bars(axes, works.get("capture", ()), (200_000, 50_000, "mixed", 0.0, 9, 1), "apply")
+
+
 def _load(axes: Axes, works: Rows) -> bool:
     return _bars(axes, works.get("load", ()), (5 * _M, 0, "mixed", 0.0, 9, 1), "load")
 
@@ -90,9 +95,10 @@ def _bars(axes: Axes, rows: Sequence[Row], case: tuple[Any, ...], phase: str) ->
     for one in shown:
         color = _WRONG if one.right is False else _LIMIT if one.contender.startswith("limit") else _THEIRS
         color = _OURS if one.contender.startswith("frazil") and one.right is not False else color
-        bar = axes.barh(one.contender, one.cpu_s or 0.0, color=color, hatch="//" if one.right is False else None)
+        bar = axes.barh(label(one.contender), one.cpu_s or 0.0, color=color, hatch="//" if one.right is False else None)
         wrong = ", wrong table" if one.right is False else ""
-        axes.bar_label(bar, [f" {one.cpu_s:.2f} CPU s, {one.wall_s:.2f} s{wrong}"], fontsize=8)
+        wall = "" if one.wall_s is None else f", {one.wall_s:.2f} s"
+        axes.bar_label(bar, [f" {one.cpu_s:.2f} CPU s{wall}{wrong}"], fontsize=8)
     axes.set_xlabel("CPU seconds of the process tree (less is better)")
     axes.margins(x=0.28)
     return bool(shown)
@@ -119,7 +125,7 @@ def _lines(axes: Axes, rows: Sequence[Row], grows: str, chosen: Callable[[tuple[
             if len(sizes) > 1:
                 heights = [middle((row for row in mine if row[grows] == size), "cpu_s") or 0.0 for size in sizes]
                 suffix = "" if keys == "mixed" else f", {keys} keys"
-                axes.plot(sizes, heights, style, marker="o", color=color, label=f"{name}{suffix}")
+                axes.plot(sizes, heights, style, marker="o", color=color, label=f"{label(name)}{suffix}")
                 drawn |= set(sizes)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -140,7 +146,7 @@ def _soak(axes: Axes, works: Rows) -> bool:
     clock = [row for row in works.get("soak", ()) if row["phase"] == "apply" and "part" not in row]
     for name in dict.fromkeys(map(name_of, clock)):
         mine = sorted((row for row in clock if name_of(row) == name), key=lambda row: row["batch"])
-        axes.plot([row["batch"] for row in mine], [row["cpu_s"] for row in mine], label=name, linewidth=1)
+        axes.plot([row["batch"] for row in mine], [row["cpu_s"] for row in mine], label=label(name), linewidth=1)
     axes.set_xlabel("batch")
     axes.set_ylabel("CPU seconds")
     axes.set_ylim(bottom=0)
@@ -155,6 +161,7 @@ _PICTURES: Final[dict[str, tuple[str, Callable[[Axes, Rows], bool]]]] = {
     "by-batch": ("Batches of all sizes on 5 M rows", _by_batch),
     "history": ("History: one batch of 50 k changes on 5 M rows", _history),
     "load": ("First load of 5 M rows, JVM with 2 GiB", _load),
+    "capture": ("From PostgreSQL to the current table: 50 k changes on 200 k rows", _capture),
     "soak": ("100 batches in a row", _soak),
     "quick": ("make bench-quick: 50 k changes on 1 M rows", _quick),
 }

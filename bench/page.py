@@ -10,6 +10,7 @@ from bench.bars import BARS
 from bench.cases import Case
 from bench.contenders import PLACES
 from bench.data import ROOT
+from bench.labels import WORKS, label
 from bench.summary import CASE, cases, is_noisy, standings
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _tables(works: Mapping[str, Results]) -> list[tuple[str, Table]]:
             title = Case(**dict(zip(CASE, case, strict=True))).title
             lines = [_line(one) for one in standings(rows, case, phase)]
             if lines:
-                made.append((f"{name}: {title}", (_HEADER, lines)))
+                made.append((f"{WORKS[name]}: {title}", (_HEADER, lines)))
     return made
 
 
@@ -84,7 +85,7 @@ def _line(one: Standing) -> list[str]:
     if one.error:
         verdict = f"failed: {one.error[:80]}".replace("|", "/")
     return [
-        f"{one.contender}{' (noisy)' if one.noisy else ''}",
+        f"{label(one.contender)}{' (noisy)' if one.noisy else ''}",
         _number(one.wall_s),
         _number(one.cpu_s),
         _number(one.tasks_s),
@@ -118,7 +119,7 @@ def _machine(works: Mapping[str, Results]) -> str:
         versions = ", ".join(f"{package} {version}" for package, version in it["packages"].items())
         noise = "; others took more than a tenth of the machine meanwhile" if _is_noisy(results) else ""
         lines.append(
-            f"- **{name}**, {it['date']}: {it['cores']} cores ({it['processor']}), {it['memory_gib']} GiB, "
+            f"- **{WORKS[name]}**, {it['date']}: {it['cores']} cores ({it['processor']}), {it['memory_gib']} GiB, "
             f"{it['system']}{noise}. Python {it['python']}, Java {it['java']}, Iceberg {it['iceberg']}, "
             f"Delta {it['delta']}, {versions}."
         )
@@ -127,7 +128,7 @@ def _machine(works: Mapping[str, Results]) -> str:
 
 def _caution(works: Mapping[str, Results]) -> str:
     """Say under the bars which works were disturbed; nothing when none was."""
-    disturbed = [name for name, results in works.items() if _is_noisy(results)]
+    disturbed = [WORKS[name] for name, results in works.items() if _is_noisy(results)]
     if not disturbed:
         return ""
     return f"\n\nOthers took more than a tenth of the machine while these were measured: {', '.join(disturbed)}."
@@ -160,7 +161,10 @@ def _html(
         for name, title in titles.items()
     )
     bodies = "".join(f"<h3>{html.escape(title)}</h3>\n{_html_table(table)}" for title, table in tables)
-    who = "".join(f"<li><code>{name}</code> {html.escape(about)}</li>\n" for name, (_, about) in PLACES.items())
+    who = "".join(
+        f"<li><strong>{html.escape(label(name))}</strong> (<code>{name}</code>): {html.escape(about)}</li>\n"
+        for name, (_, about) in PLACES.items()
+    )
     where = "".join(f"<p>{_emphasis(line.removeprefix('- '))}</p>\n" for line in _machine(works).splitlines())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Frazil: benchmarks</title>\n'

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import frazil
+from bench.capture import capture
 from bench.contenders.contender import Task
 from bench.contenders.frazil_run import Frazil
 from bench.data import BUILD, dataset
@@ -122,7 +123,11 @@ def _readable(home: Path, name: str, process: subprocess.Popen[bytes], timeout_s
     raise WorkerFailedError(f"no row of {name} after {timeout_s:.0f} s")
 
 
-SPECIAL: Final[dict[str, Callable[[Work, Case, Manner], list[Row]]]] = {"start": start, "watch": watch}
+SPECIAL: Final[dict[str, Callable[[Work, Case, Manner], list[Row]]]] = {
+    "capture": capture,
+    "start": start,
+    "watch": watch,
+}
 """Works with a way of their own, by name."""
 
 

