@@ -11,6 +11,7 @@ import pytest
 from frazil.lake.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 from frazil.testing.postgres import find_programs, postgres_server
+from frazil.testing.s3 import s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.testing.postgres import PostgresServer
+    from frazil.testing.s3 import S3Server
 
 
 _NUMBERS = count(1)
 
-SERVERS = {"postgres", "newest_postgres", "kafka", "broker"}
+SERVERS = {"postgres", "newest_postgres", "kafka", "broker", "s3"}
 """Fixtures that start a real server: their tests are run by ``make e2e``."""
 
 
@@ -58,6 +60,13 @@ def postgres() -> Iterator[PostgresServer]:
 def newest_postgres() -> Iterator[PostgresServer]:
     """The newest PostgreSQL there is: that of the wheel."""
     with postgres_server(max(find_programs(), key=lambda found: found.major)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One S3 server for all tests; each makes buckets of its own."""
+    with s3_server() as server:
         yield server
 
 

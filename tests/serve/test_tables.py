@@ -12,9 +12,10 @@ import pytest
 
 from frazil.lake.catalogs import CatalogClientError, NoLakeError
 from frazil.lake.damage import DamagedTableError
+from frazil.lake.metadata import NotOnThisMachineError
 from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import CatalogError
-from frazil.serve.tables import NotOnThisMachineError, read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:
@@ -155,6 +156,6 @@ def test_damaged_metadata_is_an_error_of_storage(tmp_path: Path, content: bytes 
         read_snapshot(f"file:{file}")
 
 
-def test_a_table_in_an_object_store_is_told_apart() -> None:
-    with pytest.raises(NotOnThisMachineError, match="s3://bucket"):
-        read_snapshot("s3://bucket/marts/hosts/metadata/1.metadata.json")
+def test_a_table_where_only_spark_can_read_is_told_apart() -> None:
+    with pytest.raises(NotOnThisMachineError, match="hdfs://name"):
+        read_snapshot("hdfs://name/marts/hosts/metadata/1.metadata.json")

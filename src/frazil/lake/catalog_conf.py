@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from frazil.lake.store_conf import iceberg_properties
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.secrets import resolve
@@ -44,8 +45,7 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
                 settings["uri"] = _resolved(pipeline, "uri", catalog.uri)
     if settings["type"] == "jdbc":
         settings["jdbc.schema-version"] = "V1"  # with views
-    if settings["warehouse"].startswith(("s3://", "s3a://")):
-        settings["io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+    settings |= iceberg_properties(pipeline)
     # Tables are read again for each statement: a cached one would hide what another process has just
     # committed.
     settings["cache-enabled"] = "false"

@@ -10,6 +10,7 @@ import contextlib
 import sqlite3
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from urllib.parse import quote as percent_encoded
@@ -22,7 +23,6 @@ from frazil.spec.location import embedded_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from frazil.spec import Namespaces, Pipeline
 
@@ -146,7 +146,9 @@ class JdbcReader:
         with _answering("jdbc"):
             if address.startswith("sqlite:"):
                 path, _, _ = address.removeprefix("sqlite:").partition("?")
-                found = _sqlite(f"file:{path}?mode=ro")
+                found = (
+                    _sqlite(f"file:{path}?mode=ro") if Path(path).exists() or not Path(path).parent.is_dir() else None
+                )
             elif address.startswith("postgresql:"):
                 found = _postgres(address, self.settings)
             else:

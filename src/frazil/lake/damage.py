@@ -61,6 +61,22 @@ def local_path(location: str) -> Path | None:
     return Path(re.sub(r"^file:(//[^/]*(?=/))?", "", location))
 
 
+def folder_addresses(location: str) -> tuple[str, ...]:
+    """Return a table's folder, in all the ways that Iceberg's metadata may write it.
+
+    Args:
+        location: address of its metadata file; none for no address.
+    """
+    path = local_path(location)
+    if path is None:
+        scheme, sign, rest = location.partition("://")
+        folder = f"{rest.rpartition('/metadata/')[0]}/"
+        names = ("s3", "s3a", "s3n") if scheme in {"s3", "s3a", "s3n"} else (scheme,)
+        return tuple(f"{name}{sign}{folder}" for name in names)
+    folder = f"{path.parent.parent}/"
+    return folder, f"file:{folder}", f"file://{folder}"
+
+
 def _cure(namespace: str, name: str, pipeline: Pipeline | None) -> str:
     known = {made.key: made for made in lake_tables(pipeline)} if pipeline else {}
     made = known.get((namespace, name))

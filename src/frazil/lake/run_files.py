@@ -1,7 +1,6 @@
 """Files that runs leave below the warehouse: written once, read by people, tools and ``frazil status``.
 
-No table and no run depends on them. They are on local disks only; another kind of store would be another pair of
-:func:`write_run_file` and :func:`run_files`.
+No table and no run depends on them. They are on this machine's disk or in an object store, as the warehouse is.
 """
 
 from __future__ import annotations
@@ -9,12 +8,17 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from frazil.errors import StorageError
+from frazil.lake.store_conf import lake_access
 from frazil.spec.location import warehouse
+from frazil.spec.stores import is_store
+from frazil.storage import store_client
+from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.spec import Pipeline
@@ -35,10 +39,44 @@ class RunFiles:
     end: Mapping[str, Any] | None
 
 
+class RunsPlace(Protocol):
+    """The place of the files, on one kind of store."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all.
+
+        Raises:
+            OSError, StorageError: it cannot be written.
+        """
+
+    def read(self, name: str) -> bytes:
+        """Return a file's content.
+
+        Raises:
+            OSError, StorageError: there is none, or it cannot be read.
+        """
+
+    def names(self) -> list[str]:
+        """List the files; none where there is no such folder."""
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files; those that are not there are passed over."""
+
+
 def runs_folder(pipeline: Pipeline) -> Path | None:
     """Path of the folder of the files, whether it exists or not; None where the warehouse is no local folder."""
     folder = warehouse(pipeline).path
     return None if folder is None else folder / ".frazil" / "runs"
+
+
+def runs_place(pipeline: Pipeline) -> RunsPlace | None:
+    """Return the place of the files, whether it exists or not; None where there is no client for the warehouse."""
+    place, folder = warehouse(pipeline), runs_folder(pipeline)
+    if folder is not None:
+        return _Disk(folder)
+    if not is_store(place.uri):
+        return None
+    return _Store(StoreAddress(f"{place.uri}/.frazil/runs", lake_access(pipeline, place.uri)))
 
 
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
@@ -51,57 +89,103 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
         content: plain values.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError, StorageError: the file cannot be written.
 
-    Cost: a few system calls, and at the end of a run a listing of the folder.
+    Cost: a few system calls, and at the end of a run a listing of the folder; in an object store a request each.
     """
-    folder = runs_folder(pipeline)
+    folder = runs_place(pipeline)
     if folder is None:
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"{run}.{part}.json"
-    aside = folder / f".{name}.tmp"
-    try:
-        aside.write_text(json.dumps(content, indent=1, ensure_ascii=False), encoding="utf-8")
-        aside.rename(folder / name)
-    finally:
-        aside.unlink(missing_ok=True)
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    folder.write(f"{run}.{part}.json", text.encode())
     if part == "end":
         _let_go(folder)
 
 
 def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
     """Read what runs left, the newest first. What cannot be read is left out."""
-    folder = runs_folder(pipeline)
+    folder = runs_place(pipeline)
     if folder is None:
         return
-    for name in _names(folder):
-        start, end = (_read(folder / f"{name}{ending}") for ending in _ENDINGS)
+    for name in _runs(folder):
+        start, end = (_read(folder, f"{name}{ending}") for ending in _ENDINGS)
         if start or end:
             yield RunFiles(start=start, end=end)
 
 
-def _let_go(folder: Path) -> None:
-    if len(os.listdir(folder)) <= len(_ENDINGS) * (KEPT_RUNS + RUNS_LET_GO):  # noqa: PTH208 - as below
-        return
-    for old in _names(folder)[KEPT_RUNS:]:
-        for ending in _ENDINGS:
-            (folder / f"{old}{ending}").unlink(missing_ok=True)
+def _let_go(folder: RunsPlace) -> None:
+    names = folder.names()
+    if len(names) > len(_ENDINGS) * (KEPT_RUNS + RUNS_LET_GO):
+        folder.remove([f"{old}{ending}" for old in _by_time(names)[KEPT_RUNS:] for ending in _ENDINGS])
 
 
-def _names(folder: Path) -> list[str]:
-    """Names of the runs that have files, the newest first."""
+def _runs(folder: RunsPlace) -> list[str]:
     try:
-        found = os.listdir(folder)  # noqa: PTH208 - a thousand Path objects are not needed
-    except OSError:
+        return _by_time(folder.names())
+    except StorageError:
         return []
-    runs = {name.removesuffix(end) for name in found for end in _ENDINGS if name.endswith(end) and name[0] != "."}
+
+
+def _by_time(names: Iterable[str]) -> list[str]:
+    """Names of the runs that have files, the newest first."""
+    runs = {name.removesuffix(end) for name in names for end in _ENDINGS if name.endswith(end) and name[0] != "."}
     return sorted(runs, reverse=True)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(folder: RunsPlace, name: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        found = json.loads(folder.read(name))
+    except (OSError, ValueError, StorageError):
         return None
     return found if isinstance(found, dict) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Disk:
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{self.path}"
+
+    def write(self, name: str, content: bytes) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        aside = self.path / f".{name}.tmp"
+        try:
+            aside.write_bytes(content)
+            aside.rename(self.path / name)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def read(self, name: str) -> bytes:
+        return (self.path / name).read_bytes()
+
+    def names(self) -> list[str]:
+        try:
+            return os.listdir(self.path)  # noqa: PTH208 - a thousand Path objects are not needed
+        except OSError:
+            return []
+
+    def remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Store:
+    address: StoreAddress
+
+    def __str__(self) -> str:
+        return f"{self.address}"
+
+    def write(self, name: str, content: bytes) -> None:
+        store_client.put(self.address.access, f"{self.address.key}/{name}", content)
+
+    def read(self, name: str) -> bytes:
+        return bytes(store_client.get(self.address.access, f"{self.address.key}/{name}").bytes())
+
+    def names(self) -> list[str]:
+        listed = store_client.keys(self.address.access, self.address.key)
+        return [one["path"].rpartition("/")[2] for some in listed for one in some]
+
+    def remove(self, names: Sequence[str]) -> None:
+        store_client.delete(self.address.access, [f"{self.address.key}/{name}" for name in names])

@@ -154,6 +154,6 @@ def _number(path: Path) -> int | None:
 
 def _read(path: Path) -> Mapping[str, Any] | None:
     try:
-        return read_metadata(path)
+        return read_metadata(f"{path}")
     except (OSError, ValueError):
         return None

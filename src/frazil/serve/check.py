@@ -9,7 +9,8 @@ import duckdb
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
-from frazil.lake.damage import local_path
+from frazil.lake.damage import folder_addresses
+from frazil.lake.metadata import NotOnThisMachineError
 from frazil.serve.check_bytes import byte_steps
 from frazil.serve.check_files import file_steps
 from frazil.serve.check_marts import mart_steps
@@ -17,8 +18,9 @@ from frazil.serve.duck import connect
 from frazil.serve.finding import Finding, Proof
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
-from frazil.serve.tables import NotOnThisMachineError, tables
+from frazil.serve.tables import tables
 from frazil.spec.select import selected
+from frazil.storage.store_client import ObjectStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,7 +90,8 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener 
 
     Raises:
         NoLakeError: no table of the lake exists.
-        NotOnThisMachineError: the lake is in an object store.
+        NotOnThisMachineError: there is no client for where the lake is.
+        ObjectStoreError: its object store refuses requests, or does not answer.
         UnknownSelectionError: a word of ``select`` matches nothing.
 
     Cost: reads all files of the source and all tables once or a few times, within 1 GB of memory in DuckDB; what
@@ -139,7 +142,7 @@ def _findings(
     listener.began(table.name, "look for its files")
     try:
         here = layers(pipeline, table, located)
-    except NotOnThisMachineError:
+    except (NotOnThisMachineError, ObjectStoreError):
         raise
     except FrazilError as error:
         yield Finding(
@@ -220,7 +223,6 @@ def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: st
 def _culprit(error: Exception, step: Step) -> Layer:
     """Find the table whose file an error names; the last one that the proof needs if it names none."""
     for layer in step.needs:
-        path = local_path(layer.location or "")
-        if path is not None and f"{path.parent.parent}/" in f"{error}":
+        if any(folder in f"{error}" for folder in folder_addresses(layer.location or "")[:1]):
             return layer
     return step.needs[-1]

@@ -1,4 +1,4 @@
-"""DuckDB over the tables of a lake: confined to the lake, without a network, in UTC."""
+"""DuckDB over the tables of a lake: confined to the lake, without a network but for its object store, in UTC."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from frazil.errors import SetupError
-from frazil.lake.damage import local_path
+from frazil.lake.damage import folder_addresses
 from frazil.lake.scratch import spill_folder
 from frazil.serve.as_of import snapshots_at
+from frazil.serve.duck_stores import duckdb_secret
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import NotOnThisMachineError
 from frazil.spec import CATALOG
 from frazil.spec.contract import added_columns
 from frazil.spec.tables import source_tables
+from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,7 +63,7 @@ def connect(located: Located, settings: Mapping[str, str] | None = None) -> duck
     Raises:
         ReaderError: the extension's wheel is missing, or not the one for this DuckDB.
     """
-    connection = _loaded(settings or {})
+    connection = _loaded(settings or {}, located)
     _confine(connection, located)
     return connection
 
@@ -80,12 +81,12 @@ def connect_views(
     Raises:
         ReaderError: as :func:`connect`.
         PointError: a table that the query reads was not there then, or cannot be read as it was then.
-        NotOnThisMachineError: a table that the query may mean is in an object store.
+        NotOnThisMachineError: there is no client for where a table is that the query may mean.
         DamagedTableError: as :func:`verify_manifests`.
     """
     words = {word.lower() for word in re.findall(r"\w+", sql)}
     everything = bool(words & _LISTING)
-    connection = _loaded({})
+    connection = _loaded({}, located)
     connection.execute(f"ATTACH ':memory:' AS {identifier(CATALOG)}")
     names = pipeline.lake.namespaces
     layers = (names.marts, names.gold, names.silver, names.bronze)
@@ -96,9 +97,6 @@ def connect_views(
         for path, shown in with_live_views(pipeline, located).items()
         if everything or path[1].lower() in words
     }
-    for location, _ in meant.values():
-        if local_path(location) is None:
-            raise NotOnThisMachineError(location)
     at: dict[tuple[str, str], int] | None = None
     if as_of is not None:
         used = _used(meant, _names(connection, sql), layers)
@@ -147,7 +145,7 @@ def with_live_views(pipeline: Pipeline, located: Located) -> dict[tuple[str, str
     return shown
 
 
-def _loaded(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+def _loaded(settings: Mapping[str, str], located: Located) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -157,7 +155,8 @@ def _loaded(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
             **settings,
         }
     )
-    for name in _EXTENSIONS:
+    stores = {location.access for location in located.values() if isinstance(location, StoreAddress)}
+    for name in (*(("httpfs",) if stores else ()), *_EXTENSIONS):
         path = _extension(name)
         try:
             connection.execute(f"LOAD {literal(f'{path}')}")
@@ -167,11 +166,17 @@ def _loaded(settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
                 hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
             ) from error
     connection.execute("SET TimeZone = 'UTC'")
+    for number, access in enumerate(sorted(stores, key=lambda one: one.root)):
+        try:
+            connection.execute(duckdb_secret(access, f"store_{number}"))
+        except duckdb.Error:  # its text has the statement, with the secret
+            hint = "look at stores in the declaration"
+            raise ReaderError(f"DuckDB does not take the settings of {access.root}", hint=hint) from None
     return connection
 
 
 def _confine(connection: duckdb.DuckDBPyConnection, located: Located) -> None:
-    folders = sorted({folder for location in located.values() for folder in _folders(location)})
+    folders = sorted({folder for location in located.values() for folder in folder_addresses(location)})
     connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
@@ -188,12 +193,3 @@ def _extension(name: str) -> Path:
         f"DuckDB's extension {name} for version {duckdb.__version__} is not installed",
         hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
     )
-
-
-def _folders(location: str) -> tuple[str, ...]:
-    """The table's folder, in all the ways that Iceberg's metadata may write it; none for a remote one."""
-    path = local_path(location)
-    if path is None:
-        return ()
-    folder = f"{path.parent.parent}/"
-    return folder, f"file:{folder}", f"file://{folder}"

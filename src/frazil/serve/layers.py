@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StorageError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.metadata import NotOnThisMachineError
 from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.duck import scan
-from frazil.serve.tables import NotOnThisMachineError, read_snapshot
+from frazil.serve.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved
 from frazil.silver.renames import renamed_bookmark
 from frazil.spec.tables import source_tables
+from frazil.storage.store_client import ObjectStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +118,8 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
     A table whose metadata cannot be read is among them, with its ``damage``.
 
     Raises:
-        NotOnThisMachineError: the tables are in an object store.
+        NotOnThisMachineError: there is no client for where the tables are.
+        ObjectStoreError: their object store refuses requests, or does not answer.
         SchemaError: the declaration does not fit the fields of the files.
     """
 
@@ -124,7 +127,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         location, name = located.get(made.key), made.full_name
         try:
             return Layer(name=name, location=location, snapshot=read_snapshot(location))
-        except NotOnThisMachineError:
+        except (NotOnThisMachineError, ObjectStoreError):
             raise
         except StorageError as error:
             return Layer(name=name, location=location, snapshot=TableSnapshot(), damage=error)

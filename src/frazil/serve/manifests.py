@@ -1,20 +1,26 @@
 """Whether the files of a table are there: its manifests, and on demand its data files, by name and size.
 
-DuckDB's reader of Avro must not meet a damaged manifest: it ends the process, or takes every later one for damaged.
+DuckDB's reader of Avro must not meet a damaged manifest: it ends the process, or takes every later one for damaged. In
+object stores a manifest is whole or not there, which DuckDB's own error tells.
 """
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
 
+from frazil.errors import StorageError
 from frazil.lake.damage import DamagedTableError, local_path
-from frazil.serve.tables import NotOnThisMachineError, read_snapshot
+from frazil.lake.metadata import NotOnThisMachineError, read_file
+from frazil.serve.tables import read_snapshot
+from frazil.spec.stores import is_store, split
+from frazil.storage.object_store import StoreAddress
+from frazil.storage.store_client import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 _DELETED: Final = 2
 
@@ -30,10 +36,13 @@ def verify_manifests(location: str, snapshot: int | None = None) -> None:
 
     Raises:
         DamagedTableError: a file is missing or of another size than it was written with; the first one is named.
-        NotOnThisMachineError: the table is in an object store.
+        NotOnThisMachineError: there is no client for where the table is.
 
-    Cost: two small files, and a look at the size of each manifest.
+    Cost: two small files, and a look at the size of each manifest; in an object store the first of them.
     """
+    if isinstance(location, StoreAddress):
+        read_snapshot(location, snapshot)
+        return
     for manifest in _listed(location, snapshot):
         _look_at(manifest["manifest_path"], manifest["manifest_length"])
 
@@ -46,53 +55,69 @@ def verify_files(location: str) -> None:
 
     Raises:
         DamagedTableError: as :func:`verify_manifests`, for data files too; or a manifest cannot be read.
-        NotOnThisMachineError: the table is in an object store.
+        NotOnThisMachineError: there is no client for where the table is.
 
-    Cost: reads all manifests, and asks the file system for each data file; opens none of these.
+    Cost: reads all manifests, and asks the file system for each data file; opens none of these. In an object store it
+    lists the table's folder.
     """
+    sizes = _sizes(location) if isinstance(location, StoreAddress) else None
     for manifest in _listed(location):
-        for entry in _entries(manifest["manifest_path"], "data_file"):
+        path = manifest["manifest_path"]
+        for entry in _entries(_same_store(location, path), "data_file"):
             if entry["status"] != _DELETED:
-                _look_at(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
+                file = entry["data_file"]
+                _look_at(file["file_path"], file["file_size_in_bytes"], sizes)
+
+
+def _same_store(location: str, other: str) -> str:
+    return location.beside(other) if isinstance(location, StoreAddress) else other
+
+
+def _sizes(location: StoreAddress) -> dict[str, int]:
+    """Return the sizes of the objects below a table's folder, by key."""
+    prefix = location.key.rpartition("/metadata/")[0]
+    return {one["path"]: one["size"] for some in keys(location.access, prefix) for one in some}
 
 
 def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, Any]]:
     if (listed := read_snapshot(location, snapshot).manifest_list) is not None:
-        yield from _entries(listed, "manifest_path")
+        yield from _entries(_same_store(location, listed), "manifest_path")
 
 
 def _entries(location: str, has: str) -> Iterator[dict[str, Any]]:
-    path = _file(location)
     try:
-        with path.open("rb") as file:
-            entries: list[Any] = list(fastavro.reader(file))
+        entries: list[Any] = list(fastavro.reader(BytesIO(read_file(location))))
+    except StorageError:
+        raise
     except OSError as error:
-        raise _unreadable(path, error.strerror) from error
+        raise _unreadable(location, error.strerror) from error
     except Exception as error:
         # Bytes that are no Avro, or other ones than were written, can raise whatever their misreading leads to.
-        raise _unreadable(path, f"{error}" or type(error).__name__) from error
+        raise _unreadable(location, f"{error}" or type(error).__name__) from error
     for entry in entries:
         if not isinstance(entry, dict) or has not in entry:
-            raise _unreadable(path, f"an entry without {has}")
+            raise _unreadable(location, f"an entry without {has}")
         yield entry
 
 
-def _look_at(location: str, size_bytes: int) -> None:
-    path = _file(location)
-    try:
-        found = path.stat().st_size
-    except OSError as error:
-        raise _unreadable(path, error.strerror) from error
-    if found != size_bytes:
-        raise _unreadable(path, f"{found} bytes, {size_bytes} were written")
-
-
-def _file(location: str) -> Path:
+def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
+    """See that a file has its size; ``sizes`` are those of an object store."""
     path = local_path(location)
-    if path is None:
+    if sizes is not None and is_store(location):
+        found = sizes.get(split(location)[1])
+    elif path is None:
         raise NotOnThisMachineError(location)
-    return path
+    else:
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise _unreadable(location, error.strerror) from error
+    if found is None:
+        raise _unreadable(location, "no such object")
+    if found != size_bytes:
+        raise _unreadable(location, f"{found} bytes, {size_bytes} were written")
 
 
-def _unreadable(path: Path, why: str | None) -> DamagedTableError:
-    return DamagedTableError(f"{path}", f"cannot be read: {why}")
+def _unreadable(location: str, why: str | None) -> DamagedTableError:
+    path = local_path(location)
+    return DamagedTableError(location if path is None else f"{path}", f"cannot be read: {why}")

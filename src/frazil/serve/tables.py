@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.errors import StorageError
 from frazil.lake.catalogs import Located, NoLakeError, catalog_reader
-from frazil.lake.damage import DamagedTableError, local_path
+from frazil.lake.damage import DamagedTableError
 from frazil.lake.metadata import read_metadata
 from frazil.lake.snapshot import TableSnapshot, metadata_snapshot
+from frazil.lake.store_conf import lake_address
 from frazil.lake.warehouse import verify_catalog
 
 if TYPE_CHECKING:
     from frazil.spec import Pipeline
-
-
-class NotOnThisMachineError(StorageError):
-    """Metadata that is not a file of this machine."""
-
-    code = "FZ305"
-    retryable = False
-
-    def __init__(self, location: str) -> None:
-        super().__init__(
-            f"{location} is not on this machine; plan, status, check, query and key read local disks only",
-            hint="nothing was written; ask Spark, Trino or DuckDB with the store's credentials: see 'Reading' in "
-            "docs/operating.md. frazil run, rebuild and maintain work on it",
-        )
 
 
 def tables(pipeline: Pipeline) -> Located:
@@ -39,11 +25,12 @@ def tables(pipeline: Pipeline) -> Located:
         CatalogClientError: it is a service and ``frazil[catalogs]`` is not installed.
     """
     try:
-        return catalog_reader(pipeline).tables()
+        found = catalog_reader(pipeline).tables()
     except NoLakeError:
         for table in pipeline.tables:
             verify_catalog(pipeline, table, None)
         raise
+    return {path: lake_address(pipeline, location) for path, location in found.items()}
 
 
 def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSnapshot:
@@ -54,15 +41,15 @@ def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSna
         snapshot: one of its snapshots; the newest of main by default.
 
     Raises:
-        NotOnThisMachineError: the address is in an object store.
         DamagedTableError: the file is gone or damaged.
+        NotOnThisMachineError: there is no client for its address.
+        ObjectStoreError: the object store refuses the request, or does not answer.
     """
     if location is None:
         return TableSnapshot()
-    path = local_path(location)
-    if path is None:
-        raise NotOnThisMachineError(location)
     try:
-        return metadata_snapshot(read_metadata(path), location, snapshot)
+        return metadata_snapshot(read_metadata(location), location, snapshot)
+    except FileNotFoundError as error:
+        raise DamagedTableError(location, "is missing") from error
     except (OSError, ValueError, LookupError) as error:
-        raise DamagedTableError(location, "cannot be read" if path.exists() else "is missing") from error
+        raise DamagedTableError(location, "cannot be read") from error

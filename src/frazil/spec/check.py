@@ -21,6 +21,7 @@ from frazil.spec.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.problem import Problem, suggestion
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
 from frazil.spec.sql import mart_references, select_problems
+from frazil.spec.stores import store_problems
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def check(pipeline: Pipeline) -> None:
 
 def problems(pipeline: Pipeline) -> list[Problem]:
     """Find everything wrong with a pipeline, in the order of the declaration; an empty list if nothing is."""
-    found = [*_lake(pipeline), *path_problems(pipeline), *_names(pipeline)]
+    found = [*_lake(pipeline), *store_problems(pipeline.stores), *path_problems(pipeline), *_names(pipeline)]
     for index, table in enumerate(pipeline.tables):
         at = ("tables", index)
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
@@ -68,6 +69,9 @@ def _lake(pipeline: Pipeline) -> Iterator[Problem]:
         texts |= {(*at, "properties", name): value for name, value in catalog.properties.items()}
     if isinstance(catalog, JdbcCatalog):
         texts[*at, "password"] = catalog.password or ""
+    for prefix, store in pipeline.stores.items():
+        known = {name: f"{value}" for name, value in store.model_dump(exclude_none=True).items()}
+        texts |= {("stores", prefix, name): value for name, value in known.items()}
     if isinstance(catalog, ServiceCatalog) and catalog.type == "rest" and not catalog.uri:
         yield Problem(at, "the rest catalog has no uri")
     for i, table in enumerate(pipeline.tables):

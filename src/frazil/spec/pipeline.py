@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Union, get_args
+from typing import Annotated, Literal, Self, Union, get_args
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from frazil.spec.base import Spec
 from frazil.spec.column import Column
@@ -14,6 +14,7 @@ from frazil.spec.kinds import Source, with_kind
 from frazil.spec.mart import Current, Gold, History, Mart
 from frazil.spec.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.stores import Store  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.upkeep import Upkeep
 
 CATALOG = "lake"
@@ -110,6 +111,19 @@ class Table(Spec):
     )
     max_bad_fraction: float | None = Field(default=None, ge=0, le=1, description="As above, as a share of the batch.")
 
+    _stores: dict[str, Store] = PrivateAttr(default_factory=dict)
+
+    @property
+    def stores(self) -> dict[str, Store]:
+        """How the pipeline says that object stores are reached."""
+        return self._stores
+
+    def reached_by(self, stores: dict[str, Store]) -> Table:
+        """Return the same table with its files reached in these ways."""
+        copy = self.model_copy()
+        copy._stores = stores  # noqa: SLF001 - a private attribute of its own class
+        return copy
+
     def mart_name(self, mart: Current | History) -> str:
         """Name of a mart's table: its own, else the table's (current) or ``<table>_history``."""
         if mart.name:
@@ -125,8 +139,18 @@ class Pipeline(Spec):
     tables: tuple[Table, ...] = Field(min_length=1, description="The source tables.")
     gold: tuple[Gold, ...] = Field(default=(), description="Aggregates over the marts.")
     upkeep: Upkeep = Field(default=Upkeep(), description="How the lake is kept in shape.")
+    stores: dict[str, Store] = Field(
+        default_factory=dict, description="How object stores are reached, by the beginnings of their addresses."
+    )
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
+
+    @model_validator(mode="after")
+    def _tell_tables(self) -> Self:
+        if self.stores:
+            tables = tuple(table.reached_by(self.stores) for table in self.tables)
+            object.__setattr__(self, "tables", tables)
+        return self
 
     @property
     def folder(self) -> Path:

@@ -3,46 +3,62 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Final
 
 from frazil.spec.location import expand
+from frazil.spec.stores import Store, is_store, store_access
 from frazil.storage.base import Entry, Storage, UnknownStoreError
 from frazil.storage.local import LocalDisk
+from frazil.storage.object_store import ObjectStore, StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
 _HASH_BYTES: Final = 1024 * 1024
 _LOCAL: Final = LocalDisk()
+_NONE: Final[Mapping[str, Store]] = MappingProxyType({})
 
 
 def storage_of(uri: str) -> Storage:
     """Return the storage that reads an address; paths without a scheme are local.
 
+    Args:
+        uri: a path; or an address, which brings its login along where it is a :class:`StoreAddress`. Any other is
+            reached as the environment says.
+
     Raises:
         UnknownStoreError: there is none for its scheme.
     """
+    if isinstance(uri, StoreAddress):
+        return ObjectStore(uri.access)
     scheme, sign, _ = uri.partition("://")
-    if sign:
+    if not sign:
+        return _LOCAL
+    if not is_store(uri):
         raise UnknownStoreError(scheme)
-    return _LOCAL
+    return ObjectStore(store_access(uri, {}, Path()))
 
 
-def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
+def find(declared: str, folder: Path, endings: tuple[str, ...], stores: Mapping[str, Store] = _NONE) -> Iterator[Entry]:
     """List the files below a declared place, in no order: see :meth:`frazil.storage.base.Storage.find`.
 
     Args:
         declared: a folder, a file or a glob pattern, as the declaration has it.
         folder: where a relative path starts.
         endings: how names of interest end, in lower case; others are passed over.
+        stores: how object stores are reached, as declared.
 
     Raises:
         DeclarationError: a reference or a home folder leads nowhere.
         MissingFolderError: a place that is no pattern does not exist, or cannot be listed.
         UnknownStoreError: it is in a store that cannot be read.
+        ObjectStoreError: an object store refuses the request, or does not answer.
     """
     place = expand(declared, setting="path", folder=folder)
+    if is_store(place):
+        place = StoreAddress(place, store_access(place, stores, folder))
     return storage_of(place).find(place, folder, endings)
 
 

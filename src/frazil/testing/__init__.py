@@ -4,7 +4,8 @@
 - ``changes``: small nasty streams of one table, as files, deliveries and oracle changes;
 - ``draw``: tables drawn with bars;
 - ``generate``: change files of any size; imported on its own, for it needs NumPy and PyArrow;
-- ``postgres``: throw-away PostgreSQL servers.
+- ``postgres``: throw-away PostgreSQL servers;
+- ``s3``: throw-away S3 servers.
 """
 
 from __future__ import annotations

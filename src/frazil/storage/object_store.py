@@ -1,0 +1,226 @@
+"""Files in object stores: S3 and what speaks its language, Google Cloud Storage, Azure Data Lake Storage.
+
+By obstore, and not by os.scandir's like: docs/decisions/0031 has the measurements.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+
+from frazil.spec.stores import StoreAccess, split
+from frazil.storage import store_client
+from frazil.storage.base import Entry, Found, Passed, is_hidden
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_MAGIC: Final = "*?["
+_PART_BYTES: Final = 8 * 1024 * 1024
+"""What is asked for at a time; objects up to this size come in one piece, and some of them are kept."""
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+
+
+class StoreAddress(str):
+    """An address in an object store that brings along how it is reached; otherwise the text that it is.
+
+    Attributes:
+        access: how its bucket is reached.
+        etag: version of the object that is meant; empty for whichever there is.
+        size_bytes: its size; None where it is not known.
+    """
+
+    __slots__ = ("access", "etag", "size_bytes")
+
+    access: StoreAccess
+    etag: str
+    size_bytes: int | None
+
+    def __new__(cls, text: str, access: StoreAccess, etag: str = "", size_bytes: int | None = None) -> Self:
+        """Make an address of its text."""
+        made = super().__new__(cls, text)
+        made.access, made.etag, made.size_bytes = access, etag, size_bytes
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what an executor makes it of again."""
+        return f"{self}", self.access, self.etag, self.size_bytes
+
+    @property
+    def key(self) -> str:
+        """Return the object's key in its bucket."""
+        return split(self)[1]
+
+    def beside(self, other: str) -> StoreAddress:
+        """Return another address in the same store."""
+        return StoreAddress(other, self.access)
+
+
+class ObjectStore:
+    """The :class:`frazil.storage.base.Storage` of the objects of one bucket.
+
+    Objects appear whole. An address that was listed names one version: what is opened by it has these bytes, or fails.
+    Names that end with a slash, as folders are marked, are no files.
+    """
+
+    names_versions: Final = True
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._access = access
+
+    def find(self, declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
+        """List objects, as :meth:`frazil.storage.base.Storage.find`; nothing below a prefix is an empty folder.
+
+        Cost: a request for each thousand objects below the part of the address before its first pattern.
+        """
+        del folder
+        key = split(declared)[1].strip("/")
+        fixed = "/".join(itertools.takewhile(lambda part: not set(part) & set(_MAGIC), key.split("/")))
+        wanted = _pattern(key) if fixed != key else None
+        if wanted is None and key.lower().endswith(endings) and (one := self._one(key)) is not None:
+            yield one
+            return
+        for listed in store_client.keys(self._access, fixed):
+            yield from self._entries(listed, fixed, wanted, endings)
+
+    def _one(self, key: str) -> Found | None:
+        try:
+            return None if is_hidden(key.rpartition("/")[2]) else self._found(store_client.head(self._access, key))
+        except FileNotFoundError:
+            return None
+
+    def _entries(
+        self, listed: Iterable[dict[str, Any]], fixed: str, wanted: re.Pattern[str] | None, endings: tuple[str, ...]
+    ) -> Iterator[Entry]:
+        for one in listed:
+            key: str = one["path"]
+            below = key.removeprefix(fixed).split("/")
+            if key.endswith("/") or any(part and is_hidden(part) for part in below):
+                continue
+            if wanted is not None and not wanted.fullmatch(key):
+                continue
+            if key.lower().endswith(endings):
+                yield self._found(one)
+            elif one["size"]:  # some stores list the folders that they know as empty objects
+                yield Passed(f"{self._access.root}/{key}")
+
+    def _found(self, one: dict[str, Any]) -> Found:
+        key, etag = one["path"], one["e_tag"] or ""
+        address = StoreAddress(f"{self._access.root}/{key}", self._access, etag, one["size"])
+        modified = one["last_modified"]
+        modified_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1000
+        return Found(address, key.rpartition("/")[2], one["size"], modified_ns, etag)
+
+    def stat(self, uri: str) -> Found:
+        """Look at one object, as :meth:`frazil.storage.base.Storage.stat`."""
+        return self._found(store_client.head(self._access, split(uri)[1]))
+
+    def open(self, uri: str) -> BinaryIO:
+        """Open one object, as :meth:`frazil.storage.base.Storage.open`."""
+        version = uri if isinstance(uri, StoreAddress) else StoreAddress(uri, self._access)
+        if version.size_bytes is not None and version.size_bytes > _PART_BYTES:
+            return cast("BinaryIO", io.BufferedReader(_Parts(version, version.size_bytes), _PART_BYTES))
+        return io.BytesIO(_kept.of(version))
+
+    def read(self, uri: str) -> bytes:
+        """Return all of an object."""
+        return bytes(store_client.get(self._access, split(uri)[1]).bytes())
+
+
+class _Parts(io.RawIOBase):
+    """An object that is read in parts, all of one version."""
+
+    def __init__(self, address: StoreAddress, size_bytes: int) -> None:
+        super().__init__()
+        self._address, self._size, self._at = address, size_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        until = min(self._at + len(buffer), self._size)
+        if until <= self._at:
+            return 0
+        match = {"if_match": self._address.etag} if self._address.etag else {}
+        answer = store_client.get(self._address.access, self._address.key, range=(self._at, until), **match)
+        with store_client.answering(f"{self._address}"):
+            data = memoryview(answer.bytes()).cast("B")
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The newest small objects: a run looks into each file, then reads it."""
+
+    _content: OrderedDict[tuple[StoreAccess, str, str], bytes]
+    _size: int
+    _lock: Lock
+
+    def of(self, address: StoreAddress) -> bytes:
+        name = (address.access, address.key, address.etag)
+        with self._lock:
+            if name in self._content:
+                self._content.move_to_end(name)
+                return self._content[name]
+        match = {"if_match": address.etag} if address.etag else {}
+        answer = store_client.get(address.access, address.key, **match)
+        with store_client.answering(f"{address}"):
+            content = bytes(answer.bytes())
+        if address.etag and len(content) <= _PART_BYTES:
+            self._keep(name, content)
+        return content
+
+    def _keep(self, name: tuple[StoreAccess, str, str], content: bytes) -> None:
+        with self._lock:
+            if name not in self._content:
+                self._content[name] = content
+                self._size += len(content)
+            while self._size > _KEPT_BYTES:
+                self._size -= len(self._content.popitem(last=False)[1])
+
+
+_kept: Final = _Kept(OrderedDict(), 0, Lock())
+
+
+def _pattern(key: str) -> re.Pattern[str]:
+    """Return the keys that a glob pattern means: those that it matches, and those below."""
+    written = ""
+    for part in key.split("/"):
+        written += "(?:[^/]+/)*" if part == "**" else f"{_part(part)}/"
+    return re.compile(
+        f"{written.removesuffix('/')}(?:/.*)?" if not written.endswith(")*") else f"{written}.*", re.DOTALL
+    )
+
+
+def _part(text: str) -> str:
+    """Return a part of a pattern as a regular expression; ``*`` and ``?`` stay within a part."""
+    return "".join(_piece(piece) for piece in re.findall(r"\[[!^]?.[^\]]*\]|.", text, re.DOTALL))
+
+
+def _piece(piece: str) -> str:
+    if piece in {"*", "?"}:
+        return "[^/]*" if piece == "*" else "[^/]"
+    if len(piece) == 1:
+        return re.escape(piece)
+    inner, is_not = piece[1:-1], piece[1] in "!^"
+    inner = inner[is_not:].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+    return f"[{'^' if is_not else ''}{inner}]"

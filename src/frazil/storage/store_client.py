@@ -1,0 +1,237 @@
+"""Requests to one bucket of an object store, by obstore; what goes wrong is one of our errors."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from frazil.errors import SetupError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frazil.spec.stores import StoreAccess
+
+LISTED_AT_ONCE: Final = 1000
+"""Keys that a store names in one answer."""
+
+_CODE: Final = re.compile(r"<Code>([A-Za-z.]+)</Code>")
+_SAID: Final = re.compile(r"<Message>([^<]{1,300})</Message>")
+_SHOWN: Final = 300
+_KEY: Final = ("access_key_id", "secret_access_key", "session_token")
+
+_CAUSES: Final = {
+    "InvalidAccessKeyId": ("does not know the key", "look at access_key_id, and at $AWS_ACCESS_KEY_ID"),
+    "SignatureDoesNotMatch": ("finds the signature wrong", "the secret does not belong to the key: secret_access_key"),
+    "InvalidToken": ("does not take the token", "look at session_token: it belongs to one key, for a time"),
+    "ExpiredToken": ("says that the token has expired", "get a new temporary key, and run again"),
+    "AccessDenied": (
+        "denies access",
+        "the key needs s3:ListBucket and s3:GetObject; a lake PutObject and DeleteObject too",
+    ),
+    "RequestTimeTooSkewed": ("finds this machine's clock wrong", "set the clock: it may differ by 15 minutes at most"),
+    "NoSuchBucket": ("has no such bucket", "look at the name; a bucket is never made by Frazil"),
+    "PermanentRedirect": ("has the bucket in another region", "set region in stores to that of the bucket"),
+    "AuthorizationHeaderMalformed": ("expects another region", "set region in stores to that of the bucket"),
+    "IllegalLocationConstraintException": ("expects another region", "set region in stores to that of the bucket"),
+}
+"""S3's codes -> what the store does, and the way out."""
+_BY_WORDS: Final = {
+    "301 Moved|BareRedirect": _CAUSES["PermanentRedirect"],
+    "403 Forbidden|401 Unauthorized": ("denies access", "look at the key, its rights and this machine's clock"),
+    "(?i)invalid ?path": ("has an object with a name that cannot be read", "rename that object, or remove it"),
+    "(?i)credential|169.254.169.254": (
+        "needs a login, and this machine has none",
+        "declare access_key_id and secret_access_key in stores",
+    ),
+    "HTTP error|error sending request": (
+        "does not answer",
+        "look at endpoint in stores, and whether the store is up and may be reached from here",
+    ),
+}
+"""The same where the client has words of its own only."""
+
+
+class ObjectStoreError(StorageError):
+    """An object store refuses a request, or does not answer.
+
+    Attributes:
+        store_code: the store's own code for it; empty where it gave none.
+    """
+
+    code = "FZ308"
+
+    def __init__(self, where: str, error: BaseException) -> None:
+        text = f"{error}"
+        found = _CODE.search(text)
+        self.store_code = found[1] if found else ""
+        what, hint = _cause(self.store_code, text)
+        self.retryable = self.store_code not in _CAUSES
+        said = _SAID.search(text)
+        words = said[1] if said else _short(text)
+        super().__init__(f"the store of {where} {what}: {words}", hint=hint)
+
+
+class StoreClientError(SetupError):
+    """The library that reads object stores is not installed."""
+
+    code = "FZ910"
+
+    def __init__(self, where: str, name: str | None) -> None:
+        super().__init__(f"{where} needs {name}, which is not installed", hint="pip install 'frazil[stores]'")
+
+
+@lru_cache(maxsize=64)
+def client(access: StoreAccess) -> Any:
+    """Return obstore's client of a bucket; one for each login.
+
+    Raises:
+        StoreClientError: obstore is not installed.
+        ObjectStoreError: a setting cannot be used.
+    """
+    try:
+        from obstore import store  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise StoreClientError(access.root, error.name) from error
+    options: dict[str, Any] = {"connect_timeout": "10s", "timeout": "120s"}
+    if (access.get("endpoint") or "").startswith("http://"):
+        options["allow_http"] = True
+    known: dict[str, Any] = {"client_options": options, "retry_config": {"max_retries": 5}, "config": config(access)}
+    if access.scheme == "s3" and access.get("access_key_id") is None and (provider := _own_login()) is not None:
+        known["credential_provider"] = provider
+    kind = {"s3": store.S3Store, "gs": store.GCSStore, "abfss": store.AzureStore}[access.scheme]
+    with answering(access.root):
+        return kind(access.bucket, **known)
+
+
+def config(access: StoreAccess) -> dict[str, Any]:
+    """Return obstore's settings of a bucket: those that are known, by its names."""
+    if access.scheme == "gs":
+        file = access.get("service_account_file")
+        return {} if file is None else {"service_account": file}
+    if access.scheme == "abfss":
+        names = {"account_key": "account_key", "sas_token": "sas_key"}
+        found = {theirs: value for ours, theirs in names.items() if (value := access.get(ours))}
+        return {"account_name": access.account} | found
+    settings = ("region", "endpoint", *_KEY)
+    known = {name: value for name in settings if (value := access.get(name))}
+    return {"region": "us-east-1", "virtual_hosted_style_request": not access.path_style} | known
+
+
+def login(access: StoreAccess) -> dict[str, str]:
+    """Return the key of an S3 bucket: declared, of the environment, or the machine's own now; none where there is none.
+
+    The names are those of :class:`frazil.spec.stores.Store`.
+    """
+    if access.get("access_key_id"):
+        return {name: value for name in _KEY if (value := access.get(name))}
+    known = _machine()
+    if known is None:
+        return {}
+    frozen = known.get_frozen_credentials()
+    found = zip(_KEY, (frozen.access_key, frozen.secret_key, frozen.token), strict=True)
+    return {name: value for name, value in found if value}
+
+
+def _machine() -> Any:
+    """Return botocore's credentials of this machine: profiles, roles; None where there are none, or no botocore."""
+    try:
+        from botocore.session import Session  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError:
+        return None
+    return Session().get_credentials()
+
+
+def _own_login() -> Any:
+    """Return a provider of the machine's own login for obstore; None where obstore is to look by itself."""
+    known = _machine()
+    if known is None:
+        return None
+
+    def provide() -> dict[str, Any]:
+        frozen = known.get_frozen_credentials()
+        found = {"access_key_id": frozen.access_key, "secret_access_key": frozen.secret_key, "token": frozen.token}
+        return found | {"expires_at": getattr(known, "_expiry_time", None)}
+
+    return provide
+
+
+@contextmanager
+def answering(where: str) -> Iterator[None]:
+    """Raise the errors of a client as ours: ``OSError`` where one object is missing, changed or denied.
+
+    Args:
+        where: what is asked for, for messages.
+    """
+    from obstore import exceptions  # noqa: PLC0415 - an extra
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if "NoSuchBucket" in f"{error}":
+            raise ObjectStoreError(where, error) from None
+        raise FileNotFoundError(2, "no such object", where) from None
+    except exceptions.PreconditionError:
+        raise OSError(5, "another object has its place", where) from None
+    except exceptions.BaseError as error:
+        # Its message has the whole address and more; what a person needs is in ours.
+        raise ObjectStoreError(where, error) from None
+
+
+def keys(access: StoreAccess, prefix: str) -> Iterator[Sequence[dict[str, Any]]]:
+    """List the objects whose keys begin with whole parts of a prefix: lists of obstore's descriptions.
+
+    Cost: a request for each thousand; memory of one answer.
+    """
+    import obstore  # noqa: PLC0415 - an extra
+
+    with answering(f"{access.root}/{prefix}"):
+        yield from obstore.list(client(access), prefix.strip("/") or None, chunk_size=LISTED_AT_ONCE)
+
+
+def get(access: StoreAccess, key: str, **options: Any) -> Any:
+    """Ask for an object, or a range of it; returns obstore's answer, of which nothing is read yet."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    with answering(f"{access.root}/{key}"):
+        return obstore.get(client(access), key, options=cast("Any", options) or None)
+
+
+def head(access: StoreAccess, key: str) -> dict[str, Any]:
+    """Describe an object as :func:`keys` does."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    with answering(f"{access.root}/{key}"):
+        return {**obstore.head(client(access), key)}
+
+
+def put(access: StoreAccess, key: str, content: bytes) -> None:
+    """Write an object, whole or not at all, in place of one that is there."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    with answering(f"{access.root}/{key}"):
+        obstore.put(client(access), key, content)
+
+
+def delete(access: StoreAccess, names: Sequence[str]) -> None:
+    """Remove objects; those that are not there are passed over."""
+    import obstore  # noqa: PLC0415 - an extra
+
+    with answering(access.root):
+        obstore.delete(client(access), list(names))
+
+
+def _cause(code: str, text: str) -> tuple[str, str]:
+    if code in _CAUSES:
+        return _CAUSES[code]
+    found = next((cause for words, cause in _BY_WORDS.items() if re.search(words, text)), None)
+    return found or ("refuses the request", "look at stores in the declaration; run again")
+
+
+def _short(text: str) -> str:
+    """Return the first line of an error, without the address with its signature."""
+    first = text.partition("\n")[0]
+    first = first.partition(" - Server returned")[2] or first
+    return re.sub(r"https?://\S+", "…", first).strip(": ")[:_SHOWN]

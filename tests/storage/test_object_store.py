@@ -1,0 +1,123 @@
+"""Objects of a store as files: what a pattern means, what a store's refusal means, and what a version is."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from frazil.lake.store_conf import iceberg_properties
+from frazil.serve.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
+from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
+from frazil.spec.stores import Store, StoreAccess
+from frazil.storage.object_store import StoreAddress, _pattern
+from frazil.storage.store_client import ObjectStoreError, config
+
+S3 = StoreAccess(
+    "s3", "lake", settings=(("access_key_id", "A"), ("region", "eu-west-1"), ("secret_access_key", "it's"))
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "is_meant"),
+    [
+        ("a/*/b", "a/x/b/1.csv", True),
+        ("a/*/b", "a/x/y/b/1.csv", False),
+        ("a/*", "a/b/c/d.csv", True),
+        ("a/**/d.csv", "a/b/c/d.csv", True),
+        ("a/**/d.csv", "a/d.csv", True),
+        ("a/**", "a/b/c", True),
+        ("a/*.csv", "a/b.csv.gz", False),
+        ("a/?.csv", "a/bb.csv", False),
+        ("a/[a-c]1/x", "a/b1/x", True),
+        ("a/[!a-c]1/x", "a/b1/x", False),
+        ("a/b+.csv", "a/bb.csv", False),
+        ("a/[.csv", "a/[.csv", True),
+    ],
+)
+def test_a_pattern_means_what_it_means_on_a_disk(pattern: str, key: str, is_meant: bool) -> None:  # noqa: FBT001
+    assert bool(_pattern(pattern).fullmatch(key)) is is_meant
+
+
+def test_an_address_is_its_text_and_brings_its_version_along_to_other_processes() -> None:
+    address = StoreAddress("s3://lake/a.csv", S3, etag='"1"', size_bytes=7)
+
+    there = pickle.loads(pickle.dumps(address))  # noqa: S301
+
+    assert there == "s3://lake/a.csv"
+    assert (there.access, there.etag, there.size_bytes, there.key) == (S3, '"1"', 7, "a.csv")
+    assert "it's" not in repr(address)
+
+
+@pytest.mark.parametrize(
+    ("said", "words", "hint", "again"),
+    [
+        ("403 Forbidden: <Code>InvalidAccessKeyId</Code>", "does not know the key", "access_key_id", False),
+        ("403 Forbidden: <Code>SignatureDoesNotMatch</Code>", "signature wrong", "secret_access_key", False),
+        ("403 Forbidden: <Code>RequestTimeTooSkewed</Code>", "clock wrong", "set the clock", False),
+        ("404 Not Found: <Code>NoSuchBucket</Code>", "no such bucket", "never made", False),
+        ("400 Bad Request: <Code>AuthorizationHeaderMalformed</Code>", "another region", "region", False),
+        ("403 Forbidden: ", "denies access", "clock", True),
+        ("Generic S3 error: HTTP error: error sending request", "does not answer", "endpoint", True),
+    ],
+)
+def test_a_refusal_says_what_to_look_at_and_whether_to_try_again(said: str, words: str, hint: str, again: bool) -> None:  # noqa: FBT001
+    url = "http://host/lake?X-Amz-Signature=abc"
+
+    error = ObjectStoreError("s3://lake/x", Exception(f"Error performing GET {url} in 1ms - Server returned {said}"))
+
+    assert words in error.message
+    assert hint in (error.hint or "")
+    assert error.retryable is again
+    assert "X-Amz" not in error.message
+
+
+def pipeline(warehouse: str, **settings: Any) -> Pipeline:
+    prefix = "/".join(warehouse.split("/")[:3])
+    catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://db/lake", properties={"client.region": "of-catalog"})
+    table = Table(name="t", source=DmsFiles(path=("landing",), header=True), keys=("id",))
+    lake = Lake(warehouse=warehouse, catalog=catalog)
+    return Pipeline(pipeline="p", lake=lake, tables=(table,), stores={prefix: Store(**settings)})
+
+
+def test_iceberg_is_told_how_its_store_is_reached() -> None:
+    s3 = iceberg_properties(pipeline("s3://lake/shop", endpoint="http://h:1", access_key_id="A", region="of-stores"))
+    settings = {"account_key": "k", "sas_token": "s"}
+    azure = iceberg_properties(pipeline("abfss://raw@account.dfs.core.windows.net/x", **settings))
+
+    assert s3 == {
+        "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "s3.endpoint": "http://h:1",
+        "s3.path-style-access": "true",
+        "s3.access-key-id": "A",
+        "client.region": "of-catalog",
+    }
+    assert iceberg_properties(pipeline("gs://lake/shop")) == {"io-impl": "org.apache.iceberg.gcp.gcs.GCSFileIO"}
+    assert azure == {
+        "io-impl": "org.apache.iceberg.azure.adlsv2.ADLSFileIO",
+        "adls.auth.shared-key.account.name": "account",
+        "adls.auth.shared-key.account.key": "k",
+        "adls.sas-token.account.dfs.core.windows.net": "s",
+    }
+
+
+def test_obstore_is_told_how_a_bucket_is_reached() -> None:
+    google = StoreAccess("gs", "lake", settings=(("service_account_file", "/key.json"),))
+    azure = StoreAccess("abfss", "raw", "account", (("account_key", "k"), ("sas_token", "s")))
+
+    assert config(google) == {"service_account": "/key.json"}
+    assert config(azure) == {"account_name": "account", "account_key": "k", "sas_key": "s"}
+    assert config(S3)["virtual_hosted_style_request"] is True
+
+
+def test_duckdb_is_let_into_one_bucket_and_told_of_no_store_that_it_cannot_read() -> None:
+    endpoint = StoreAccess("s3", "lake", settings=(*S3.settings, ("endpoint", "http://host:9000")))
+
+    assert duckdb_secret(S3, "one") == (
+        "CREATE SECRET one (TYPE 's3', REGION 'eu-west-1', KEY_ID 'A', SECRET 'it''s', "
+        "URL_STYLE 'vhost', SCOPE ['s3://lake/', 's3a://lake/', 's3n://lake/'])"
+    )
+    assert "ENDPOINT 'host:9000', USE_SSL 'false', URL_STYLE 'path'" in duckdb_secret(endpoint, "one")
+    with pytest.raises(StoreUnknownToDuckDBError):
+        duckdb_secret(StoreAccess("gs", "lake"), "one")
