@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from frazil.testing.s3 import S3Server
 
-HEADER = "op,id,city,updated_at\n"
+LOAD = "id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n"
+CHANGES = "op,id,city,updated_at\nU,1,Bergen,2026-01-02 00:00:00\nD,2,,2026-01-02 00:00:00\n"
 
 
 def declare(folder: Path, s3: S3Server, bucket: str, **settings: str) -> Path:
@@ -62,15 +63,11 @@ def frazil(folder: Path, *words: str, java: bool = True) -> str:
 def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Server, tmp_path: Path) -> None:
     s3.make_bucket("whole")
     shop = declare(tmp_path, s3, "whole")
-    (shop / "landing" / "LOAD00000001.csv").write_text(
-        "id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n2,Rome,2026-01-01 00:00:00\n"
-    )
+    (shop / "landing" / "LOAD00000001.csv").write_text(f"{LOAD}2,Rome,2026-01-01 00:00:00\n")
 
     assert "apply batch 1 to orders" in frazil(shop, "plan", java=False)
     frazil(shop, "run")
-    (shop / "landing" / "20260102-000000000.csv").write_text(
-        f"{HEADER}U,1,Bergen,2026-01-02 00:00:00\nD,2,,2026-01-02 00:00:00\n"
-    )
+    (shop / "landing" / "20260102-000000000.csv").write_text(CHANGES)
     report = json.loads(frazil(shop, "run", "--json"))
 
     assert report["tables"][0]["outcome"] == "done"
@@ -130,6 +127,6 @@ def lake(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with one batch."""
     s3.make_bucket("readable")
     shop = declare(tmp_path_factory.mktemp("readable"), s3, "readable")
-    (shop / "landing" / "LOAD00000001.csv").write_text("id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n")
+    (shop / "landing" / "LOAD00000001.csv").write_text(LOAD)
     frazil(shop, "run")
     return shop

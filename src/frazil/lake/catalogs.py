@@ -145,10 +145,9 @@ class JdbcReader:
         address = self.settings["uri"].removeprefix("jdbc:")
         with _answering("jdbc"):
             if address.startswith("sqlite:"):
-                path, _, _ = address.removeprefix("sqlite:").partition("?")
-                found = (
-                    _sqlite(f"file:{path}?mode=ro") if Path(path).exists() or not Path(path).parent.is_dir() else None
-                )
+                path = Path(address.removeprefix("sqlite:").partition("?")[0])
+                is_new = path.parent.is_dir() and not path.exists()
+                found = None if is_new else _sqlite(f"file:{path}?mode=ro")
             elif address.startswith("postgresql:"):
                 found = _postgres(address, self.settings)
             else:

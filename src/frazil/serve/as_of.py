@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frazil.lake.damage import DamagedTableError, local_path
+from frazil.lake.damage import DamagedTableError
 from frazil.lake.metadata import read_metadata
 from frazil.lake.points import PointError, cut_names, read_point, snapshot_at
-from frazil.serve.tables import NotOnThisMachineError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,7 +26,8 @@ def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[P
 
     Raises:
         PointError: the text is no point, or means two; or one of ``used`` has no snapshot of then.
-        NotOnThisMachineError: a table is in an object store.
+        NotOnThisMachineError: there is no client for where a table is.
+        ObjectStoreError: an object store refuses the request, or does not answer.
         DamagedTableError: a metadata file is gone or damaged.
     """
     metadata = {path: metadata_of(location) for path, location in located.items()}
@@ -46,13 +46,13 @@ def metadata_of(location: str) -> Mapping[str, Any]:
     """Read a table's metadata, as Iceberg's table format has it.
 
     Raises:
-        NotOnThisMachineError: the address is in an object store.
+        NotOnThisMachineError: there is no client for the address.
+        ObjectStoreError: the object store refuses the request, or does not answer.
         DamagedTableError: the file is gone or damaged.
     """
-    path = local_path(location)
-    if path is None:
-        raise NotOnThisMachineError(location)
     try:
-        return read_metadata(path)
+        return read_metadata(location)
+    except FileNotFoundError as error:
+        raise DamagedTableError(location, "is missing") from error
     except (OSError, ValueError) as error:
-        raise DamagedTableError(location, "cannot be read" if path.exists() else "is missing") from error
+        raise DamagedTableError(location, "cannot be read") from error
