@@ -124,7 +124,7 @@ class PlainBatch:
 def plain_batch(
     context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> PlainBatch | None:
-    """Return a batch with its plain changes apart; None where Spark has to do it all.
+    """Return a batch with its plain changes apart; None where Spark has to do it all, or has a cluster to do it.
 
     Args:
         context: the table's part of the run.
@@ -135,6 +135,8 @@ def plain_batch(
     """
     if step.rebuild or bronze.get("corrections") or known_truncates(base.bookmark):
         return None
+    if not (context.spark.conf.get("spark.master", "") or "").startswith("local"):
+        return None  # executors share the work
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
     changes = PlainChanges.of(contract, meaning.plain)
     at = context.head(context.bronze).snapshot_id
