@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from hypothesis import settings
 
 from frazil.lake.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from frazil.testing.postgres import PostgresServer
     from frazil.testing.s3 import S3Server
 
+
+# No test is timed: an example may be slow on a busy machine. Settings of a test begin from these.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 _NUMBERS = count(1)
 
