@@ -37,7 +37,7 @@ class UnknownStoreError(SourceError):
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
         super().__init__(
-            f"files at {scheme}:// cannot be read: sources are local folders, s3://, gs:// and abfss://",
+            f"files at {scheme}:// cannot be read: sources are read from local folders only",
             hint="mount the store, or copy its files to a folder, and declare that folder",
         )
 

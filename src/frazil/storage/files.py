@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Final
 
 from frazil.spec.location import expand
-from frazil.spec.stores import Store, is_store, store_access
+from frazil.spec.stores import is_store, store_access
 from frazil.storage.base import Entry, Storage, UnknownStoreError
 from frazil.storage.local import LocalDisk
 from frazil.storage.object_store import ObjectStore, StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 _HASH_BYTES: Final = 1024 * 1024
 _LOCAL: Final = LocalDisk()
-_NONE: Final[Mapping[str, Store]] = MappingProxyType({})
 
 
 def storage_of(uri: str) -> Storage:
@@ -41,24 +39,22 @@ def storage_of(uri: str) -> Storage:
     return ObjectStore(store_access(uri, {}, Path()))
 
 
-def find(declared: str, folder: Path, endings: tuple[str, ...], stores: Mapping[str, Store] = _NONE) -> Iterator[Entry]:
+def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
     """List the files below a declared place, in no order: see :meth:`frazil.storage.base.Storage.find`.
 
     Args:
         declared: a folder, a file or a glob pattern, as the declaration has it.
         folder: where a relative path starts.
         endings: how names of interest end, in lower case; others are passed over.
-        stores: how object stores are reached, as declared.
 
     Raises:
         DeclarationError: a reference or a home folder leads nowhere.
         MissingFolderError: a place that is no pattern does not exist, or cannot be listed.
         UnknownStoreError: it is in a store that cannot be read.
-        ObjectStoreError: an object store refuses the request, or does not answer.
     """
     place = expand(declared, setting="path", folder=folder)
     if is_store(place):
-        place = StoreAddress(place, store_access(place, stores, folder))
+        raise UnknownStoreError(place.partition("://")[0])  # the formats read from this machine's disk only
     return storage_of(place).find(place, folder, endings)
 
 
