@@ -31,6 +31,7 @@ ASKED: Final = {
     "key": ["orders", "1", "--path", "HERE"],
     "schema": ["orders", "--path", "HERE"],
     "doctor": ["HERE", "--repair"],
+    "erase": ["HERE", "--table", "orders", "--key", "1"],
 }
 """What a command is given; the others only the project's folder."""
 WRONG: Final = "pipeline: shop\nlake: {warehouse: ./lake}\ntabels: []\n"
@@ -107,6 +108,7 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
             "replay",
             "export",
             "serve",
+            "erase",
         }
     ),
 )

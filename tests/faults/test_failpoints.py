@@ -25,11 +25,8 @@ if TYPE_CHECKING:
 
     from frazil.plan.policy import Strategy
 
-IN_A_RUN = tuple(
-    name
-    for name in FAILPOINTS
-    if not name.startswith(("maintain.", "capture.", "dump.", "replay.", "cut.", "rollback."))
-)
+ELSEWHERE = ("maintain.", "capture.", "dump.", "replay.", "erase.", "cut.", "rollback.")
+IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith(ELSEWHERE))
 """In such an order that a run which begins where the one before died still comes to its own."""
 
 RUN = """

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.erase_report import EraseReport
     from frazil.engine.report import RunReport
     from frazil.testing.changes import Record
 
@@ -131,6 +132,7 @@ class World:
         histories: number -> file name -> records, with the key column ``h`` in each record.
         runs: what arrives before each run: (history, file name) pairs.
         spoiled: place of a record that comes with a value that is none -> whether it was corrected since.
+        erased: history and id of the keys that were erased.
     """
 
     folder: Path
@@ -142,6 +144,7 @@ class World:
     histories: dict[int, dict[str, list[Record]]] = field(default_factory=dict)
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
     spoiled: dict[Place, bool] = field(default_factory=dict)
+    erased: set[tuple[int, str]] = field(default_factory=set)
 
     @classmethod
     def at(
@@ -246,6 +249,22 @@ class World:
         api.replay(self.folder, table="things", corrected=path, spark=self.session(spark), options=options)
         self.spoiled |= {place: True for place, _ in kept}
 
+    def draw_keys(self, lot: Random, share: float) -> list[tuple[int, str]]:
+        """Draw keys that some record has, and that were not erased yet."""
+        keys = {
+            (history, record["id"])
+            for history, files in self.histories.items()
+            for records in files.values()
+            for record in records
+            if record["id"] is not None
+        }
+        return [key for key in sorted(keys - self.erased) if lot.random() < share]
+
+    def erase(self, spark: SparkSession, keys: Iterable[tuple[int, str]]) -> EraseReport:
+        """Erase keys as a user does."""
+        texts = [json.dumps({"id": key, "h": history}) for history, key in keys]
+        return api.erase(self.folder, "things", keys=texts, spark=self.session(spark))
+
     def deliver(self, number: int) -> None:
         """Put the files of one run into the landing folder; one that is there already gets another name."""
         for history, name in self.runs[number]:
@@ -312,7 +331,7 @@ class World:
         for table in ("bronze.things", "silver.things_changes", "silver.things_quarantine"):
             came = session.table(f"lake.{table}")
             if table.startswith("bronze."):
-                came = came.where("_cdc_kind <> 'corrected'")
+                came = came.where("_cdc_kind NOT IN ('corrected', 'erased')")
             rows = came.select("_cdc_file", "_cdc_row").toArrow().to_pylist()
             seen = Counter(tuple(row.values()) for row in rows)
             found += [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]
@@ -328,8 +347,13 @@ class World:
             changes = oracle_changes(
                 {name: [_without_h(record) for record in records] for name, records in files.items()}
             )
-            places = [(history, name, row + 1) for name, records in files.items() for row in range(len(records))]
-            came = [change for place, change in zip(places, changes, strict=True) if self.spoiled.get(place, True)]
+            places = [(history, name, row) for name, records in files.items() for row, _ in enumerate(records, start=1)]
+            ids = [record["id"] for records in files.values() for record in records]
+            came = [
+                change
+                for place, key, change in zip(places, ids, changes, strict=True)
+                if self.spoiled.get(place, True) and (history, key) not in self.erased
+            ]
             changes = [_with_share(change) for change in came if not _fails(change)]
             if self.ignores_nulls:
                 changes = [_with_values(change) for change in changes]

@@ -19,6 +19,7 @@ from frazil.api.declaring import (
     selection,
     validate,
 )
+from frazil.api.erasing import erase, erase_preview, unblock
 from frazil.api.reading import (
     Status,
     check,
@@ -63,6 +64,8 @@ __all__ = [
     "drop",
     "drop_cut",
     "droppable",
+    "erase",
+    "erase_preview",
     "export",
     "generate",
     "init",
@@ -86,6 +89,7 @@ __all__ = [
     "status",
     "test",
     "trino_catalog",
+    "unblock",
     "validate",
     "watch",
     "write_csv",

@@ -13,6 +13,7 @@ from frazil.cli.cut import cut
 from frazil.cli.diff import diff
 from frazil.cli.doctor import doctor
 from frazil.cli.drop import drop
+from frazil.cli.erase import erase
 from frazil.cli.export import export
 from frazil.cli.generate import generate
 from frazil.cli.init import init
@@ -62,7 +63,7 @@ def frazil(
 
 for _command in (
     *(init, generate, validate, doctor, sql),
-    *(plan, run, watch, capture, rebuild, replay, cut, maintain, drop),
+    *(plan, run, watch, capture, rebuild, replay, cut, maintain, drop, erase),
     *(status, check, test, query, diff, key, schema, quarantine, export, serve),
 ):
     app.command()(_command)

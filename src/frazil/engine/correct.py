@@ -9,14 +9,17 @@ from frazil.bronze import record as r
 from frazil.bronze.correction import corrected_rows
 from frazil.bronze.read import Batch
 from frazil.engine.driver_batch import spark_frame
+from frazil.engine.erased import erased_keys, without_erased
 from frazil.engine.record import run_id
 from frazil.engine.report import TableReport
 from frazil.engine.run import working_sessions
 from frazil.engine.table_run import TableRun
+from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.lake.lock import lock
 from frazil.lake.trouble import translated
 from frazil.sources.kinds import source_of
+from frazil.spec.names import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +28,18 @@ if TYPE_CHECKING:
 
     from frazil.bronze.correction import Correction
     from frazil.spec import Pipeline, Table
+
+
+class ErasedKeyError(ContractError):
+    """A corrected record has a key that was erased."""
+
+    code = "FZ406"
+
+    def __init__(self, table: str) -> None:
+        super().__init__(
+            f"table {table!r}: a corrected record has a key that was erased; no correction was taken",
+            hint="leave the record out; or let the key come again: frazil erase --unblock",
+        )
 
 
 def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction], spark: SparkSession) -> int:
@@ -41,6 +56,7 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
 
     Raises:
         BusyError: another run holds the pipeline, or wrote bronze in the meantime.
+        ErasedKeyError: a key was erased.
     """
     now = dt.datetime.now(dt.UTC)
     with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
@@ -63,6 +79,11 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
             "lists": base.bookmark.get("lists", True) or bool(len(rows) - rows[r.KNOWN].null_count),
             "corrections": [*base.bookmark.get("corrections", ()), number],
         }
+        erased = erased_keys(context)
+        if erased is not None:
+            emptied = without_erased(context, spark_frame(session, rows), bookmark, erased)
+            if emptied.where(f"{r.KIND} = {literal(r.ERASED)}").count():
+                raise ErasedKeyError(table.name)
         with context.transaction(context.bronze, bookmark) as batch:
             batch.note(strategy="replay", corrections=len(corrections))
             if batch.takes_rows:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, duplicate, records, spark_ddl
 from frazil.engine.driver_batch import spark_frame
+from frazil.engine.erased import FLAG, erased_keys, without_erased
 from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
 from frazil.engine.step_results import Ingested
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from frazil.engine.erased import ErasedKeys
     from frazil.engine.report import TableReport
     from frazil.engine.table_run import TableRun
     from frazil.plan.policy import Policy, Reader
@@ -46,12 +48,15 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     columns = source.columns(step.files, tuple(base.bookmark.get("fields", ())))
     new = Batch(source=source, columns=columns, number=step.batch, arrived_at=context.now)
     ensure(spark, bronze_layout(context.tables.bronze, new.columns))
-    who = reader(context, step.size_bytes)
+    erased = erased_keys(context)
+    who = reader(context, step.size_bytes, erased=erased is not None)
     reading = Reading(step.files, context.progress)
     here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
-    known = _known_fields(step, new, base.bookmark)
+    known = _known_fields(step, new, base.bookmark) | ({} if erased is None else {FLAG: True})
     bookmark = context.bookmark("bronze", step.batch, reading=source.reading(), **known)
+    empty = partial(_without_erased, context, erased, bookmark)
+    here = None if here is None else empty(spark_frame(spark, here)).toArrow().cast(here.schema) if erased else here
     with context.transaction(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
@@ -67,7 +72,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
         else:
             counts = Observation()
             sums = (F.expr(f"coalesce(sum({r.LEDGER}.{part}), 0) AS {part}") for part in _COUNTED)
-            rows = _read_there(context, step, new) if here is None else spark_frame(context.spark, here)
+            rows = empty(_read_there(context, step, new)) if here is None else spark_frame(context.spark, here)
             batch.append(rows.observe(counts, *sums))
             seen = counts.get
         failpoint("bronze.before_publish")
@@ -104,17 +109,27 @@ def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:
     report.headers, report.foreign = int(seen["headers"]), int(seen["foreign"])
 
 
-def reader(context: TableRun, size_bytes: int) -> Reader:
-    """Choose who reads a batch of some size.
+def _without_erased(
+    context: TableRun, erased: ErasedKeys | None, bookmark: Mapping[str, Any], rows: DataFrame
+) -> DataFrame:
+    return rows if erased is None else without_erased(context, rows, bookmark, erased)
+
+
+def reader(context: TableRun, size_bytes: int, *, erased: bool = False) -> Reader:
+    """Choose who reads a batch of some size; Spark where keys of the table were ``erased`` and the batch is not small.
 
     Where Spark works on this machine alone, PyArrow reads and writes files in much less time than Spark.
     """
     policy = context.policy
     if policy.reader is not None:
-        return policy.reader
+        return "executors" if erased and policy.reader == "stream" else policy.reader
     if size_bytes <= policy.driver_bytes:
         return "driver"
-    return "stream" if (context.spark.conf.get("spark.master", "") or "").startswith("local") else "executors"
+    return (
+        "stream"
+        if not erased and (context.spark.conf.get("spark.master", "") or "").startswith("local")
+        else "executors"
+    )
 
 
 def _read_here(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> pa.Table:

@@ -98,7 +98,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
     if before.snapshot_id is not None:
         compact(spark, path, upkeep, DEFAULT_POLICY, smaller=small_bytes(upkeep, DEFAULT_POLICY))
         failpoint("maintain.after_rewrite")
-        _stamp(spark, path)
+        stamp(spark, path)
         failpoint("maintain.after_stamp")
         report.snapshots_expired = _expire(spark, path, upkeep, now)
         failpoint("maintain.after_expire")
@@ -125,7 +125,7 @@ def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
         call(spark, path, "compute_table_stats", f"columns => array({', '.join(map(literal, names))})")
 
 
-def _stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
+def stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
     """Write the bookmark again if the newest snapshot does not carry it."""
     base = head(spark, quote(*path))
     if BOOKMARK not in base.summary and base.bookmark:

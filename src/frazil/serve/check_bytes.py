@@ -101,7 +101,7 @@ def _rebuilt(proof: Proof) -> Verdict:
     """
     if r.FORM not in proof.here.bronze.snapshot.columns:
         return None, "an older version took its files and did not keep in which form they are written"
-    files, unknown = _files(proof)
+    files, unknown, erased = _files(proof)
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
         _see(proof, writing, list(some))
     wrong = [file.path for file in files if not file.is_proved]
@@ -113,6 +113,10 @@ def _rebuilt(proof: Proof) -> Verdict:
         notes.append(f"the values of {counted(values, 'Parquet file')} are those that were read")
     if unknown:
         notes.append(f"{counted(unknown, 'file')} taken by an older version cannot be told")
+    if erased:
+        notes.append(
+            f"{counted(erased, 'file')} cannot be rebuilt: records of {'it' if erased == 1 else 'them'} were erased"
+        )
     if wrong:
         notes[:0] = [
             f"{counted(len(wrong), 'file')} cannot be rebuilt from bronze: {', '.join(sorted(wrong)[:_SHOWN])}"
@@ -121,14 +125,19 @@ def _rebuilt(proof: Proof) -> Verdict:
     return (False if wrong else True if files else None), "; ".join(notes) or "no file was taken"
 
 
-def _files(proof: Proof) -> tuple[list[_File], int]:
-    """List the files with records of their own, and count those of which the form is not known."""
+def _files(proof: Proof) -> tuple[list[_File], int, int]:
+    """List the files with records of their own, and count those of unknown form, and those with erased ones."""
+    gone = proof.connection.execute(
+        f"SELECT DISTINCT {r.FILE} FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.ERASED}'"
+    )
+    emptied = {path for (path,) in gone.fetchall()}
     ledger = proof.connection.execute(
         f"SELECT {r.FILE}, {r.RAW}, {r.LEDGER}, {r.FORM} FROM {proof.here.bronze.rows} "
         f"WHERE {r.KIND} = '{r.LEDGER_ROW}' AND {r.LEDGER}.same_as IS NULL"
     ).fetchall()
     known = [line for line in ledger if line[3] is not None and line[3]["content"] is not None]
-    return [_file(*line) for line in known], len(ledger) - len(known)
+    whole = [_file(*line) for line in known if line[0] not in emptied]
+    return whole, len(ledger) - len(known), len(known) - len(whole)
 
 
 def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[str, Any]) -> _File:

@@ -171,18 +171,26 @@ def _ledger_is_bronze(proof: Proof) -> Verdict:
         f"SELECT {r.FILE}, sum(good) AS good, sum(bad) AS bad, sum(bit_count(bits)) AS places "
         f"FROM ({words}) GROUP BY ALL"
     )
+    erased = (
+        f"SELECT {r.FILE}, count(*) AS erased FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.ERASED}' GROUP BY ALL"
+    )
+    # Of an erased record nobody knows any more whether it was a good one.
+    told = "coalesce(l.rows + l.bad - coalesce(e.erased, 0), 0)"
     different = (
-        f"SELECT {r.FILE} AS file, coalesce(h.good + h.bad, 0) AS held, coalesce(l.rows + l.bad, 0) AS told "
+        f"SELECT {r.FILE} AS file, coalesce(h.good + h.bad, 0) AS held, {told} AS told "
         f"FROM {_taken(proof)} AS l FULL JOIN ({held}) AS h USING ({r.FILE}) "
-        "WHERE coalesce(h.good, 0) IS DISTINCT FROM l.rows OR coalesce(h.bad, 0) IS DISTINCT FROM l.bad "
-        "OR h.places <> h.good + h.bad"
+        f"LEFT JOIN ({erased}) AS e USING ({r.FILE}) "
+        f"WHERE l.rows IS NULL OR coalesce(h.good + h.bad, 0) <> {told} OR coalesce(h.good, 0) > l.rows "
+        "OR coalesce(h.bad, 0) > l.bad OR h.places <> h.good + h.bad"
     )
     shown = "file || ': bronze holds ' || held || ' records, the ledger says ' || told"
     count, examples = proof.offenders(different, shown)
     if count:
         return False, f"{counted(count, 'file differs', 'files differ')}: {examples}"
     good, bad = proof.one(f'SELECT coalesce(sum("rows"), 0), coalesce(sum(bad), 0) FROM {_taken(proof)}')
-    return True, f"{counted(good, 'record')} and {bad:,} bad {'is' if good + bad == 1 else 'are'} the ledger's"
+    (gone,) = proof.one(f"SELECT coalesce(sum(erased), 0) FROM ({erased})")
+    note = f"; {gone:,} of them {'was' if gone == 1 else 'were'} erased" if gone else ""
+    return True, f"{counted(good, 'record')} and {bad:,} bad {'is' if good + bad == 1 else 'are'} the ledger's{note}"
 
 
 def _bronze_went_on(proof: Proof) -> Verdict:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.spec.mart import Gold, History
     from frazil.spec.pipeline import Pipeline, Table
 
-Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "view", "gold"]
+Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "view", "gold", "erased"]
 """What a table is for. Bookmarks name it, so a word never changes its meaning; ``silver`` are the typed changes."""
 
 
@@ -85,6 +85,15 @@ def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
             if isinstance(mart, Current) and mart.live_view is not None
         ),
     )
+
+
+def erased_table(pipeline: Pipeline, table: Table) -> LakeTable:
+    """Return the table of the hashes of a source table's erased keys.
+
+    It is none of :func:`lake_tables`: nothing is computed from it, and whoever drops all others must not drop it.
+    """
+    space = pipeline.lake.namespaces.silver
+    return LakeTable(namespace=space, name=f"{table.name}_erased", role="erased", made_of=table.name)
 
 
 def quarantine_name(table: str) -> str:

@@ -64,6 +64,11 @@ class Postgres(SourceSpec):
         """Return the folder of the table's files."""
         return {"landing": (f"{self.landing.rstrip('/')}/{table_folder(*self.schema_and_name)}",)}
 
+    @property
+    def lands_for_good(self) -> bool:
+        """Return true: where a capture stands is in a file of its own."""
+        return True
+
     def landed_in(self, folder: str) -> Postgres:
         """Return the same source with another landing folder."""
         return self.model_copy(update={"landing": folder})

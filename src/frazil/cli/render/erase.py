@@ -1,0 +1,48 @@
+"""An erase, as people read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.cli.console import out
+from frazil.cli.render.grid import grid
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.engine.erase_report import EraseReport
+
+_FILES_SHOWN = 10
+
+
+def show_erase(report: EraseReport) -> None:
+    """Print what would go or went, table by table, then the files that stay and the proof."""
+    names = ["table", "rows", "snapshots", "branches and tags"]
+    rows = [
+        [
+            layer.table,
+            "computed again" if layer.rows is None else layer.rows,
+            layer.snapshots,
+            ", ".join(layer.refs) or "none",
+        ]
+        for layer in report.layers
+    ]
+    grid(None, names, rows, right={"rows", "snapshots"})
+    verb = "to erase" if report.proof is None else "erased"
+    out.print(f"{report.table}: {counted(report.subjects, 'key')} {verb}", markup=False)
+    if report.resumed:
+        out.print("an erase that was killed was ended, too", markup=False)
+    if report.landed:
+        out.print(f"{counted(len(report.landed), 'landing file')} of Frazil's own removed", markup=False)
+    if report.files:
+        those = counted(len(report.files), "file at the source holds", "files at the source hold")
+        stays = "stays as it is" if len(report.files) == 1 else "stay as they are"
+        out.print(f"{those} records of these keys, and {stays}:", markup=False)
+        for file in report.files[:_FILES_SHOWN]:
+            out.print(f"  {file}", markup=False)
+        if len(report.files) > _FILES_SHOWN:
+            out.print(f"  and {len(report.files) - _FILES_SHOWN:,} more", markup=False)
+    if report.proof is not None:
+        looked = f"{counted(report.proof.rows, 'row')} and {counted(report.proof.files, 'file')}"
+        out.print(f"searched {looked}: no key is left", markup=False)
+    if report.receipt:
+        out.print(f"receipt: {report.receipt}", markup=False)

@@ -1,0 +1,201 @@
+"""Erase subjects from every layer of the lake, for good: law ERASE."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from frazil.bronze import record as r
+from frazil.engine.erase_job import PLACES, EraseJob
+from frazil.engine.erase_proof import prove
+from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
+from frazil.engine.erase_report import ErasedLayer, EraseReport
+from frazil.engine.erased import UNFINISHED, find_erased
+from frazil.engine.interrupt import interruptibly
+from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
+from frazil.engine.record import run_id
+from frazil.engine.report import TableReport
+from frazil.engine.run import working_sessions
+from frazil.engine.subjects import EraseError
+from frazil.engine.table_run import TableRun
+from frazil.failpoints import failpoint
+from frazil.lake.lock import lock
+from frazil.lake.trouble import translated
+from frazil.spec.check import check
+from frazil.spec.names import literal, quote
+from frazil.spec.select import source_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from frazil.engine.erase_report import Wanted
+    from frazil.spec import Pipeline
+
+_FILES_SHOWN: Final = 1_000
+
+
+def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseReport:
+    """Return what an erase would remove; nothing is changed.
+
+    Raises:
+        EraseError: a key is no key of the table, there is neither a key nor a condition, or the table has no changes.
+        SqlError: Spark refuses the condition.
+        BusyError: a run holds the pipeline.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        return interruptibly(lambda: _preview(context, wanted), [context.spark])
+
+
+def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
+    job = EraseJob(context)
+    subjects = job.see_subjects(wanted)
+    layers = [
+        ErasedLayer(
+            table=made.full_name,
+            role=made.role,
+            rows=job.count(made),
+            snapshots=max(snapshots_of(context.spark, made.path) - 1, 0),
+            refs=tuple(name for name, _ in refs_of(context.spark, made.path)),
+        )
+        for made in job.tables
+    ]
+    return EraseReport(table=context.table.name, subjects=subjects, layers=tuple(layers), files=_source_files(context))
+
+
+def erase(
+    pipeline: Pipeline, spark: SparkSession, wanted: Wanted, *, tell: Callable[[str], None] = lambda _: None
+) -> EraseReport:
+    """Remove subjects from bronze, silver, quarantine, marts, aggregates, old snapshots, branches, tags, orphan files.
+
+    The hashes of the keys are kept first: from then on nothing brings the subjects back. Whatever follows is found by
+    these hashes, so an erase that was killed is ended by the next one, of whatever keys.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with the lake.
+        wanted: the subjects.
+        tell: called with a short text when a step begins.
+
+    Raises:
+        EraseError, SqlError, BusyError: as for :func:`preview`.
+        OccurrencesLeftError: a key is still found in a file of the lake; the receipt has the places.
+
+    Cost: some scans of each table's key columns, one rewrite of the files that hold a subject, and one scan for the
+    proof, however many the subjects are.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        report = interruptibly(lambda: _erase(context, wanted, tell), [context.spark])
+    if report.proof is not None and not report.proof.is_clean:
+        raise OccurrencesLeftError(report)
+    return report
+
+
+def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> EraseReport:
+    job = EraseJob(context)
+    tell("find the subjects")
+    subjects = job.see_subjects(wanted)
+    files = _source_files(context)
+    erased, erase_id, resumed = job.block(context.run_id)
+    failpoint("erase.after_block")
+    tell("delete")
+    job.delete(erase_id)
+    job.refresh_gold()
+    purged: dict[str, Purged] = {}
+    for made in job.tables:
+        tell(f"rewrite {made.full_name}")
+        purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
+    failpoint("erase.after_purge")
+    landed = _remove_landed(context)
+    tell("search what is left")
+    report = EraseReport(
+        table=context.table.name,
+        erase_id=erase_id,
+        subjects=subjects,
+        layers=tuple(
+            ErasedLayer(
+                table=made.full_name,
+                role=made.role,
+                rows=job.rows.get(made.full_name),
+                snapshots=purged[made.full_name].snapshots,
+                refs=purged[made.full_name].refs,
+                orphans=purged[made.full_name].orphans,
+            )
+            for made in job.tables
+        ),
+        files=tuple(file for file in files if file not in landed),
+        landed=landed,
+        resumed=resumed,
+        proof=prove(job, erased),
+    )
+    receipt = write_receipt(context, report, job.hashes(erased))
+    failpoint("erase.after_receipt")
+    context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(UNFINISHED)})")
+    return replace(report, receipt=receipt)
+
+
+def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
+    """Let erased keys come again: forget their hashes.
+
+    What was erased stays erased; records that arrive from now on are taken.
+
+    Returns:
+        How many keys were blocked, and are not any more.
+
+    Raises:
+        EraseError, SqlError, BusyError: as for :func:`preview`.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        erased = find_erased(context)
+        if erased is None:
+            return 0
+        job = EraseJob(context)
+        job.see_subjects(wanted)
+        hashes = job.hashes(erased).localCheckpoint()
+        known = context.spark.table(quote(*erased.path)).select("key_hash").distinct()
+        count = known.join(hashes, "key_hash", "left_semi").count()
+        hashes.createOrReplaceTempView("frazil_unblocked")
+        context.spark.sql(
+            f"DELETE FROM {quote(*erased.path)} WHERE key_hash IN (SELECT key_hash FROM frazil_unblocked)"
+        )
+        return count
+
+
+def _source_files(context: TableRun) -> tuple[str, ...]:
+    """Return the files that hold records of the subjects and are still there."""
+    found = context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1 LIMIT {_FILES_SHOWN}").collect()
+    return tuple(row[0] for row in found if (context.pipeline.folder / row[0]).exists())
+
+
+def _remove_landed(context: TableRun) -> tuple[str, ...]:
+    """Remove the files with erased records that Frazil had landed from a server; bronze has all else of them."""
+    if not context.table.source.lands_for_good:
+        return ()
+    removed = _source_files(context)
+    for file in removed:
+        (context.pipeline.folder / file).unlink()
+    return removed
+
+
+@contextmanager
+def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterator[TableRun]:
+    check(pipeline)
+    table = source_table(pipeline, wanted.table)
+    if not wanted.keys and wanted.where is None:
+        raise EraseError("nothing says whom to erase", hint="--key KEY, --keys-from FILE or --where SQL")
+    now = dt.datetime.now(dt.UTC)
+    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
+        context = TableRun(
+            spark=session,
+            pipeline=pipeline,
+            table=table,
+            now=now,
+            report=TableReport(table=table.name),
+            run_id=run_id(now),
+        )
+        if context.head(context.changes, rebuilt=True).snapshot_id is None:
+            raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")
+        yield context

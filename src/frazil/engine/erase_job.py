@@ -1,0 +1,205 @@
+"""One erase at work on the tables of one source table: who is meant, where they are, and what is deleted."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.engine.erased import COLUMNS, FLAG, SALT, UNFINISHED, ErasedKeys, contract_over, find_erased, keyed_records
+from frazil.engine.gold import refresh_gold
+from frazil.engine.subjects import SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
+from frazil.failpoints import failpoint
+from frazil.gold.template import tables_of
+from frazil.lake.tables import ensure
+from frazil.plan.table_layout import TableLayout
+from frazil.silver.changes import key_text
+from frazil.silver.record_keys import KEY, OLD_KEY
+from frazil.spec.gold_order import gold_in_order, marts_of
+from frazil.spec.names import literal, quote
+from frazil.spec.tables import erased_table, gold_table, source_tables
+from frazil.steps import RefreshGold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.erase_report import Wanted
+    from frazil.engine.table_run import TableRun
+    from frazil.silver.contract import Contract
+    from frazil.spec import Gold
+    from frazil.spec.tables import LakeTable
+
+PLACES: Final = "frazil_erase_places"
+_SUBJECTS: Final = "frazil_erase_subjects"
+_RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
+_GOES: Final = f"{r.KIND} IN ({', '.join(map(literal, (r.RECORD, r.BAD, r.CORRECTED, r.PART)))})"
+_SALT_BYTES: Final = 32
+
+
+class EraseJob:
+    """One erase.
+
+    Attributes:
+        subjects: text of each key, and the texts of its columns; None before they were looked for.
+        rows: rows that went, by the name of a table.
+    """
+
+    def __init__(self, context: TableRun) -> None:
+        self.context, self.spark = context, context.spark
+        self.contract: Contract = contract_over(context, context.head(context.bronze).bookmark)
+        self.subjects: DataFrame | None = None
+        self.rows: dict[str, int | None] = {}
+        self._is_subject: Callable[[str], str] = lambda text: f"{text} IN (SELECT {SUBJECT} FROM {_SUBJECTS})"
+
+    def see_subjects(self, wanted: Wanted) -> int:
+        """Find the subjects, and the places of their records; return how many they are."""
+        frames = []
+        if wanted.keys:
+            keys = [parse_key(self.context.table, key) for key in wanted.keys]
+            frames.append(given_subjects(self.context, self.contract, keys))
+        if wanted.where is not None:
+            frames.append(matching_subjects(self.context, self.contract, wanted.where))
+        first = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
+        found = with_moves(self.context, self.contract, first.dropDuplicates([SUBJECT])).localCheckpoint()
+        found.createOrReplaceTempView(_SUBJECTS)
+        self.subjects = found
+        self._see_places()
+        return found.count()
+
+    def _see_places(self) -> None:
+        """Find file and row of the subjects' records, bad ones too as far as they name a key."""
+        bronze = self.spark.table(quote(*self.context.bronze))
+        keyed = keyed_records(self.context, bronze.where(_RECORDS), self.context.head(self.context.bronze).bookmark)
+        own = keyed.where(" OR ".join(map(self._is_subject, (KEY, OLD_KEY))))
+        places = own.select(f"_cdc_whole.{r.FILE}", f"_cdc_whole.{r.ROW}")
+        if self.subjects is not None:
+            bad = bad_places(bronze.where(f"{r.KIND} = {literal(r.BAD)}"), self.subjects)
+            places = places.unionByName(bad)
+        places.distinct().localCheckpoint().createOrReplaceTempView(PLACES)
+
+    def block(self, erase_id: str) -> tuple[ErasedKeys, str, bool]:
+        """Keep the hashes of the subjects; from now on they are what everything is found by.
+
+        Returns:
+            The erased keys, the name of the erase, and whether it is one that was killed.
+        """
+        context, erased = self.context, find_erased(self.context)
+        if erased is None:
+            path = erased_table(context.pipeline, context.table).path
+            erased = ErasedKeys(path=path, salt=secrets.token_bytes(_SALT_BYTES))
+            properties = {SALT: erased.salt.hex(), UNFINISHED: erase_id}
+            ensure(self.spark, TableLayout(path=path, columns=COLUMNS, properties=properties))
+        elif erased.unfinished is None:
+            name, mark = quote(*erased.path), f"{literal(UNFINISHED)} = {literal(erase_id)}"
+            self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({mark})")
+        erase_id = erased.unfinished or erase_id
+        known = self.spark.table(quote(*erased.path)).select("key_hash")
+        new = self.hashes(erased).join(known, "key_hash", "left_anti")
+        named = new.select(
+            "key_hash", F.lit(erase_id).alias("erase_id"), F.lit(context.now).cast("timestamp").alias("erased_at")
+        )
+        named.coalesce(1).writeTo(quote(*erased.path)).append()
+        self._is_subject = erased.is_erased
+        self._see_places()
+        return erased, erase_id, erased.unfinished is not None
+
+    def hashes(self, erased: ErasedKeys) -> DataFrame:
+        """Return the hashes of the subjects, as ``key_hash``."""
+        return self.spark.sql(f"SELECT {erased.hash_of(SUBJECT)} AS key_hash FROM {_SUBJECTS}")
+
+    @property
+    def gold(self) -> list[Gold]:
+        """The aggregates over marts of the source table, each after those that it reads."""
+        pipeline = self.context.pipeline
+        return [one for one in gold_in_order(pipeline) if self.context.table.name in tables_of(pipeline, one)]
+
+    @property
+    def tables(self) -> list[LakeTable]:
+        """The tables of the source table, then the aggregates over its marts; those that exist."""
+        tables = self.context.tables
+        made = [
+            tables.bronze,
+            *tables.computed,
+            *(gold_table(self.context.pipeline, one) for one in self.gold),
+        ]
+        return [one for one in made if self.spark.catalog.tableExists(quote(*one.path))]
+
+    def count(self, made: LakeTable) -> int | None:
+        """Count the rows of a table that go; None for an aggregate."""
+        if made.role == "gold":
+            return None
+        rows = self.spark.sql(f"SELECT count(*) AS n FROM {quote(*made.path)} AS t WHERE {self._goes(made)}")
+        return int(rows.collect()[0]["n"])
+
+    def _goes(self, made: LakeTable) -> str:
+        """Write which rows of a table go, as a condition over the alias ``t``."""
+        if made.role not in ("bronze", "quarantine"):
+            return self._is_subject(key_text(self.contract.keys))
+        is_there = f"EXISTS (SELECT 1 FROM {PLACES} p WHERE p.{r.FILE} = t.{r.FILE} AND p.{r.ROW} = t.{r.ROW})"
+        return f"{_GOES} AND {is_there}" if made.role == "bronze" else is_there
+
+    def delete(self, erase_id: str) -> None:
+        """Delete the subjects' rows from bronze, silver, quarantine and marts, a commit each, in the order of the data.
+
+        Of a record of bronze its place stays.
+        """
+        bronze, *others = (made for made in self.tables if made.role != "gold")
+        self._delete(bronze, erase_id)
+        failpoint("erase.after_bronze")
+        # Whatever was found before a kill is told by the places that are left of records.
+        stubs = self.spark.table(quote(*bronze.path)).where(f"{r.KIND} = {literal(r.ERASED)}")
+        stubs.select(r.FILE, r.ROW).distinct().localCheckpoint().createOrReplaceTempView(PLACES)
+        for made in others:
+            self._delete(made, erase_id)
+            failpoint("erase.after_marts" if made.role == "mart" else "erase.after_silver")
+
+    def _delete(self, made: LakeTable, erase_id: str) -> None:
+        path, base = made.path, self.context.head(made.path, rebuilt=True)
+        self.rows[made.full_name] = count = self.count(made)
+        is_bronze, goes = made.role == "bronze", self._goes(made)
+        if base.snapshot_id is None or not (count or (is_bronze and not base.bookmark.get(FLAG))):
+            return
+        table, bookmark = quote(*path), dict(base.bookmark) | ({FLAG: True} if is_bronze else {})
+        rest = self.spark.sql(f"SELECT * FROM {table} WHERE false")
+        if is_bronze:
+            columns = ", ".join(self._emptied(name, erase_id) for name in rest.columns)
+            whole = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
+            emptied = self.spark.sql(f"SELECT {columns} FROM {table} AS t WHERE {goes} AND {whole}")
+            rest = emptied.localCheckpoint()
+        with self.context.transaction(path, bookmark) as batch:
+            batch.note(strategy="erase", erased=count or 0)
+            if count and batch.takes_deletes:
+                batch.delete(goes)
+                batch.append(rest)
+            elif count:
+                kept = self.spark.sql(f"SELECT * FROM {table} AS t WHERE NOT coalesce({goes}, false)")
+                batch.replace(kept.unionByName(rest))
+            else:
+                batch.append(rest)
+            failpoint("erase.before_publish")
+            batch.publish()
+
+    def _emptied(self, name: str, erase_id: str) -> str:
+        kept = {r.KIND: literal(r.ERASED), r.REASON: literal(erase_id)}
+        if name in (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT):
+            return quote(name)
+        return f"{kept.get(name, f'if(false, {quote(name)}, NULL)')} AS {quote(name)}"
+
+    def refresh_gold(self) -> None:
+        """Compute the aggregates again."""
+        pipeline = self.context.pipeline
+        marts = [mart for table in pipeline.tables for mart in source_tables(pipeline, table).marts]
+        made_gold = {made.name for made in self.tables if made.role == "gold"}
+        for gold in self.gold:
+            if gold.name in made_gold:
+                read = set(marts_of(pipeline, gold))
+                inputs = tuple(sorted((mart.name, self._batch(mart)) for mart in marts if mart.name in read))
+                step = RefreshGold(name=gold.name, inputs=inputs)
+                refresh_gold(self.spark, pipeline, step, run_id=self.context.run_id)
+
+    def _batch(self, made: LakeTable) -> int:
+        return self.context.head(made.path).batch

@@ -1,0 +1,175 @@
+"""Prove an erase: look for the keys in every row, bound and byte that is left."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import fastavro
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.engine.erase_report import EraseProof
+from frazil.engine.erased import keyed_records
+from frazil.engine.purge import refs_of, snapshots_of
+from frazil.engine.subjects import PARTS
+from frazil.lake.damage import local_path
+from frazil.lake.gateway import java_table
+from frazil.silver.changes import key_text
+from frazil.silver.record_keys import KEY, OLD_KEY
+from frazil.spec.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from frazil.engine.erase_job import EraseJob
+    from frazil.engine.erased import ErasedKeys
+    from frazil.spec.tables import LakeTable
+
+_WORD: Final = re.compile(rb"[\w.@+-]{6,}")
+_LEAST_SIGNS: Final = 6
+"""Shorter texts stand in files by chance."""
+_MOST_KEYS: Final = 1_000_000
+_BLOCK_BYTES: Final = 8 * 1024 * 1024
+_OVERLAP_BYTES: Final = 4 * 1024
+
+
+def prove(job: EraseJob, erased: ErasedKeys) -> EraseProof:
+    """Search what is left of all tables of an erase.
+
+    Looked for are rows of an erased key, bounds of an erased key among the statistics of files, other snapshots,
+    branches and tags, and files that nothing refers to. Keys that are texts are looked for in other columns too, and
+    as bytes in every file on this machine's disk, manifests unpacked.
+
+    Cost: one scan of the key columns and one of the text columns of each table.
+    """
+    found: list[tuple[str, int]] = []
+    rows = files = 0
+    words = _words(job)
+    for made in job.tables:
+        rows += int(job.context.spark.table(quote(*made.path)).count())
+        checks = [*_rows(job, erased, made), *_bounds(job, erased, made), *_versions(job, made)]
+        folder = _folder(job, made)
+        if folder is not None:
+            searched, seen = _bytes(made, folder, words)
+            files += searched
+            checks += [*seen, *_unknown_files(job, made, folder)]
+        if words:
+            checks += _texts(job, made)
+        found += [(place, count) for place, count in checks if count]
+    return EraseProof(rows=rows, files=files, bytes_searched=bool(words), found=tuple(found))
+
+
+def _is_text_key(job: EraseJob) -> list[int]:
+    types = {column.name: column.type for column in job.contract.columns}
+    return [number for number, name in enumerate(job.contract.keys) if types[name] == "string"]
+
+
+def _words(job: EraseJob) -> frozenset[bytes]:
+    """Return the texts to look for as bytes: those of key columns that are texts and long enough."""
+    columns = _is_text_key(job)
+    if job.subjects is None or not columns:
+        return frozenset()
+    texts = job.subjects.select(F.explode(F.array(*(F.col(PARTS)[number] for number in columns))).alias("text"))
+    rows = texts.where(f"length(text) >= {_LEAST_SIGNS}").distinct().limit(_MOST_KEYS).collect()
+    return frozenset(row["text"].encode() for row in rows if row["text"] is not None)
+
+
+def _rows(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
+    table = job.context.spark.table(quote(*made.path))
+    if made.role in ("gold", "quarantine"):
+        return
+    if made.role == "bronze":
+        kinds = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
+        keyed = keyed_records(job.context, table.where(kinds), job.context.head(made.path).bookmark)
+        yield (
+            f"{made.full_name} records",
+            keyed.where(f"{erased.is_erased(KEY)} OR {erased.is_erased(OLD_KEY)}").count(),
+        )
+    else:
+        yield f"{made.full_name} rows", table.where(erased.is_erased(key_text(job.contract.keys))).count()
+
+
+def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
+    """Look for a key among the least and greatest values that manifests note of each file."""
+    if len(job.contract.keys) > 1 or made.role in ("gold", "quarantine", "bronze"):
+        return
+    (key,) = job.contract.keys
+    # Those of removed files too, which a manifest may note.
+    files = job.context.spark.sql(f"SELECT * FROM {quote(*made.path)}.entries")
+    for bound in ("lower_bound", "upper_bound"):
+        values = files.select(F.col(f"readable_metrics.{quote(key)}.{bound}").alias(key))
+        yield f"{made.full_name} {bound}", values.where(erased.is_erased(key_text([key]))).count()
+
+
+def _versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+    spark = job.context.spark
+    yield f"{made.full_name} older snapshots", max(snapshots_of(spark, made.path) - 1, 0)
+    yield f"{made.full_name} branches and tags", len(refs_of(spark, made.path))
+
+
+def _texts(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+    """Look for keys that are texts in all text columns: another row may name the subject."""
+    table = job.context.spark.table(quote(*made.path))
+    names = [field.name for field in table.schema if field.dataType.simpleString() == "string"]
+    if made.role == "bronze":
+        names = [name for name in names if name not in r.BRONZE_COLUMNS]
+    if job.subjects is None or not names:
+        return
+    numbers = _is_text_key(job)
+    texts = job.subjects.select(F.explode(F.array(*(F.col(PARTS)[number] for number in numbers))).alias("_cdc_text"))
+    texts = F.broadcast(texts.where(f"length(_cdc_text) >= {_LEAST_SIGNS}").distinct())
+    values = table.select(F.explode(F.array(*map(quote, names))).alias("_cdc_text"))
+    yield f"{made.full_name} values", values.join(texts, "_cdc_text", "left_semi").count()
+
+
+def _folder(job: EraseJob, made: LakeTable) -> Path | None:
+    table = java_table(job.context.spark, quote(*made.path))
+    return None if table is None else local_path(table.location())
+
+
+def _unknown_files(job: EraseJob, made: LakeTable, folder: Path) -> Iterator[tuple[str, int]]:
+    """Count files of rows that the newest snapshot does not have."""
+    spark, name = job.context.spark, quote(*made.path)
+    known = {row[0].rpartition("/")[2] for row in spark.sql(f"SELECT file_path FROM {name}.files").collect()}
+    data = folder / "data"
+    there = [path.name for path in data.rglob("*.parquet")] if data.is_dir() else []
+    yield f"{made.full_name} files of no snapshot", sum(name not in known for name in there)
+
+
+def _bytes(made: LakeTable, folder: Path, words: frozenset[bytes]) -> tuple[int, list[tuple[str, int]]]:
+    """Search the bytes of every file below a folder."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    hits = (
+        sum(any(not words.isdisjoint(_WORD.findall(block)) for block in _blocks(path)) for path in files)
+        if words
+        else 0
+    )
+    return len(files), [(f"{made.full_name} bytes of files", hits)]
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
+            if len(block) == _BLOCK_BYTES:
+                # A word may stand across two blocks.
+                file.seek(-_OVERLAP_BYTES, 1)
+    if path.suffix == ".avro":
+        with path.open("rb") as file:
+            for record in fastavro.reader(file):
+                yield b" ".join(_values(record))
+
+
+def _values(value: Any) -> Iterator[bytes]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _values(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _values(inner)
+    elif isinstance(value, bytes):
+        yield value
+    elif isinstance(value, str):
+        yield value.encode()

@@ -1,0 +1,114 @@
+"""Leave of a table only the files that its newest rows need: what was deleted is in no byte that is left."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frazil.engine.maintain import listing_of, stamp
+from frazil.failpoints import failpoint
+from frazil.lake.gateway import java_class, java_table
+from frazil.lake.heads import head
+from frazil.lake.procedure import call
+from frazil.spec.names import literal, quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_REWRITE: Final = {
+    # Every file that a delete file takes a row from, and no other.
+    "delete-file-threshold": "1",
+    "min-file-size-bytes": "0",
+    "max-file-size-bytes": str(2**62),
+    "remove-dangling-deletes": "true",
+    "partial-progress.enabled": "false",
+}
+
+_MANIFEST_BYTES: Final = "commit.manifest.target-size-bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """What was removed of a table: snapshots, names of branches and tags, files that nothing refers to."""
+
+    snapshots: int = 0
+    refs: tuple[str, ...] = ()
+    orphans: int = 0
+
+
+def refs_of(spark: SparkSession, path: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return name and type of all branches and tags of a table but ``main``."""
+    rows = spark.sql(f"SELECT name, type FROM {quote(*path)}.refs WHERE name <> 'main' ORDER BY name").collect()
+    return [(row["name"], row["type"]) for row in rows]
+
+
+def snapshots_of(spark: SparkSession, path: tuple[str, ...]) -> int:
+    """Return how many snapshots of a table can be read."""
+    return spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
+
+
+def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) -> Purged:
+    """Rewrite files with deleted rows, then drop branches, tags, all older snapshots and all files they leave.
+
+    The order is rewrite, stamp, expire, as in :func:`frazil.engine.maintain.maintain`. Readers see the same rows before
+    and after. Killed at any instant, it can be done again.
+
+    Cost: one rewrite of the files that have deleted rows; a listing of the table's folder.
+    """
+    name = quote(*path)
+    if head(spark, name, rebuilt=True).snapshot_id is None:
+        return Purged()
+    size = {"target-file-size-bytes": str(target_file_mb * 1024 * 1024)}
+    written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in (_REWRITE | size).items())
+    call(spark, path, "rewrite_data_files", f"options => map({written})")
+    call(spark, path, "rewrite_position_delete_files", "options => map('rewrite-all', 'true')")
+    failpoint("erase.after_rewrite")
+    _rewrite_manifests(spark, path)
+    stamp(spark, path)
+    refs = refs_of(spark, path)
+    for ref, kind in refs:
+        spark.sql(f"ALTER TABLE {name} DROP {kind} IF EXISTS {quote(ref)}")
+    before = snapshots_of(spark, path)
+    # Snapshots are as old as the clock says: one that ran ahead must not keep them.
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=3650)
+    moment = f"TIMESTAMP {literal(f'{later:%Y-%m-%d %H:%M:%S}')}"
+    settings = (f"older_than => {moment}", "retain_last => 1", "clean_expired_metadata => true")
+    call(spark, path, "expire_snapshots", *settings)
+    orphans = _remove_orphans(spark, name, int(later.timestamp() * 1000))
+    return Purged(snapshots=before - snapshots_of(spark, path), refs=tuple(ref for ref, _ in refs), orphans=orphans)
+
+
+def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Write the manifests again, where one of them still notes a removed file, with its least and greatest values.
+
+    Iceberg leaves a single manifest as it is, unless two are to be made of it.
+    """
+    name, removed = quote(*path), "deleted_data_files_count + deleted_delete_files_count > 0"
+    found = spark.sql(f"SELECT content, length, {removed} AS stale FROM {name}.manifests").collect()
+    if not any(row["stale"] for row in found):
+        return
+    by_content = [[row["length"] for row in found if row["content"] == content] for content in (0, 1)]
+    single = [lengths[0] for lengths in by_content if len(lengths) == 1]
+    if single:
+        half = f"{literal(_MANIFEST_BYTES)} = {literal(str(max(min(single) // 2, 1)))}"
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({half})")
+    call(spark, path, "rewrite_manifests", "use_caching => false")
+    if single:
+        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({literal(_MANIFEST_BYTES)})")
+
+
+def _remove_orphans(spark: SparkSession, name: str, before_ms: int) -> int:
+    """Remove every file of a table that its metadata does not name, however new.
+
+    Iceberg's procedure refuses files of the last day, for fear of a writer that has not committed yet; the lock of the
+    pipeline is held here.
+    """
+    table = java_table(spark, name)
+    if table is None:
+        return 0
+    actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)  # noqa: SLF001
+    action = actions.deleteOrphanFiles(table).olderThan(before_ms)
+    if listing_of(table.location()):
+        action = action.usePrefixListing(True)
+    return sum(1 for _ in action.execute().orphanFileLocations())
