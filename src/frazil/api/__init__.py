@@ -40,7 +40,7 @@ from frazil.api.reading import (
     write_parquet,
 )
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, reload, replay, run, session, watch
-from frazil.api.time import cut, cuts, drop_cut
+from frazil.api.time import cut, cuts, drop_cut, rollback, rollback_plan
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
 
@@ -81,6 +81,8 @@ __all__ = [
     "reload",
     "repair",
     "replay",
+    "rollback",
+    "rollback_plan",
     "run",
     "schema",
     "selection",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.serve.cuts import Cut
+    from frazil.serve.rollback import Rollback
 
 
 def cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = 60.0) -> Cut:
@@ -73,3 +74,38 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
     paths = [(CATALOG, *table.split(".", 1)) for table in found.tables]
     remove(pipeline, spark or session(pipeline, short=True), name, paths)
     return found
+
+
+def rollback_plan(declaration: Declaration, table: str, to: str) -> Rollback:
+    """Return what a rollback would do, as :func:`frazil.serve.rollback.rollback_of`; starts no JVM, changes nothing.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        to: a time, a snapshot, a cut or a batch.
+
+    Raises:
+        UnknownSelectionError: there is no such source table.
+        PointError: ``to`` is no point, or a mart cannot be read as it was then.
+    """
+    from frazil.serve.rollback import rollback_of
+
+    return rollback_of(load(declaration), table, to)
+
+
+def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | None = None) -> None:
+    """Let marts and aggregates be what they were, rows and bookmark together; the next run catches up.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        plan: as :func:`rollback_plan` returns it.
+        spark: a session with the lake; left out, one is started.
+
+    Raises:
+        BusyError: a run holds the pipeline, or a table has moved since the plan was made.
+    """
+    from frazil.engine.rollback import rollback as move
+
+    pipeline = load(declaration)
+    moves = [(one.path, one.snapshot, one.to_snapshot) for one in plan.moves]
+    move(pipeline, spark or session(pipeline, short=True), moves, plan.stale)

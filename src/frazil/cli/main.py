@@ -24,6 +24,7 @@ from frazil.cli.quarantine import quarantine
 from frazil.cli.query import query
 from frazil.cli.rebuild import rebuild
 from frazil.cli.replay import replay
+from frazil.cli.rollback import rollback
 from frazil.cli.run import run
 from frazil.cli.schema import schema
 from frazil.cli.serve import serve
@@ -63,7 +64,7 @@ def frazil(
 
 for _command in (
     *(init, generate, validate, doctor, sql),
-    *(plan, run, watch, capture, rebuild, replay, cut, maintain, drop, erase),
+    *(plan, run, watch, capture, rebuild, replay, cut, rollback, maintain, drop, erase),
     *(status, check, test, query, diff, key, schema, quarantine, export, serve),
 ):
     app.command()(_command)

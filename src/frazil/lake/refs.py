@@ -37,7 +37,7 @@ def show_snapshot(spark: SparkSession, path: tuple[str, ...], snapshot: int) -> 
     metadata = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
     if older.schemaId() not in (None, before.currentSchemaId()):
         metadata = metadata.setCurrentSchema(older.schemaId())
-    operations.commit(before, metadata.setBranchSnapshot(older, "main").build())
+    operations.commit(before, metadata.setBranchSnapshot(snapshot, "main").build())
 
 
 def _table(spark: SparkSession, path: tuple[str, ...]) -> Any:

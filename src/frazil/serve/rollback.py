@@ -1,0 +1,156 @@
+"""What a rollback of a source table would do: which snapshots its marts, and aggregates over them, go back to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from frazil.gold.template import tables_of
+from frazil.lake.points import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
+from frazil.serve.as_of import metadata_of
+from frazil.serve.manifests import verify_manifests
+from frazil.serve.tables import tables
+from frazil.spec import CATALOG
+from frazil.spec.select import source_table
+from frazil.spec.tables import gold_table, source_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.lake.catalogs import Located
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.tables import LakeTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A table that goes back.
+
+    Attributes:
+        table: its name with the namespace.
+        path: catalog, namespace and name.
+        snapshot: what it shows now.
+        batch: the batch it stands at now.
+        to_snapshot: what it will show.
+        to_batch: the batch that it stands at then.
+    """
+
+    table: str
+    path: tuple[str, str, str]
+    snapshot: int
+    batch: int
+    to_snapshot: int
+    to_batch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollback:
+    """What a rollback does.
+
+    Attributes:
+        table: the source table.
+        to: the point.
+        moves: what goes back: aggregates first, then marts.
+        stays: marts that were not there then, and stay as they are.
+        stale: paths of aggregates that cannot be read as they were; the next run computes them again.
+    """
+
+    table: str
+    to: str
+    moves: tuple[Move, ...]
+    stays: tuple[str, ...]
+    stale: tuple[tuple[str, str, str], ...]
+
+
+def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
+    """Find out what a rollback does; nothing is changed.
+
+    Args:
+        pipeline: the declaration.
+        word: a source table, or one of its marts, which means its source table.
+        to: a point, as :func:`frazil.lake.points.read_point` reads it. A snapshot of one mart means its batch for the
+            others.
+
+    Raises:
+        UnknownSelectionError: there is no such source table.
+        PointError: the text is no point, or a mart cannot be read as it was then.
+        NoLakeError: nothing was written yet.
+        DamagedTableError: a file of a table is missing or damaged.
+    """
+    table, located = source_table(pipeline, word), tables(pipeline)
+    marts = [made for made in source_tables(pipeline, table).marts if made.key in located]
+    known = {made.full_name: metadata_of(located[made.key]) for made in marts}
+    point = read_point(to, cut_names(known.values()))
+    moves, stays, refused = [], [], []
+    for made in marts:
+        try:
+            moves.append(_move(made, known[made.full_name], _point_of(point, made.full_name, known)))
+        except PointError as error:
+            if not isinstance(error, NotYetThereError) and point.kind != "cut":
+                raise
+            refused.append(error)
+            stays.append(made.full_name)
+    if refused and not moves:
+        raise refused[0]
+    gold, stale = _gold_moves(pipeline, table, located, point, known)
+    moves = [*gold, *moves]
+    for move in moves:
+        verify_manifests(located[move.path[1], move.path[2]], move.to_snapshot)
+    moves = [move for move in moves if move.snapshot != move.to_snapshot]
+    return Rollback(
+        table=table.name, to=f"{point}", moves=tuple(moves), stays=tuple(stays), stale=tuple(stale) if moves else ()
+    )
+
+
+def _gold_moves(
+    pipeline: Pipeline, table: Table, located: Located, point: Point, known: Mapping[str, Mapping[str, Any]]
+) -> tuple[list[Move], list[tuple[str, str, str]]]:
+    """Return how the aggregates over a table go back, and the paths of those that cannot."""
+    moves, stale = [], []
+    for made, reads in _gold_over(pipeline, table):
+        if made.key not in located:
+            continue
+        own = _point_of(point, made.full_name, known)
+        if own.kind == "batch" and reads != {table.name}:
+            stale.append(made.path)  # batches of several tables are not one count
+            continue
+        try:
+            moves.append(_move(made, metadata_of(located[made.key]), own))
+        except PointError:
+            stale.append(made.path)
+    return moves, stale
+
+
+def _gold_over(pipeline: Pipeline, table: Table) -> list[tuple[LakeTable, set[str]]]:
+    """Return the aggregates that read a source table, each with the source tables that it reads."""
+    found = [(gold_table(pipeline, gold), {*tables_of(pipeline, gold)}) for gold in pipeline.gold]
+    return [(made, reads) for made, reads in found if table.name in reads]
+
+
+def _point_of(point: Point, table: str, known: Mapping[str, Mapping[str, Any]]) -> Point:
+    """Return the point for one table: the snapshot of another one means the batch that it stands at."""
+    if point.kind != "snapshot" or _has(known.get(table, {}), point):
+        return point
+    for metadata in known.values():
+        if _has(metadata, point):
+            return Point("batch", f"{batch_of(metadata, int(point.text))}")
+    return point
+
+
+def _has(metadata: Mapping[str, Any], point: Point) -> bool:
+    return any(snapshot["snapshot-id"] == int(point.text) for snapshot in metadata.get("snapshots", ()))
+
+
+def _move(made: LakeTable, metadata: Mapping[str, Any], point: Point) -> Move:
+    to = snapshot_at(made.full_name, metadata, point)
+    now = int(metadata["refs"]["main"]["snapshot-id"])
+    if batch_of(metadata, to) == 0:
+        raise PointError(f"{made.full_name}: snapshot {to} is no batch of a run", hint="name a batch, a cut or a time")
+    return Move(
+        table=made.full_name,
+        path=(CATALOG, *made.key),
+        snapshot=now,
+        batch=batch_of(metadata, now),
+        to_snapshot=to,
+        to_batch=batch_of(metadata, to),
+    )
