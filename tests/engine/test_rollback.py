@@ -52,13 +52,14 @@ def test_marts_and_aggregates_go_back_and_the_next_run_catches_up_wherever_it_is
     assert world.differences(spark) == []
     assert world.living(spark) == world.expected_living()
 
+    count = len(api.rollback_plan(world.folder, "things", "batch:2").moves)
     for failpoint in ("rollback.before_commit", "rollback.after_commit"):
         monkeypatch.setenv("FRAZIL_FAILPOINT", f"{failpoint}:raise")
         with pytest.raises(FailpointReached):
             roll(world, "batch:2", spark)
         monkeypatch.delenv("FRAZIL_FAILPOINT")
-    # Some have gone back, and others have not.
-    assert len(api.rollback_plan(world.folder, "things", "batch:2").moves) == 2
+    # One has gone back, and the others have not.
+    assert len(api.rollback_plan(world.folder, "things", "batch:2").moves) == count - 1 > 0
     world.run(spark)
     assert world.differences(spark) == []
     assert world.living(spark) == world.expected_living()
