@@ -84,7 +84,7 @@ def test_a_failing_record_is_in_quarantine_with_spark_s_words_and_the_others_go_
     reader: str, tries: Tries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NOTHING-LOST, DELETES, CONVERGE: a small batch and a large one, then a rebuild, say the same."""
-    monkeypatch.setattr(ingest, "reader", lambda *_: reader)
+    monkeypatch.setattr(ingest, "reader", lambda *_, **__: reader)
     pipeline = tries.declare(NUMBER, """- {name: tag, expr: "'DE'"}""", "- {name: v}")
     tries.land("1.csv", "I,1,1,1", "I,2,1,abc", "I,3,1,NULL", "I,x,1,5", "I,4,1,4", "D,4,2,gone")
 

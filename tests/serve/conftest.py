@@ -111,7 +111,18 @@ class Shop:
 @pytest.fixture(scope="session")
 def shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
     del spark  # only there so that Java runs, with the settings of the tests
-    folder = tmp_path_factory.mktemp("shop")
+    return new_shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture(scope="module")
+def undamaged_shop(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    """A shop whose past no other test has added to."""
+    del spark
+    return new_shop(tmp_path_factory.mktemp("shop"))
+
+
+def new_shop(folder: Path) -> Shop:
+    """Make the lake in an empty folder."""
     (folder / "landing").mkdir()
     (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
     shop = Shop(folder=folder, session=spark_session(frazil.load(folder)))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_a_history_that_a_late_change_splits_has_an_updated_and_an_inserted_version(shop: Shop) -> None:
-    found = diff(shop.pipeline, "items_history", "batch:1", "batch:2")
+def test_a_history_that_a_late_change_splits_has_an_updated_and_an_inserted_version(undamaged_shop: Shop) -> None:
+    found = diff(undamaged_shop.pipeline, "items_history", "batch:1", "batch:2")
 
     assert (found.inserted, found.updated, found.deleted) == (1, 1, 0)
     ended, split = found.rows
@@ -31,19 +31,19 @@ def test_a_history_that_a_late_change_splits_has_an_updated_and_an_inserted_vers
     assert f"{split.new['price']}" == "1.30"
 
 
-def test_what_was_changed_turns_one_snapshot_into_the_other(shop: Shop) -> None:
+def test_what_was_changed_turns_one_snapshot_into_the_other(undamaged_shop: Shop) -> None:
     """The rows of the first, with the differences applied, are those of the second; backwards too."""
     for mart, keys in (("items_all", ("id",)), ("items_history", ("id", "valid_from"))):
         for begin, end in (("batch:1", "batch:2"), ("batch:2", "batch:1"), ("batch:2", "batch:2")):
-            found = diff(shop.pipeline, mart, begin, end)
+            found = diff(undamaged_shop.pipeline, mart, begin, end)
 
-            rows = content(shop, mart, keys, begin)
+            rows = content(undamaged_shop, mart, keys, begin)
             for row in found.rows:
                 key = tuple(row.key.values())
                 assert rows.pop(key, None) == row.old
                 rows |= {key: row.new} if row.new is not None else {}
 
-            assert rows == content(shop, mart, keys, end)
+            assert rows == content(undamaged_shop, mart, keys, end)
             assert found.changed == len(found.rows)
 
 
@@ -53,18 +53,18 @@ def content(shop: Shop, mart: str, keys: tuple[str, ...], point: str) -> dict[tu
     return {tuple(row.pop(key) for key in keys): row for row in rows}
 
 
-def test_all_are_counted_and_few_are_returned(shop: Shop) -> None:
-    found = diff(shop.pipeline, "items_history", "batch:1", limit=1)
+def test_all_are_counted_and_few_are_returned(undamaged_shop: Shop) -> None:
+    found = diff(undamaged_shop.pipeline, "items_history", "batch:1", limit=1)
 
     assert (found.changed, len(found.rows)) == (2, 1)
 
 
 @pytest.mark.parametrize(("word", "means"), [("gold.prices", "no mart"), ("items*", "items, items_all")])
-def test_what_is_no_mart_is_refused(shop: Shop, word: str, means: str) -> None:
+def test_what_is_no_mart_is_refused(undamaged_shop: Shop, word: str, means: str) -> None:
     with pytest.raises(NotAMartError, match=means):
-        diff(shop.pipeline, word, "batch:1")
+        diff(undamaged_shop.pipeline, word, "batch:1")
 
 
-def test_a_point_that_the_mart_has_not_is_refused(shop: Shop) -> None:
+def test_a_point_that_the_mart_has_not_is_refused(undamaged_shop: Shop) -> None:
     with pytest.raises(PointError, match="never stood at batch 7"):
-        diff(shop.pipeline, "items", "batch:1", "batch:7")
+        diff(undamaged_shop.pipeline, "items", "batch:1", "batch:7")
