@@ -1,4 +1,4 @@
-"""Objects of a bucket that is kept in memory: listed, opened by version, read in parts, and what is missing or denied."""
+"""Objects of a bucket that is kept in memory: listed, opened by version, read in parts, missing or denied."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ S3 = StoreAccess("s3", "raw", settings=(("access_key_id", "A"), ("secret_access_
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     store = MemoryStore()
-    monkeypatch.setattr(store_client, "client", lambda access: store)
+    monkeypatch.setattr(store_client, "client", lambda _: store)
     return store
 
 
@@ -125,7 +125,8 @@ def test_only_so_many_bytes_of_small_objects_are_kept(bucket: MemoryStore, monke
     assert asked == ["kept/1", "kept/2", "kept/3", "kept/1"]
 
 
-def test_what_is_not_there_is_missing_and_what_is_written_and_removed_is_so(bucket: MemoryStore) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_what_is_not_there_is_missing_and_what_is_written_and_removed_is_so() -> None:
     store_client.put(S3, "lake/a", b"1")
     store_client.put(S3, "lake/a", b"2")
     assert bytes(store_client.get(S3, "lake/a").bytes()) == b"2"
