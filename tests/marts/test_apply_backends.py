@@ -106,7 +106,30 @@ LATE = (
     "D1@13 || I1a@12",
     "I1a@5 U1b@13 || U1c@4 U1d@6",
 )
-INCOMPLETE = (*IN_TIME, "I1a@1 || ~U1@11", "I1a@1 D1@2 || ~U1@11", "I1a@1 || ~U1@11 U1b@12", "|| ~U1@11 D1@12")
+INCOMPLETE = (
+    *IN_TIME,
+    "I1a@1 || ~U1@11",
+    "I1a@1 D1@2 || ~U1@11",
+    "I1a@1 || ~U1@11 U1b@12",
+    "|| ~U1@11 D1@12",
+    "|| ~U1@11 ~U1@12",
+    "I1a@1 || ~U1@11 ~U1@12",
+    "I1a@1 || D1@11 ~U1@12",
+    "I1a@1 || ~U1@11 D1@12 ~I1@13",
+    "I1a@1 || U1b@11 ~U1@12 U1c@13 ~U1@14",
+    "I1a@1 D1@2 I1b@3 || ~U1@11",
+    "I1a@1 I2b@1 I3c@1 || ~U1@11 U2x@11 D3@11 ~U4@11",
+    "D1@1 || ~U1@11",
+    "I1a@1 ~U1@2 || ~U1@11 D1@12",
+)
+LATE_INCOMPLETE = (
+    *INCOMPLETE,
+    "I1a@1 U1c@13 || ~U1@12",
+    "I1a@1 ~U1@13 || U1b@12",
+    "I1a@1 ~U1@13 || ~U1@12 ~U1@14",
+    "I1a@1 D1@13 || ~U1@12 ~I1@14",
+    "I1a@1 ~U1@13 || D1@12",
+)
 
 
 def random_cases(seed: int, *, first: float, last: float) -> Iterator[str]:
@@ -122,6 +145,17 @@ def _change(chance: Random, first: float, last: float) -> str:
     op = chance.choice("IUUUD")
     value = "" if op == "D" else chance.choice(["a", "b", "c", ""])
     return f"{op}{chance.randint(1, 3)}{value}@{chance.randint(int(2 * first), int(2 * last)) / 2:g}"
+
+
+def random_incomplete(seed: int, *, first: float, last: float) -> Iterator[str]:
+    """As :func:`random_cases`, with upserts that do not carry the value."""
+    chance = Random(seed)
+    for case in random_cases(seed, first=first, last=last):
+        yield " ".join(_narrowed(one) if chance.random() < 0.4 else one for one in case.split())
+
+
+def _narrowed(change: str) -> str:
+    return f"~{re.sub('[a-z]@', '@', change)}" if change[0] in "IU" else change
 
 
 @dataclass(frozen=True)
@@ -149,7 +183,11 @@ SETS = {
     "overlapping": CaseSet(OVERLAPPING, in_driver=True),
     "overlapping, large": CaseSet(OVERLAPPING, LARGE),
     "late": CaseSet((*LATE, *random_cases(2, first=5, last=15)), LARGE, recomputes=True),
-    "incomplete": CaseSet(INCOMPLETE, recomputes=True, partial=True),
+    "incomplete": CaseSet((*INCOMPLETE, *random_incomplete(3, first=11, last=20)), in_driver=True, partial=True),
+    "incomplete, large": CaseSet((*INCOMPLETE, *random_incomplete(4, first=11, last=20)), LARGE, partial=True),
+    "incomplete, late": CaseSet(
+        (*LATE_INCOMPLETE, *random_incomplete(5, first=5, last=15)), LARGE, recomputes=True, partial=True
+    ),
 }
 
 

@@ -89,7 +89,7 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
                 "_cdc_position": mine[-1]["_cdc_position"],
                 "_cdc_row": mine[-1]["_cdc_row"],
                 "_cdc_begins": mine[0]["ts"],
-                "_cdc_incomplete": any(change["_cdc_known"] or change["_cdc_batch"] < 2 for change in mine),
+                "_cdc_incomplete": any(change["_cdc_known"] or change["_cdc_batch"] < 2 for change in upserts),
                 "_cdc_is_live": mine[-1]["_cdc_class"] == "upsert",
                 "_cdc_delete_only": not upserts,
             }

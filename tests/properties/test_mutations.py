@@ -64,8 +64,8 @@ def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
 
 def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """ORDER broken where the driver folds: the key's first change is taken for its newest."""
-    right = arrow_fold._ranked
-    patch.setattr(arrow_fold, "_ranked", lambda *given: right(*given)[::-1])
+    right = arrow_fold.ranked
+    patch.setattr(arrow_fold, "ranked", lambda *given: right(*given)[::-1])
 
 
 def arrow_takes_all_as_complete(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BEGINS: Final = "_cdc_begins"
 """Of the changes of a key, the least value of the order's first column."""
 INCOMPLETE: Final = "_cdc_incomplete"
-"""Of the changes of a key, whether one does not carry every column, so that older changes fill it."""
+"""Whether an upsert of the key does not carry every column, so that older changes fill it."""
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
@@ -41,21 +41,23 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     if _has_ties(changes, spec):
         return None
     is_upsert = pc.equal(changes[r.CLASS], r.UPSERT)
-    ranked = _ranked(changes, spec)
+    oldest_first = ranked(changes, spec)
     rank = pa.array(range(changes.num_rows), pa.int64())
-    values = pc.if_else(is_upsert.take(ranked), rank, pa.scalar(None, pa.int64()))
-    incomplete = _incomplete(changes, spec).take(ranked)
-    keys = _keys(changes, spec).take(ranked)
+    values = pc.if_else(is_upsert.take(oldest_first), rank, pa.scalar(None, pa.int64()))
+    incomplete = _incomplete(changes, spec).take(oldest_first)
+    keys = _keys(changes, spec).take(oldest_first)
     for name, column in ((_AT, rank), (_VALUES, values), (INCOMPLETE, incomplete)):
         keys = keys.append_column(name, column)
     folded = keys.group_by([*spec.keys]).aggregate([(_AT, "max"), (_AT, "min"), (_VALUES, "max"), (INCOMPLETE, "max")])
-    last, first, last_upsert = (ranked.take(folded[name]) for name in (f"{_AT}_max", f"{_AT}_min", f"{_VALUES}_max"))
+    last, first, last_upsert = (
+        oldest_first.take(folded[name]) for name in (f"{_AT}_max", f"{_AT}_min", f"{_VALUES}_max")
+    )
     columns = {name: folded[name] if name in spec.keys else changes[name].take(last_upsert) for name in spec.columns}
     newest = changes.select([*dict.fromkeys((*spec.event_times, r.POSITION, r.ROW))]).take(last)
     return pa.table(
         columns
         | {
-            EVENT_TIME: _event_time(newest, spec),
+            EVENT_TIME: event_time(newest, spec),
             r.POSITION: newest[r.POSITION],
             r.ROW: newest[r.ROW],
             BEGINS: changes[spec.order_columns[0]].take(first),
@@ -66,7 +68,7 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     )
 
 
-def _ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
+def ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
     """Number the changes from the oldest to the newest; equal ones anyhow. NaN is the greatest number, as in Spark."""
     # At one place a delete goes before an upsert, as it does in the alphabet.
     order = dict.fromkeys((*spec.order_columns, r.CLASS))
@@ -97,10 +99,11 @@ def _keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
 def _incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
     """Return of each change what :func:`frazil.marts.late.is_incomplete` does."""
     oldest = max(spec.since.values(), default=0)
-    return pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
+    lacks = pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
+    return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), lacks)
 
 
-def _event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
+def event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
     """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
     times = [_timestamp(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)

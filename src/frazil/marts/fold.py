@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.marts import late
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
 from frazil.marts.query import query
 from frazil.spec.names import literal, quote
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 NEWEST: Final = "_cdc_newest"
 VALUES: Final = "_cdc_values"
+_HELD: Final = "_cdc_is_held"
+_NEWEST_BATCH: Final = "9223372036854775807L"
+"""Newer than any: a mart's row has every column."""
 
 
 def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
@@ -89,6 +93,27 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
         WINDOW in_life AS (PARTITION BY {columns_of(spec.keys)}, _cdc_life ORDER BY _cdc_order {rows})""",
         frazil_changes=changes,
     )
+
+
+def fill_from(changes: DataFrame, living: DataFrame, spec: FoldSpec) -> DataFrame:
+    """As :func:`fill`, from the values that a mart holds; of keys without late changes that is the same.
+
+    Args:
+        changes: the changes of a batch.
+        living: rows of a mart that are not deleted, at most one a key.
+        spec: the table's parts.
+
+    Cost: what some changes do not carry is looked up for their keys alone: a scan of the mart against a broadcast, and
+        a shuffle and sort of the changes of these keys.
+    """
+    lacking = changes.where(late.is_incomplete(spec)).select(*map(quote, spec.keys))
+    some, others = (late.filter_keys(changes, lacking, spec.keys, among=among) for among in (True, False))
+    columns = [*map(quote, spec.columns), r.POSITION, r.ROW, f"{literal(r.UPSERT)} AS {r.CLASS}"]
+    held = late.filter_keys(living, lacking, spec.keys).selectExpr(
+        *columns, f"{_NEWEST_BATCH} AS {r.BATCH}", f"true AS {_HELD}"
+    )
+    filled = fill(some.unionByName(held, allowMissingColumns=True), spec).where(f"{_HELD} IS NULL")
+    return others.unionByName(filled.select(*map(quote, changes.columns)))
 
 
 def _in_force(name: str, spec: FoldSpec) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import EVENT_TIME, columns_of, same
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.query import query
 from frazil.spec.names import quote
 
@@ -156,9 +156,9 @@ def is_not_after(spec: FoldSpec) -> str:
 
 
 def is_incomplete(spec: FoldSpec) -> str:
-    """Write the condition that a change does not carry every column, so older changes fill it."""
+    """Write the condition that an upsert does not carry every column, so older changes fill it."""
     oldest = max(spec.since.values(), default=0)
-    return f"({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest})"
+    return f"({IS_UPSERT} AND ({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest}))"
 
 
 def filter_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, among: bool = True) -> DataFrame:

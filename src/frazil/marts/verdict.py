@@ -39,10 +39,10 @@ def verdict_sql(mart: Current | History, spec: FoldSpec, *, compares: bool) -> l
         spec: the table's parts.
         compares: the changes have the columns of :func:`frazil.marts.late.with_prior_order`; otherwise none is late.
     """
-    is_late, incomplete = late.is_late(spec) if compares else "false", f"bool_or({late.is_incomplete(spec)})"
-    recompute = f"bool_or({is_late}) OR {incomplete}"
+    is_late = late.is_late(spec) if compares else "false"
+    recompute = f"bool_or({is_late})"
     if isinstance(mart, History) and compares:
-        recompute = f"bool_or({late.is_not_after(spec)} OR {is_late}) OR {incomplete}"
+        recompute = f"bool_or({late.is_not_after(spec)} OR {is_late})"
     elif isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills:
         # A whole row needs no older one, so a late change simply drops out.
         recompute = "false"

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from frazil.bronze import record as r
 from frazil.engine.apply.delta import DeltaCounts, PositionDelta
 from frazil.engine.apply.mart_batch import AT_FILE, AT_POS
 from frazil.engine.driver_batch import spark_frame
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
-from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, newest_arrow
+from frazil.marts.arrow_fill import fill_arrow
+from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, event_time, newest_arrow
 from frazil.marts.current import FLAGS, STANDS, last_known
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
@@ -50,10 +52,16 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
     if counts.recompute:
         return None
+    new = batch.new
+    if pc.any(keys[INCOMPLETE]).as_py():
+        filled = _filled(batch, keys)
+        if filled is None:
+            return None
+        keys, new = filled
     gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
     # Of a key that is not recomputed only the newest version goes.
     positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-    rows, replaced = _rows(batch, keys, counts), gone.select([*batch.spec.keys])
+    rows, replaced = _rows(batch, keys, counts, new), gone.select([*batch.spec.keys])
     return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
 
 
@@ -81,7 +89,7 @@ def _keys(batch: MartBatch) -> pa.Table | None:
     if prior:
         dead, *newer = prior
         return _with_late(batch, keys, newer[0] if newer else found, dead)
-    return _with_verdicts(batch, keys, batch.with_prior_order()) if batch.compares else keys
+    return _with_verdicts(batch, keys, batch.with_prior_order(batch.new)) if batch.compares else keys
 
 
 def _prior_rows(batch: MartBatch) -> tuple[DataFrame, list[DataFrame]]:
@@ -111,9 +119,41 @@ def _folded(batch: MartBatch) -> pa.Table | None:
     return (
         keys.append_column(STANDS, stands)
         .append_column(LATE, pa.repeat(pa.scalar(0, pa.int64()), number))
-        .append_column(RECOMPUTE, keys[INCOMPLETE])
+        .append_column(RECOMPUTE, pa.repeat(False, number))
         .append_column(SUPERSEDED, pa.repeat(False, number))
     )
+
+
+def _filled(batch: MartBatch, keys: pa.Table) -> tuple[pa.Table, DataFrame] | None:
+    """Fill what changes do not carry with what the mart's row has: the folded keys, and all changes of the batch.
+
+    None where the mart has other types, or only the content of two changes says which is newer.
+
+    Cost: a scan of the mart's rows of these keys.
+    """
+    spec, spark, names = batch.spec, batch.changes.spark, batch.spec.keys
+    changes = batch.changes.in_memory(spec)
+    changes = changes.append_column(EVENT_TIME, event_time(changes, spec))
+    lacking = keys.filter(keys[INCOMPLETE]).select([*names])
+    held = late.filter_keys(batch.living_rows, spark_frame(spark, lacking), names)
+    held = held.select(*map(quote, spec.columns)).toArrow()
+    if any(held.schema.field(name).type != changes.schema.field(name).type for name in spec.columns):
+        return None
+    numbers = _match(changes, lacking, names)
+    is_lacking = pc.is_valid(numbers)
+    of_keys = held.take(_match(lacking, held, names))
+    filled = fill_arrow(changes.filter(is_lacking), numbers.filter(is_lacking), of_keys, spec)
+    newest = newest_arrow(filled, spec)
+    if newest is None:
+        return None
+    at = _match(keys, newest, names)
+    for name in spec.columns:
+        if name not in names:
+            column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
+            keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
+    rows = pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
+    return keys, spark_frame(spark, rows, batch.new.select(*map(quote, shown)).schema)
 
 
 def _with_late(batch: MartBatch, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
@@ -147,11 +187,11 @@ def _with_verdicts(batch: MartBatch, keys: pa.Table, changes: DataFrame) -> pa.T
     return keys
 
 
-def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts) -> pa.Table:
+def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, new: DataFrame) -> pa.Table:
     """Collect the new rows of a batch without keys that are recomputed."""
     mart, spec = batch.mart, batch.spec
     if isinstance(mart, History):
-        rows = next_versions(batch.new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
+        rows = next_versions(new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
         return rows.toArrow()
     rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))
     if mart.deletes == "soft" and counts.deletes_without_values:

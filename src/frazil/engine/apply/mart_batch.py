@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.marts import late
+from frazil.marts.fold import fill_from
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.spec import History
 from frazil.spec.names import quote
@@ -56,6 +57,7 @@ class MartBatch:
         newest_rows: those that may be the newest of one of the batch's keys, by the bounds of the batch.
         keys: keys of the batch's changes, with repeats.
         target_rows: :func:`frazil.marts.late.target_rows` of the batch, with file and position.
+        living_rows: those of ``newest_rows`` that are not deleted: the values in force before the batch.
         has_order: ``target_rows`` has the first order column too.
         compares: changes may be late.
         by_order: the order alone decides whether they are; history may depend on event times.
@@ -68,6 +70,7 @@ class MartBatch:
     newest_rows: DataFrame
     keys: DataFrame
     target_rows: DataFrame
+    living_rows: DataFrame
     has_order: bool
     compares: bool
     by_order: bool
@@ -93,15 +96,26 @@ class MartBatch:
         """Whether one task folds the batch."""
         return self.stats.changes <= self.policy.single_task_changes
 
-    def with_prior_order(self) -> DataFrame:
-        """Join each change of the batch with the newest order already held for its key.
+    @property
+    def filled(self) -> DataFrame:
+        """The batch's changes, each with every column; not of keys that must be recomputed.
+
+        Cost: where some do not carry every column, a scan of the mart's rows of their keys.
+        """
+        if not self.spec.fills:
+            return self.new
+        name = (self.target.name, "filled")
+        return self.changes.cache.checkpoint(name, lambda: fill_from(self.new, self.living_rows, self.spec))
+
+    def with_prior_order(self, changes: DataFrame) -> DataFrame:
+        """Join each of some changes of the batch with the newest order already held for its key.
 
         Cost: a scan of those rows of the mart and deletes in silver that are not older than the batch.
         """
         held = self.target_rows if isinstance(self.mart, History) else self.newer_rows(self.keys)
-        name, changes = ("tombstones", self.by_order, self.changes.upto), self.changes
-        dead = changes.cache.checkpoint(name, self.tombstones) if changes.is_shared else self.tombstones()
-        return late.with_prior_order(self.new, late.held_order(held, self.spec), dead, self.spec)
+        name, cache = ("tombstones", self.by_order, self.changes.upto), self.changes.cache
+        dead = cache.checkpoint(name, self.tombstones) if self.changes.is_shared else self.tombstones()
+        return late.with_prior_order(changes, late.held_order(held, self.spec), dead, self.spec)
 
     def tombstones(self) -> DataFrame:
         """Return the newest delete of each of the batch's keys in earlier batches."""
@@ -153,6 +167,7 @@ def mart_batch(target: MartTarget, changes: BatchChanges, stats: BatchStats, pol
     newest_rows = target.table.where(f"is_current AND {stats.key_predicate}" if is_history else stats.key_predicate)
     lives = "NOT is_deleted" if is_history or mart.deletes == "soft" else "true"
     found = late.target_rows(newest_rows, keys, spec, *also, lives=lives)
+    rows = changes.cache.checkpoint((target.name, "target_rows"), lambda: found) if is_history else found
     return MartBatch(
         target=target,
         changes=changes,
@@ -160,7 +175,8 @@ def mart_batch(target: MartTarget, changes: BatchChanges, stats: BatchStats, pol
         policy=policy,
         newest_rows=newest_rows,
         keys=keys,
-        target_rows=changes.cache.checkpoint((target.name, "target_rows"), lambda: found) if is_history else found,
+        target_rows=rows,
+        living_rows=rows.where(late.LIVED) if is_history else newest_rows.where(lives),
         has_order=has_order,
         compares=compares,
         by_order=by_order,

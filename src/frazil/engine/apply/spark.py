@@ -1,7 +1,6 @@
 """The delta of one mart, computed by Spark.
 
-Keys with late or incomplete changes are recomputed from all their changes; all others from the batch and the mart's
-rows of them.
+Keys with late changes are recomputed from all their changes; all others from the batch and the mart's rows of them.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def spark_delta(batch: MartBatch) -> KeyDelta:
 
 def _folded(batch: MartBatch) -> DataFrame:
     """Fold the batch: one row per key, with its verdicts, and whether the mart has a row of it."""
-    changes = batch.with_prior_order() if batch.compares else batch.new
+    changes = batch.with_prior_order(batch.filled) if batch.compares else batch.filled
     folded = newest(changes, batch.spec, *verdict_sql(batch.mart, batch.spec, compares=batch.compares))
     return late.match_target(folded, batch.target_rows, batch.spec)
 
@@ -73,9 +72,11 @@ def _new_versions(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> D
     """Versions of the batch's keys: the open one and what follows it, or all of those that are recomputed."""
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
     if not counts.recompute:
-        return next_versions(batch.new, batch.target_rows, spec, deletes, in_one_task=batch.in_one_task)
+        return next_versions(batch.filled, batch.target_rows, spec, deletes, in_one_task=batch.in_one_task)
     recompute = folded.where(RECOMPUTE)
-    new, rows = (late.filter_keys(some, recompute, spec.keys, among=False) for some in (batch.new, batch.target_rows))
+    new, rows = (
+        late.filter_keys(some, recompute, spec.keys, among=False) for some in (batch.filled, batch.target_rows)
+    )
     return next_versions(new, rows, spec, deletes, whole=_recomputed(batch, folded))
 
 
