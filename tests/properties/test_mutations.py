@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 from tests.properties.world import World, go_by
 
 from frazil.engine import state
-from frazil.marts import arrow_fold, fold, fold_spec, history, late
+from frazil.engine.apply import arrow
+from frazil.marts import arrow_fill, arrow_fold, fold, fold_spec, history, late
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.sources.ledger import Ledger
 
@@ -70,7 +70,8 @@ def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
 
 def arrow_takes_all_as_complete(patch: pytest.MonkeyPatch) -> None:
     """MISSING-IS-NOT-NULL broken where the driver folds."""
-    patch.setattr(arrow_fold, "_incomplete", lambda changes, _: pa.repeat(False, changes.num_rows))
+    patch.setattr(arrow_fill, "lacking_columns", lambda *_: [])
+    patch.setattr(arrow, "lacking_columns", lambda *_: [])
 
 
 IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.marts.arrow_fold import ranked
+from frazil.marts.arrow_fold import is_incomplete, ranked
 
 if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
@@ -37,9 +37,7 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
     is_first = pc.not_equal(key_numbers, pa.concat_arrays([pa.array([-1], key_numbers.type), key_numbers[:-1]]))
     held_at = pc.if_else(is_first, pc.add(key_numbers, number), pa.scalar(None, pa.int64()))
     is_delete = pc.not_equal(changes[r.CLASS], r.UPSERT)
-    for name in spec.columns:
-        if name in spec.keys or name in spec.sequence_by:
-            continue
+    for name in lacking_columns(changes, spec):
         carries = _carries(changes, name, spec)
         # A delete ends all values: it carries NULL in every column.
         own = pc.if_else(carries, changes[name], pa.scalar(None, changes[name].type))
@@ -48,6 +46,18 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
         filled = values.take(pc.fill_null_forward(at))
         changes = changes.set_column(changes.schema.get_field_index(name), name, filled)
     return changes
+
+
+def lacking_columns(changes: pa.Table, spec: FoldSpec) -> list[str]:
+    """Return the columns that some upsert does not carry, in the order of the table.
+
+    A column that a delete lacks is none: it ends all values.
+    """
+    some = changes.filter(is_incomplete(changes, spec)) if spec.fills else changes.slice(0, 0)
+    if not some.num_rows:
+        return []
+    fixed = {*spec.keys, *spec.sequence_by}
+    return [name for name in spec.columns if name not in fixed and not pc.all(_carries(some, name, spec)).as_py()]
 
 
 def _carries(changes: pa.Table, name: str, spec: FoldSpec) -> pa.ChunkedArray:

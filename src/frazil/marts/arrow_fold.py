@@ -44,8 +44,8 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     oldest_first = ranked(changes, spec)
     rank = pa.array(range(changes.num_rows), pa.int64())
     values = pc.if_else(is_upsert.take(oldest_first), rank, pa.scalar(None, pa.int64()))
-    incomplete = _incomplete(changes, spec).take(oldest_first)
-    keys = _keys(changes, spec).take(oldest_first)
+    incomplete = is_incomplete(changes, spec).take(oldest_first)
+    keys = grouped_keys(changes, spec).take(oldest_first)
     for name, column in ((_AT, rank), (_VALUES, values), (INCOMPLETE, incomplete)):
         keys = keys.append_column(name, column)
     folded = keys.group_by([*spec.keys]).aggregate([(_AT, "max"), (_AT, "min"), (_VALUES, "max"), (INCOMPLETE, "max")])
@@ -57,7 +57,7 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     return pa.table(
         columns
         | {
-            EVENT_TIME: event_time(newest, spec),
+            EVENT_TIME: _event_time(newest, spec),
             r.POSITION: newest[r.POSITION],
             r.ROW: newest[r.ROW],
             BEGINS: changes[spec.order_columns[0]].take(first),
@@ -90,20 +90,20 @@ def _groups(rows: pa.Table, names: list[str]) -> int:
     return len(rows.select(names).group_by(names).aggregate([]))
 
 
-def _keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
+def grouped_keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
     """Return the keys as Spark groups by them: zero has no sign."""
     keys = changes.select(spec.keys)
     return pa.table([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys.columns], keys.schema)
 
 
-def _incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
+def is_incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
     """Return of each change what :func:`frazil.marts.late.is_incomplete` does."""
     oldest = max(spec.since.values(), default=0)
     lacks = pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
     return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), lacks)
 
 
-def event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
+def _event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
     """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
     times = [_timestamp(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)

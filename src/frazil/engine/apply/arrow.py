@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from frazil.bronze import record as r
 from frazil.engine.apply.delta import DeltaCounts, PositionDelta
@@ -15,10 +17,10 @@ from frazil.engine.apply.mart_batch import AT_FILE, AT_POS
 from frazil.engine.driver_batch import spark_frame
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
-from frazil.marts.arrow_fill import fill_arrow
-from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, event_time, newest_arrow
+from frazil.marts.arrow_fill import fill_arrow, lacking_columns
+from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, grouped_keys, newest_arrow
 from frazil.marts.current import FLAGS, STANDS, last_known
-from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.history import next_versions
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED, verdict_sql
 from frazil.spec import Current, History
@@ -41,20 +43,21 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     None where a key must be recomputed, which may have any number of rows, or where changes of a key differ in nothing
     but their content.
 
-    Cost: one look at the mart; where changes may be late one at the tombstones, and a fold of those keys that may have
-    such changes; for history a fold of all changes, for deletes without values a look for those. What it brings is as
-    large as the batch.
+    Cost: one look at the mart, which brings the values that changes lack too; where changes may be late one at the
+    tombstones, and a fold of those keys that may have such changes; for history a fold of all changes, for deletes
+    without values a look for those. What it brings is as large as the batch.
     """
-    keys = _keys(batch)
-    if keys is None:
+    folded = _fold(batch)
+    if folded is None:
         return None
+    keys = folded.keys
     kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
     if counts.recompute:
         return None
     new = batch.new
-    if pc.any(keys[INCOMPLETE]).as_py():
-        filled = _filled(batch, keys)
+    if folded.lacking:
+        filled = _filled(batch, folded)
         if filled is None:
             return None
         keys, new = filled
@@ -65,9 +68,28 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
 
 
-def _keys(batch: MartBatch) -> pa.Table | None:
-    """Fold the batch: one row per key, with its verdicts and the position of the mart's row; None where Spark must."""
-    target, sides = _prior_rows(batch)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folded:
+    """A batch in memory, folded.
+
+    Attributes:
+        changes: the batch.
+        keys: one row per key, with its verdicts and the position of the mart's row.
+        lacking: columns that some upserts do not carry.
+        found: the mart's rows of these keys, with ``lacking``.
+    """
+
+    changes: pa.Table
+    keys: pa.Table
+    lacking: list[str]
+    found: pa.Table
+
+
+def _fold(batch: MartBatch) -> _Folded | None:
+    """Fold the batch; None where Spark must."""
+    spec, changes = batch.spec, batch.changes.in_memory(batch.spec)
+    lacking = lacking_columns(changes, spec)
+    target, sides = _prior_rows(batch, lacking)
     spark = batch.changes.spark.sparkContext
     group = spark.getLocalProperty(_JOB_GROUP)
 
@@ -77,36 +99,41 @@ def _keys(batch: MartBatch) -> pa.Table | None:
 
     with ThreadPoolExecutor(1 + len(sides)) as pool:
         collecting = [pool.submit(collect, rows) for rows in (target, *sides)]
-        keys = _folded(batch)
+        keys = _folded(batch, changes)
     if keys is None:
         return None
     found, *prior = (collected.result() for collected in collecting)
-    at = _match(keys, found, batch.spec.keys)
+    at = _match(keys, found, spec.keys)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
     keys = keys.append_column(late.LIVED, pc.fill_null(found[late.LIVED].take(at), fill_value=False))
     for name in (AT_FILE, AT_POS):
         keys = keys.append_column(name, found[name].take(at))
     if prior:
         dead, *newer = prior
-        return _with_late(batch, keys, newer[0] if newer else found, dead)
-    return _with_verdicts(batch, keys, batch.with_prior_order(batch.new)) if batch.compares else keys
+        keys = _with_late(batch, keys, newer[0] if newer else found, dead)
+    elif batch.compares:
+        keys = _with_verdicts(batch, keys, batch.with_prior_order(batch.new))
+    return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
 
 
-def _prior_rows(batch: MartBatch) -> tuple[DataFrame, list[DataFrame]]:
-    """Return what to collect: the mart's rows; if the order decides, the tombstones, and in large marts newer rows."""
+def _prior_rows(batch: MartBatch, lacking: Sequence[str]) -> tuple[DataFrame, list[DataFrame]]:
+    """Return what to collect: the mart's rows; if the order decides, the tombstones, and in large marts newer rows.
+
+    Of the mart's values only those that changes lack are read.
+    """
     names, overlaps = batch.spec.keys, batch.compares and batch.by_order
     # By the first order column most keys begin after what the mart has of them; the rest of it is read then.
     first = [name for name in batch.spec.order_columns[:1] if name not in names]
-    wanted = [*names, late.LIVED, AT_FILE, AT_POS, *(first if overlaps and batch.has_order else ())]
+    wanted = [*names, late.LIVED, AT_FILE, AT_POS, *lacking, *(first if overlaps and batch.has_order else ())]
     sides = [batch.tombstones()] if overlaps else []
     if overlaps and not batch.has_order:
         sides.append(batch.newer_rows(batch.keys).select(*map(quote, [*names, *first])))
     return batch.target_rows.select(*map(quote, wanted)), sides
 
 
-def _folded(batch: MartBatch) -> pa.Table | None:
+def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     """Fold the batch, compared with nothing."""
-    keys = newest_arrow(batch.changes.in_memory(batch.spec), batch.spec)
+    keys = newest_arrow(changes, batch.spec)
     if keys is None:
         return None
     stands, dies = keys[IS_LIVE], pc.invert(keys[IS_LIVE])
@@ -124,36 +151,34 @@ def _folded(batch: MartBatch) -> pa.Table | None:
     )
 
 
-def _filled(batch: MartBatch, keys: pa.Table) -> tuple[pa.Table, DataFrame] | None:
+def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame] | None:
     """Fill what changes do not carry with what the mart's row has: the folded keys, and all changes of the batch.
 
     None where the mart has other types, or only the content of two changes says which is newer.
-
-    Cost: a scan of the mart's rows of these keys.
     """
-    spec, spark, names = batch.spec, batch.changes.spark, batch.spec.keys
-    changes = batch.changes.in_memory(spec)
-    changes = changes.append_column(EVENT_TIME, event_time(changes, spec))
-    lacking = keys.filter(keys[INCOMPLETE]).select([*names])
-    held = late.filter_keys(batch.living_rows, spark_frame(spark, lacking), names)
-    held = held.select(*map(quote, spec.columns)).toArrow()
-    if any(held.schema.field(name).type != changes.schema.field(name).type for name in spec.columns):
+    spec, names, keys, held = batch.spec, batch.spec.keys, folded.keys, folded.found
+    changes = folded.changes
+    held = held.filter(held[late.LIVED]).select([*names, *folded.lacking])
+    if any(held.schema.field(name).type != changes.schema.field(name).type for name in folded.lacking):
         return None
-    numbers = _match(changes, lacking, names)
+    some = keys.filter(keys[INCOMPLETE]).select([*names])
+    numbers = _match(grouped_keys(changes, spec), some, names)
     is_lacking = pc.is_valid(numbers)
-    of_keys = held.take(_match(lacking, held, names))
+    of_keys = held.take(_match(some, held, names))
     filled = fill_arrow(changes.filter(is_lacking), numbers.filter(is_lacking), of_keys, spec)
     newest = newest_arrow(filled, spec)
     if newest is None:
         return None
     at = _match(keys, newest, names)
-    for name in spec.columns:
-        if name not in names:
-            column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
-            keys = keys.set_column(keys.schema.get_field_index(name), name, column)
-    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
+    for name in folded.lacking:
+        column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
+        keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    if isinstance(batch.mart, Current):
+        return keys, batch.new
+    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW]
     rows = pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
-    return keys, spark_frame(spark, rows, batch.new.select(*map(quote, shown)).schema)
+    types = StructType([batch.new.schema[name] for name in shown])
+    return keys, with_event_time(spark_frame(batch.changes.spark, rows, types), spec)
 
 
 def _with_late(batch: MartBatch, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:

@@ -56,7 +56,8 @@ class MartBatch:
         policy: thresholds.
         newest_rows: those that may be the newest of one of the batch's keys, by the bounds of the batch.
         keys: keys of the batch's changes, with repeats.
-        target_rows: :func:`frazil.marts.late.target_rows` of the batch, with file and position.
+        target_rows: :func:`frazil.marts.late.target_rows` of the batch, with file and position; where changes may lack
+            columns, with all of them.
         living_rows: those of ``newest_rows`` that are not deleted: the values in force before the batch.
         has_order: ``target_rows`` has the first order column too.
         compares: changes may be late.
@@ -159,8 +160,10 @@ def mart_batch(target: MartTarget, changes: BatchChanges, stats: BatchStats, pol
     if is_history:  # the rows themselves are needed again
         also += [quote(column) for column in spec.columns if column not in spec.keys]
         also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
-    elif compares and has_order:
-        also += [quote(column) for column in spec.order_columns[:1] if column not in spec.keys]
+    else:  # what nobody asks for is not read
+        wanted = spec.columns if spec.fills else ()
+        wanted = (*wanted, *(spec.order_columns[:1] if compares and has_order else ()))
+        also += [quote(column) for column in dict.fromkeys(wanted) if column not in spec.keys]
     keys = changes.new_keys(spec)
     if changes.driver_batch is None and stats.changes <= policy.single_task_changes:
         keys = keys.coalesce(1)
