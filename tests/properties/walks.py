@@ -23,9 +23,10 @@ from frazil.errors import DeclarationProblems, FrazilError
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.damage import local_path
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import scan
 from frazil.lake.session import spark_session
 from frazil.plan.policy import DEFAULT_POLICY, Policy
-from frazil.serve.duck import connect, scan
 from frazil.serve.query import result_of
 from frazil.serve.tables import tables
 from frazil.spec.parse import parse

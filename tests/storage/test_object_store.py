@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.lake.store_conf import iceberg_properties
-from frazil.serve.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 from frazil.spec.stores import Store, StoreAccess
 from frazil.storage.object_store import StoreAddress, _pattern

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from frazil.engine.alter import keep_live_view, note_layout
 from frazil.engine.apply.changes import BatchChanges
-from frazil.engine.apply.left_rows import left_by_delta, left_on_branch, left_whole
+from frazil.engine.apply.left_rows import left_by_delta, left_in_memory, left_on_branch, left_whole
 from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
@@ -226,7 +226,12 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
 
 
 def _judge_delta(update: _Update, batch: MartBatch, delta: PositionDelta) -> None:
-    update.rules.judge(batch.target.name, lambda: left_by_delta(batch, delta, update.rules.columns))
+    columns = update.rules.columns
+    update.rules.judge(
+        batch.target.name,
+        lambda: left_by_delta(batch, delta, columns),
+        in_memory=lambda: left_in_memory(batch, delta, columns),
+    )
 
 
 def _strategy(context: TableRun, update: _Update) -> Strategy:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from frazil.engine.driver_rules import counts_on_driver
 from frazil.engine.rules import RuleBrokenError
 from frazil.lake.heads import is_missing
 from frazil.marts.counts import living_rows
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.apply.left_rows import Left
+    from frazil.engine.apply.left_rows import Left, LeftInMemory
+    from frazil.engine.driver_rules import Count
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.spec import References, RowCount, Rule
@@ -74,17 +76,19 @@ class TableRules:
             if mart == self._first and not self._passed.done():
                 self._passed.set_result(False)
 
-    def judge(self, mart: str, left: Callable[[], Left]) -> None:
+    def judge(self, mart: str, left: Callable[[], Left], in_memory: Callable[[], LeftInMemory] | None = None) -> None:
         """Hold the rules against what a batch leaves in a mart, and report what warns.
 
         Args:
             mart: its name.
             left: what it leaves; not asked for where another mart was judged already.
+            in_memory: the same of a row delta, for the driver to judge.
 
         Raises:
             RuleBrokenError: of a rule that stops the run.
 
-        Cost: nothing without such rules. One Spark action for all of them.
+        Cost: nothing without such rules. For a row delta, :func:`frazil.engine.driver_rules.counts_on_driver`; else one
+            Spark action for all of them.
         """
         if not self._rules or (mart != self._first and self._passed.result()):
             return
@@ -92,17 +96,32 @@ class TableRules:
         for rule in self._rules:
             if rule.references is not None and (found := mart_named(self._context.pipeline, rule.references.to)):
                 self._context.wait_for(found[0].name)
-        self._judge(mart, left())
+        if in_memory is None or not self._judge_on_driver(mart, in_memory()):
+            self._judge_by_spark(mart, left())
         if mart == self._first:
             self._passed.set_result(True)
 
-    def _judge(self, mart: str, left: Left) -> None:
+    def _judge_on_driver(self, mart: str, left: LeftInMemory) -> bool:
+        """Judge a mart on the driver; return whether that could be done."""
+        path = self._context.mart_table(self._context.mart(mart)).key
+        rules = [(rule, self._columns(rule)) for rule in self._rules]
+        counts = counts_on_driver(self._context, path, rules, left)
+        if counts is not None:
+            self._decide(mart, counts, left.gained, has_rows=True)
+        return counts is not None
+
+    def _judge_by_spark(self, mart: str, left: Left) -> None:
         counts = [self._counted(number, rule, left) for number, rule in enumerate(self._rules)]
         found = {row[_NUMBER]: row for row in reduce(lambda one, other: one.unionAll(other), counts).collect()}
+        ordered = [(int(found[number][BROKEN]), found[number][FIRST]) for number in range(len(counts))]
+        self._decide(mart, ordered, left.gained, has_rows=left.before is not None)
+
+    def _decide(self, mart: str, counts: Sequence[Count], gained: int, *, has_rows: bool) -> None:
+        """Raise or report what is broken; ``has_rows`` says whether the mart had rows before the batch."""
         broken = [
             one
-            for number, rule in enumerate(self._rules)
-            if (one := self._verdict(rule, int(found[number][BROKEN]), found[number][FIRST], left)) is not None
+            for rule, (number, first) in zip(self._rules, counts, strict=True)
+            if (one := self._verdict(rule, number, first, (number if has_rows else None, number + gained))) is not None
         ]
         for one in sorted(broken, key=lambda one: one.rule.on_violation == "fail"):
             if one.rule.on_violation == "fail":
@@ -159,10 +178,10 @@ class TableRules:
                 )
         return tuple(self._names[name.lower()] for name in rule.columns)
 
-    def _verdict(self, rule: Rule, number: int, first: str | None, left: Left) -> Broken | None:
+    def _verdict(self, rule: Rule, number: int, first: str | None, rows: tuple[int | None, int]) -> Broken | None:
+        """Say what of a rule is broken; ``rows`` is how many the mart has before the batch, and after it."""
         if rule.row_count is not None:
-            before = None if left.before is None else number
-            says = row_count_says(rule.row_count, before, number + left.gained)
+            says = row_count_says(rule.row_count, *rows)
             return Broken(rule=rule, rows=1, says=f"rule {rule.name} is broken: {says}") if says else None
         if not number:
             return None

@@ -35,6 +35,8 @@ class Policy:
             what is replaced.
         broadcast_changes: batches of more changes are not compared with a mart at all.
         row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
+        driver_scan_bytes: rules of whole marts are judged by the driver in marts up to this size, by Spark in larger
+            ones.
         unpacked_factor: how many times larger rows are in memory than in their files, about.
         strategy: the strategy of every batch of a mart that has rows; None chooses by size.
         single_task_changes: batches of up to this many changes are folded in one task: what one task holds is not
@@ -67,6 +69,7 @@ class Policy:
     overwrite_share: float = 0.1
     broadcast_changes: int = 2_000_000
     row_delta_bytes: int = 64_000_000
+    driver_scan_bytes: int = 1_000_000_000
     unpacked_factor: int = 4
     strategy: Strategy | None = None
     single_task_changes: int = 500_000

@@ -10,11 +10,11 @@ import duckdb
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.damage import folder_addresses
+from frazil.lake.duck import connect
 from frazil.lake.metadata import NotOnThisMachineError
 from frazil.serve.check_bytes import byte_steps
 from frazil.serve.check_files import file_steps
 from frazil.serve.check_marts import mart_steps
-from frazil.serve.duck import connect
 from frazil.serve.finding import Finding, Proof
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files

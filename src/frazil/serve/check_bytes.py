@@ -17,7 +17,7 @@ from frazil.formats.csv_form import Form, offsets_of
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD
 from frazil.formats.records import BYTES, CSV, VALUES
 from frazil.formats.value_hash import ValuesHash
-from frazil.serve.duck import identifier, literal
+from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
 from frazil.spec.amount import counted
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.serve.duck import identifier, literal
+from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted

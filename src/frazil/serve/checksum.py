@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.serve.duck import identifier
+from frazil.lake.duck_sql import identifier
 from frazil.serve.fold import KEPT, TIME, Changes, complete, is_complete, names_of, time_of
 from frazil.spec.amount import counted
 

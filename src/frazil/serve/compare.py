@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck import connect
 from frazil.lake.trouble import translated
 from frazil.serve.check_marts import living
-from frazil.serve.duck import connect
 from frazil.serve.dump import dump_rows
 from frazil.serve.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.finding import Finding

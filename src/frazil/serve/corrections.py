@@ -10,8 +10,8 @@ import pyarrow as pa
 from frazil.bronze import record as r
 from frazil.bronze.correction import Correction
 from frazil.errors import ContractError
+from frazil.lake.duck import connect
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables

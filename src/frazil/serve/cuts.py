@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from frazil.errors import BusyError
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import scan
 from frazil.lake.points import PointError, tags_of
 from frazil.serve.as_of import metadata_of
-from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.state import state
 from frazil.serve.tables import read_snapshot, tables

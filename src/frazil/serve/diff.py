@@ -11,10 +11,11 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.errors import DeclarationError
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import identifier, scan
 from frazil.lake.points import batch_of, cut_names, read_point, snapshot_at
 from frazil.lake.trouble import told, translated
 from frazil.serve.as_of import metadata_of
-from frazil.serve.duck import connect, identifier, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.query import QueryError, rows_of
 from frazil.serve.tables import read_snapshot, tables

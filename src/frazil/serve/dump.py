@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 import pyarrow as pa
 
+from frazil.lake.duck_sql import identifier
 from frazil.lake.scratch import spill_folder
-from frazil.serve.duck import identifier
 from frazil.serve.same_text import bucket_of, digest_of, for_people, form_of, row_text, typed
 from frazil.sources.snapshot.dumps import DumpReader, dump_at
 

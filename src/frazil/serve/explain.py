@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from frazil.bronze import record as r
 from frazil.bronze.read import Batch, records
+from frazil.lake.duck_sql import identifier, literal
 from frazil.lake.scratch import spill_folder
 from frazil.serve.check_marts import living
-from frazil.serve.duck import identifier, literal
 from frazil.serve.finding import Difference
 from frazil.serve.fold import shown, ties, wanted, with_values
 from frazil.serve.same_text import bucket_of, digest_of, for_people, row_text, typed

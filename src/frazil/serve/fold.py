@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.serve.duck import identifier, literal
+from frazil.lake.duck_sql import identifier, literal
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import duckdb
 
 from frazil.bronze import record as r
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import identifier
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect, identifier
 from frazil.serve.fold import in_order
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests

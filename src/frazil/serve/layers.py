@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import StorageError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck_sql import scan
 from frazil.lake.metadata import NotOnThisMachineError
 from frazil.lake.snapshot import TableSnapshot
-from frazil.serve.duck import scan
 from frazil.serve.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck import connect
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables

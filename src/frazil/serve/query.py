@@ -13,8 +13,9 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.errors import DeclarationError
+from frazil.lake.duck_sql import identifier
 from frazil.lake.trouble import told, translated
-from frazil.serve.duck import connect_views, identifier, with_live_views
+from frazil.serve.duck import connect_views, with_live_views
 from frazil.serve.plain import json_text
 from frazil.serve.tables import tables
 

@@ -9,9 +9,10 @@ import duckdb
 
 from frazil.errors import ContractError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import identifier, literal
 from frazil.lake.trouble import translated
 from frazil.serve.check_marts import living
-from frazil.serve.duck import connect, identifier, literal
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.table_rules import TableLook

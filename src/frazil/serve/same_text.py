@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from frazil.serve.duck import identifier
+from frazil.lake.duck_sql import identifier
 from frazil.sources.comparison import BUCKET_DIGITS, SEPARATOR, SUM_DIGITS
 
 if TYPE_CHECKING:

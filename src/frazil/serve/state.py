@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import scan
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.plan import read_only
 from frazil.plan.state import State, TableState, gold_problems, gold_state, moved_marts, table_state
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
-from frazil.serve.duck import connect, scan
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables
 from frazil.sources.base import SourceDelta

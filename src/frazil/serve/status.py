@@ -12,9 +12,10 @@ from frazil.bronze import record as r
 from frazil.engine.past_runs import standing
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import scan
 from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
-from frazil.serve.duck import connect, scan
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables

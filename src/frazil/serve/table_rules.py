@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
+from frazil.lake.duck_sql import identifier
 from frazil.serve.check_marts import living
-from frazil.serve.duck import identifier
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.spec.amount import counted

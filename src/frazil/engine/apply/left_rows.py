@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from frazil.bronze import record as r
 from frazil.engine.driver_batch import spark_frame
 from frazil.marts.counts import living_rows
@@ -13,6 +15,7 @@ from frazil.marts.table_rules import LeftRows
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from frazil.engine.apply.delta import DeltaCounts, PositionDelta
@@ -37,6 +40,42 @@ class Left:
     rows: LeftRows
     before: DataFrame | None = None
     gained: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftInMemory:
+    """What a row delta will leave, of which nothing is written yet, as far as it is in the driver's memory.
+
+    Attributes:
+        new: living rows that the batch writes: the keys, the columns that rules name, ``_cdc_position`` and
+            ``_cdc_row``.
+        replaced: keys of the rows of the mart that go.
+        keys: columns that name a row.
+        columns: those of the contract.
+        gained: how many living rows more the mart has then.
+    """
+
+    new: pa.Table
+    replaced: pa.Table
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    gained: int
+
+
+def left_in_memory(batch: MartBatch, delta: PositionDelta, columns: Collection[str]) -> LeftInMemory:
+    """Return what a row delta will leave; ``columns`` are those that rules name."""
+    spec, rows = batch.spec, delta.rows
+    for name in _FLAGS:
+        if name in rows.column_names and name not in spec.columns:
+            flag = pc.fill_null(rows[name], fill_value=name == "is_current")
+            rows = rows.filter(flag if name == "is_current" else pc.invert(flag))
+    return LeftInMemory(
+        new=rows.select([*dict.fromkeys([*spec.keys, *columns, r.POSITION, r.ROW])]),
+        replaced=delta.keys,
+        keys=spec.keys,
+        columns=spec.columns,
+        gained=delta.counts.inserted - delta.counts.deleted,
+    )
 
 
 def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[str]) -> Left:
