@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.failing import run_fails_with
 
 import frazil
 from frazil import api
+from frazil.engine import table_rules
 from frazil.engine.options import RunOptions
 from frazil.engine.rules import RuleBrokenError
 from frazil.lake.session import spark_session
@@ -49,8 +51,8 @@ REFERENCES = "[{name: known, references: {columns: [customer], to: customers}}]"
 class Shop:
     """A pipeline of orders and their customers."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.policy = folder, Policy()
+    def __init__(self, folder: Path, driver_scan_bytes: int) -> None:
+        self.folder, self.policy, self.driver_scan_bytes = folder, Policy(), driver_scan_bytes
         for name in ("orders", "customers"):
             (folder / "landing" / name).mkdir(parents=True)
 
@@ -70,7 +72,7 @@ class Shop:
 
     def run(self, *select: str, rebuild: bool = False) -> RunReport:
         pipeline = frazil.load(self.folder)
-        options = RunOptions(policy=self.policy)
+        options = RunOptions(policy=replace(self.policy, driver_scan_bytes=self.driver_scan_bytes))
         return frazil.run(pipeline, spark=spark_session(pipeline), select=select, rebuild=rebuild, options=options)
 
     def orders(self) -> TableReport:
@@ -81,10 +83,11 @@ class Shop:
         return [key for (key,) in api.query(self.folder, f"SELECT id FROM marts.{mart} WHERE {where} ORDER BY id").rows]
 
 
-@pytest.fixture
-def shop(tmp_path: Path, spark: SparkSession) -> Shop:
+@pytest.fixture(params=["driver", pytest.param("Spark", marks=pytest.mark.long)])
+def shop(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) -> Shop:
+    """A shop whose small batches are judged by the driver, or by Spark."""
     del spark  # only there so that Java runs
-    return Shop(tmp_path)
+    return Shop(tmp_path, Policy().driver_scan_bytes if request.param == "driver" else 0)
 
 
 @pytest.mark.parametrize(
@@ -212,3 +215,32 @@ def test_a_table_that_is_replaced_is_judged_before_it(shop: Shop) -> None:
     with run_fails_with(RuleBrokenError, match="2 rows break rule one_code"):
         shop.run("orders", rebuild=True)
     assert shop.ids() == [1, 2]
+
+
+def test_every_rule_of_a_small_batch_is_judged_by_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever judges, the same rows count; the others of this page run both ways."""
+    counts: list[Any] = []
+    right = table_rules.counts_on_driver
+
+    def counted(*given: Any) -> Any:
+        counts.append(right(*given))
+        return counts[-1]
+
+    rules = """
+      - {name: one_code, unique: [code, ts], on_violation: warn}
+      - {name: known, references: {columns: [customer], to: customers}, on_violation: warn}
+      - {name: parent, references: {columns: [customer], to: orders, fields: [id]}, on_violation: warn}
+      - {name: size, row_count: {max: 5}, on_violation: warn}"""
+    shop.declare(rules, "[{kind: current, deletes: soft}]")
+    shop.land("I,1,1", "I,2,1", "I,3,1", "D,3,2", table="customers")
+    shop.land("I,1,1,a,1", "I,2,1,b,1", "I,3,1,c,2", "D,4,1,d,1")
+    shop.run()
+    monkeypatch.setattr(table_rules, "counts_on_driver", counted)
+    shop.policy = Policy(strategy="row_delta")
+    shop.land("I,5,7,x,1", "I,6,7,x,3", "U,2,2,b,9", "D,3,1,c,2", "I,7,1,y,3", "I,8,1,z,NULL")
+    report = shop.orders()
+
+    first, second = (f"1/20260102-000000000.csv/landing/orders row {row}" for row in (1, 2))
+    expected = [(2, first), (3, second), (3, second), (3, None)]
+    assert counts == [expected if shop.driver_scan_bytes else None]
+    assert report.broken_rules == {"one_code": 2, "known": 3, "parent": 3, "size": 1}

@@ -131,7 +131,7 @@ def test_five_hundred_longer_histories_converge(
     """CONVERGE and all laws it stands on, fifty histories of 30 to 60 changes a world, strategies by lot."""
     lot = Random(first)
     go_by_lot(lot, monkeypatch)
-    monkeypatch.setattr(ingest, "reader", lambda *_: lot.choice(get_args(Reader)))
+    monkeypatch.setattr(ingest, "reader", lambda *_, **__: lot.choice(get_args(Reader)))
     world = World.at(tmp_path_factory.mktemp("laws") / "world")
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
 
