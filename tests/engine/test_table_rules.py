@@ -11,6 +11,7 @@ from tests.failing import run_fails_with
 import frazil
 from frazil import api
 from frazil.engine import table_rules
+from frazil.engine.driver_rules import counts_on_driver
 from frazil.engine.options import RunOptions
 from frazil.engine.rules import RuleBrokenError
 from frazil.lake.session import spark_session
@@ -220,10 +221,9 @@ def test_a_table_that_is_replaced_is_judged_before_it(shop: Shop) -> None:
 def test_every_rule_of_a_small_batch_is_judged_by_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever judges, the same rows count; the others of this page run both ways."""
     counts: list[Any] = []
-    right = table_rules.counts_on_driver
 
     def counted(*given: Any) -> Any:
-        counts.append(right(*given))
+        counts.append(counts_on_driver(*given))
         return counts[-1]
 
     rules = """
