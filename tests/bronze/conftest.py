@@ -81,7 +81,7 @@ class Landing:
                 assert count_records(file.uri, dialect) == count_records(
                     file.uri, dialect, block_bytes=limits["block_bytes"]
                 )
-            lines = reads.recount(Path(file.uri))
+            lines = reads.recount(file.uri)
             assert lines == sum(ledger[part] for part in ("rows", "bad", "headers", "foreign"))
             assert [ledger["rows"], ledger["bad"], 1] == [kinds(mine, kind) for kind in ("record", "bad", "file")]
             assert bytes_of(mine) == own_bytes(file, mine, dialect)

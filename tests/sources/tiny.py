@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.formats.field_names import file_columns
@@ -20,7 +21,6 @@ from frazil.storage.files import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from frazil.sources.base import NewFile, SourceDelta
     from frazil.sources.ledger import Ledger
@@ -100,8 +100,8 @@ class TinySource:
             reader=JsonLinesFile(file.uri, mine, **limits), fields=tuple(mine.values()), known=known, lists=True
         )
 
-    def recount(self, file: Path) -> int:
-        return sum(bool(line.strip()) for line in file.read_bytes().split(b"\n"))
+    def recount(self, uri: str) -> int:
+        return sum(bool(line.strip()) for line in Path(uri).read_bytes().split(b"\n"))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         del position

@@ -75,8 +75,8 @@ def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, declared: str) -> 
 
 
 def test_a_store_that_cannot_be_read_is_no_reason_to_try_again(tmp_path: Path) -> None:
-    with pytest.raises(UnknownStoreError, match=r"s3://.* local folders only") as caught:
-        found("s3://bucket/folder", tmp_path)
+    with pytest.raises(UnknownStoreError, match=r"hdfs://.* cannot be read") as caught:
+        found("hdfs://host/folder", tmp_path)
 
     assert not caught.value.retryable
 

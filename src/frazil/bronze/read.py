@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from frazil.formats.csv_lines import UNREADABLE
 from frazil.formats.whole_file import WholeFile
 from frazil.sources.base import FileRecords, change_position
 from frazil.spec.names import quote
+from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -171,11 +171,14 @@ def _readable(file: NewFile, opened: FileRecords) -> Iterator[Parsed]:
 
 
 def _check_unchanged(file: NewFile) -> None:
+    storage = storage_of(file.uri)
+    if storage.names_version(file.uri):
+        return  # whoever reads it reads that version
     try:
-        seen = os.stat(file.uri)  # noqa: PTH116 - a Path for each of many files costs more than the call
+        seen = storage.stat(file.uri)
     except OSError as error:
         raise ChangedWhileReadError(file.path, f"cannot be found ({error.strerror})") from error
-    if (seen.st_size, seen.st_mtime_ns) != (file.size_bytes, file.modified_ns):
+    if (seen.size_bytes, seen.modified_ns) != (file.size_bytes, file.modified_ns):
         raise ChangedWhileReadError(file.path, "size or time changed")
 
 

@@ -26,6 +26,7 @@ from frazil.lake.trouble import translated
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
+from frazil.storage.files import address_of, exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +168,8 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
 def _source_files(context: TableRun) -> tuple[str, ...]:
     """Return the files that hold records of the subjects and are still there."""
     found = context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1 LIMIT {_FILES_SHOWN}").collect()
-    return tuple(row[0] for row in found if (context.pipeline.folder / row[0]).exists())
+    table, folder = context.table, context.pipeline.folder
+    return tuple(row[0] for row in found if exists(address_of(row[0], folder, table.stores)))
 
 
 def _remove_landed(context: TableRun) -> tuple[str, ...]:

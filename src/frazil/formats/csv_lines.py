@@ -12,10 +12,11 @@ import zlib
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
+
+from frazil.storage.files import storage_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -219,8 +220,7 @@ def open_behind_mark(uri: str) -> tuple[IO[bytes], bytes]:
         UnicodeError: it is UTF-16.
     """
     with ExitStack() as stack:
-        text: Any = gzip.open(uri) if is_gzip(uri) else Path(uri).open("rb")  # noqa: SIM115
-        stack.callback(text.close)
+        text: Any = stack.enter_context(unpacked(uri) if is_gzip(uri) else storage_of(uri).open(uri))
         head = text.peek(len(BOM))[: len(BOM)]
         if head.startswith(_UTF_16):
             raise UnicodeError("UTF-16, not UTF-8")

@@ -16,6 +16,7 @@ from frazil.formats.parquet_text import as_text, int96_text, spark_type
 from frazil.formats.records import VALUES, Bad, Parsed
 from frazil.formats.value_hash import ValuesHash
 from frazil.formats.whole_file import parts_of
+from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,10 +34,35 @@ def parquet_columns(path: str, uri: str) -> tuple[tuple[str, str], ...]:
         pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
         DuplicateFieldsError: two names are equal without regard to case.
     """
-    with closing(pq.ParquetFile(uri)) as parquet:
+    with closing(opened(uri)) as parquet:
         fields = parquet.schema_arrow
     check_names(path, fields.names)
     return tuple((field.name, spark_type(field.type)) for field in fields)
+
+
+def opened(uri: str, **options: Any) -> Any:
+    """Return Arrow's reader of a Parquet file, wherever it is; close it.
+
+    Raises:
+        pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
+    """
+    if "://" not in uri:
+        return pq.ParquetFile(uri, **options)
+    file = storage_of(uri).open(uri)
+    try:
+        return pq.ParquetFile(file, **options)
+    except BaseException:
+        file.close()
+        raise
+
+
+def count_rows(uri: str) -> int:
+    """Return how many rows a file has, as its footer says; 1 where it has no sound one."""
+    try:
+        with closing(opened(uri)) as parquet:
+            return int(parquet.metadata.num_rows)
+    except (pa.ArrowException, OSError):
+        return 1
 
 
 def first_line(error: Exception) -> str:
@@ -73,7 +99,7 @@ class ParquetFile:
         """Read all records in order; once only."""
         row = 1
         with ExitStack() as stack:
-            parquet = stack.enter_context(closing(pq.ParquetFile(self._uri, coerce_int96_timestamp_unit="us")))
+            parquet = stack.enter_context(closing(opened(self._uri, coerce_int96_timestamp_unit="us")))
             count = parquet.metadata.num_rows
             batches = parquet.iter_batches(batch_size=BATCH_ROWS, use_threads=False)
             finer = stack.enter_context(closing(_Int96(self._uri, parquet)))
@@ -168,7 +194,7 @@ class _Int96:
         flat = [schema.column(number) for number in range(len(schema.names))]
         names = {column.path for column in flat if column.physical_type == _INT96}
         self._places = {name: place for place, name in enumerate(parquet.schema_arrow.names) if name in names}
-        self._file = pq.ParquetFile(uri) if self._places else None
+        self._file = opened(uri) if self._places else None
         columns = list(self._places)
         self._batches = self._file.iter_batches(batch_size=BATCH_ROWS, columns=columns) if self._file else iter(())
         self._rest: Any = None

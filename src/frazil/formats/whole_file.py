@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES
 from frazil.formats.records import BYTES, Bad, Parsed, Part
+from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class WholeFile:
         Raises:
             OSError: the file cannot be read.
         """
-        with Path(self._uri).open("rb") as stored:
+        with storage_of(self._uri).open(self._uri) as stored:
             yield Parsed(bad=[Bad(1, self._reason, stored.read(KEPT_BYTES))])
         yield from parts_of(self._uri, 1, KEPT_BYTES)
 
@@ -38,7 +38,7 @@ class WholeFile:
 def parts_of(uri: str, row: int, start: int = 0) -> Iterator[Parsed]:
     """Yield the bytes of a file from some place on as parts of a row."""
     offset = 0
-    with Path(uri).open("rb") as stored:
+    with storage_of(uri).open(uri) as stored:
         stored.seek(start)
         while data := stored.read(BLOCK_BYTES):
             yield Parsed(parts=[Part(row, offset, data)])

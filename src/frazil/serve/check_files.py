@@ -12,6 +12,7 @@ from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
+from frazil.storage.files import address_of, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,11 +152,12 @@ def _recounted(proof: Proof) -> Verdict:
 
 def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
     """Count a file's records; a text says what is wrong with it, None that it is gone."""
-    file = proof.pipeline.folder / path
+    table = proof.here.table
+    uri = address_of(path, proof.pipeline.folder, table.stores)
     try:
-        if file.stat().st_size != size_bytes:
+        if storage_of(uri).stat(uri).size_bytes != size_bytes:
             return "has another size than when it was taken"
-        return source_of(proof.here.table).recount(file)
+        return source_of(table).recount(uri)
     except FileNotFoundError:
         return None
     except OSError as error:

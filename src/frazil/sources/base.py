@@ -48,7 +48,7 @@ class SourceFile:
     Attributes:
         path: its identity, as stored in ``_cdc_file``: relative to the declaration's folder when below it, else
             absolute.
-        uri: how to open it: a local absolute path.
+        uri: how to open it: a local absolute path, or an address with its login.
         name: last part of the path.
         size_bytes: its size.
         modified_ns: modification time in nanoseconds since 1970; tells changed files, never orders them.
@@ -263,7 +263,7 @@ class Source(Protocol):
             limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
         """
 
-    def recount(self, file: Path) -> int:
+    def recount(self, uri: str) -> int:
         """Count the records of a file by other means than :meth:`read`; one that cannot be read at all counts as one.
 
         Raises:

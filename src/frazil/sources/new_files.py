@@ -140,14 +140,15 @@ def _is_known(file: SourceFile, ledger: Ledger) -> bool:
 def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str | None]:
     """Read a file once; no file when it changed meanwhile, else also how it looks cut off."""
     storage = storage_of(file.uri)
-    before = storage.stat(file.uri)
+    before = None if storage.names_version(file.uri) else storage.stat(file.uri)
     with storage.open(file.uri) as raw:
         hashed = HashedFile(raw)
         content = inspect(hashed, file)
         sha256 = hashed.sha256()
-    is_listed = (before.size_bytes, before.modified_ns) == (file.size_bytes, file.modified_ns)
-    if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
-        return None, None
+    if before is not None:
+        is_listed = (before.size_bytes, before.modified_ns) == (file.size_bytes, file.modified_ns)
+        if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
+            return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
     found = NewFile(**listed, sha256=sha256, columns=content.columns, inner=content.inner, broken=content.broken)
     return found, content.unfinished

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from frazil.formats.csv_file import CsvFile
 from frazil.formats.csv_lines import UNREADABLE, Dialect, count_records, is_gzip, open_text
 from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
-from frazil.formats.parquet_file import ParquetFile
+from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
 from frazil.sources.inspection import FileForm, inspect, named_fields
@@ -186,7 +186,7 @@ class RecordFiles(RecordReading, ABC):
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
         """Find what is at a declared place."""
-        return find(declared, folder, self.endings)
+        return find(declared, folder, self.endings, self.table.stores)
 
     def _source_file(self, path: str, found: Found) -> SourceFile:
         return SourceFile(
@@ -235,18 +235,15 @@ class RecordFiles(RecordReading, ABC):
                 known[name.lower()] = (first, type_after(have, kind, self.table.evolution.on_type_change))
         return dict(known.values())
 
-    def recount(self, file: Path) -> int:
+    def recount(self, uri: str) -> int:
         """Count records by line ends, or by the footer."""
-        name = file.name.lower()
+        name = uri.lower()
         if name.endswith(PARQUET):
-            try:
-                return int(pq.read_metadata(file).num_rows)
-            except (pa.ArrowException, OSError):
-                return 1
+            return count_rows(uri)
         if not name.endswith(JSON_LINES):
-            return count_records(f"{file}", _DIALECT)
+            return count_records(uri, _DIALECT)
         try:
-            with open_text(f"{file}") as lines:
+            with open_text(uri) as lines:
                 return sum(bool(line.strip()) for line in lines)
         except (UnicodeError, *UNREADABLE):
             return 1
@@ -273,7 +270,8 @@ def form_of(file: SourceFile) -> FileForm:
 def typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Give columns the types that a capture wrote into the metadata of their fields."""
     try:
-        fields = pq.read_schema(file.uri)
+        with closing(opened(file.uri)) as parquet:
+            fields = parquet.schema_arrow
     except (pa.ArrowException, OSError):
         return tuple(columns)
     kinds = file_columns((field.name, (field.metadata or {}).get(TYPE_KEY, b"string").decode()) for field in fields)

@@ -16,6 +16,7 @@ from frazil.sources.ledger import Ledger
 from frazil.spec.check_sharded import fixed_part, places_of, shard_tables
 from frazil.spec.location import locate
 from frazil.spec.names import quote
+from frazil.spec.stores import whole_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -90,7 +91,8 @@ class ShardedSource:
         places = []
         for path in places_of(self.tables[name]):
             place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
-            places.append(stored_path(place.uri if place.path is None else f"{place.path}", folder))
+            address = whole_address(place.uri) if place.path is None else f"{place.path}"
+            places.append(stored_path(address, folder))
 
         def is_own(path: str) -> bool:
             return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
@@ -133,9 +135,9 @@ class ShardedSource:
             known=None if opened.known is None else [self.column, *opened.known],
         )
 
-    def recount(self, file: Path) -> int:
+    def recount(self, uri: str) -> int:
         """Count the records of a file: the files of all shards have one form."""
-        return self._first.recount(file)
+        return self._first.recount(uri)
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what records mean; no change moves a row to another shard."""

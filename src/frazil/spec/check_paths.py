@@ -11,6 +11,7 @@ from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.pipeline import EmbeddedCatalog
 from frazil.spec.problem import Problem
 from frazil.spec.secrets import broken_reference
+from frazil.spec.stores import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,8 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
                 except DeclarationError as error:
                     yield from _unknown(at, path, error)
                     continue
+                if setting == "landing" and is_store(locate(path, setting=setting, folder=pipeline.folder).uri):
+                    yield Problem(at, f"'{path}' is no folder of this machine, and what is captured lands in one")
                 if lake is not None and _meets(parts, lake):
                     yield Problem(
                         at,

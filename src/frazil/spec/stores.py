@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pydantic import Field
@@ -62,6 +63,10 @@ class Store(Spec):
     sas_token: str | None = Field(default=None, description="Azure: a shared access signature, a reference.")
 
 
+NO_STORES: Final[Mapping[str, Store]] = MappingProxyType({})
+"""No store is declared: each is reached as the environment says."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
     """How one bucket is reached, references resolved.
@@ -107,6 +112,14 @@ def split(address: str) -> tuple[StoreAccess, str]:
     bucket, _, key = rest.partition("/")
     bucket, _, host = bucket.partition("@")
     return StoreAccess(_SCHEMES[scheme.lower()], bucket, host.partition(".")[0]), key
+
+
+def whole_address(address: str) -> str:
+    """Return an address as listings have it: ``s3a://`` is ``s3://``; one of no store that can be read as it is."""
+    if not is_store(address):
+        return address
+    access, key = split(address)
+    return f"{access.root}/{key}".rstrip("/")
 
 
 def store_access(

@@ -37,8 +37,8 @@ class UnknownStoreError(SourceError):
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
         super().__init__(
-            f"files at {scheme}:// cannot be read: sources are read from local folders only",
-            hint="mount the store, or copy its files to a folder, and declare that folder",
+            f"files at {scheme}:// cannot be read or landed there",
+            hint="files are read from folders, s3://, gs:// and abfss://; a capture lands in a local folder",
         )
 
 
@@ -50,7 +50,8 @@ class Found:
         uri: its absolute path or address.
         name: the last part of it.
         size_bytes: its size.
-        modified_ns: time of its last change in nanoseconds since 1970, as its writer or its store sets it.
+        modified_ns: time of its last change in nanoseconds since 1970, as its writer or its store sets it. Where the
+            store names versions, what is below a second is a hash of the version: some stores only tell seconds.
         etag: differs where the content may differ, also if size and time are the same. Says nothing across stores.
     """
 
@@ -111,8 +112,11 @@ class Storage(Protocol):
             OSError: there is none, or it may not be looked at.
         """
 
+    def names_version(self, uri: str) -> bool:
+        """Return whether an address that was listed means one version, so that :meth:`open` fails for any other."""
+
     def open(self, uri: str) -> BinaryIO:
-        """Open a file for reading from its beginning; close it.
+        """Open a file for reading from its beginning; close it. It can be searched by ``seek``.
 
         Raises:
             OSError: there is none, or it may not be read.

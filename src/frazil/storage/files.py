@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from frazil.spec.location import expand
-from frazil.spec.stores import is_store, store_access
+from frazil.spec.stores import NO_STORES, is_store, store_access
 from frazil.storage.base import Entry, Storage, UnknownStoreError
 from frazil.storage.local import LocalDisk
 from frazil.storage.object_store import ObjectStore, StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec.stores import Store
 
 _HASH_BYTES: Final = 1024 * 1024
 _LOCAL: Final = LocalDisk()
@@ -39,13 +42,16 @@ def storage_of(uri: str) -> Storage:
     return ObjectStore(store_access(uri, {}, Path()))
 
 
-def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
+def find(
+    declared: str, folder: Path, endings: tuple[str, ...], stores: Mapping[str, Store] = NO_STORES
+) -> Iterator[Entry]:
     """List the files below a declared place, in no order: see :meth:`frazil.storage.base.Storage.find`.
 
     Args:
         declared: a folder, a file or a glob pattern, as the declaration has it.
         folder: where a relative path starts.
         endings: how names of interest end, in lower case; others are passed over.
+        stores: how object stores are reached, by the beginnings of addresses.
 
     Raises:
         DeclarationError: a reference or a home folder leads nowhere.
@@ -53,9 +59,47 @@ def find(declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entr
         UnknownStoreError: it is in a store that cannot be read.
     """
     place = expand(declared, setting="path", folder=folder)
-    if is_store(place):
-        raise UnknownStoreError(place.partition("://")[0])  # the formats read from this machine's disk only
-    return storage_of(place).find(place, folder, endings)
+    return storage_of(address_of(place, folder, stores)).find(place, folder, endings)
+
+
+def address_of(path: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> str:
+    """Return how to open a file by its path: one relative to ``folder``, or an address, which learns its login.
+
+    Args:
+        path: as :func:`frazil.sources.base.stored_path` returns it, or of a place.
+        folder: the declaration's.
+        stores: how object stores are reached, by the beginnings of addresses.
+
+    Raises:
+        DeclarationError: a reference in ``stores`` leads nowhere.
+    """
+    if is_store(path):
+        return StoreAddress(path, store_access(path, stores, folder))
+    return path if "://" in path else f"{folder / path}"
+
+
+def exists(uri: str) -> bool:
+    """Return whether there is a file that may be looked at."""
+    try:
+        storage_of(uri).stat(uri)
+    except OSError:
+        return False
+    return True
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file that closes what it reads from."""
+
+    def close(self) -> None:
+        stored: Any = self.fileobj
+        super().close()
+        if stored is not None:
+            stored.close()
+
+
+def unpacked(uri: str) -> IO[bytes]:
+    """Open a gzip file for reading what was compressed."""
+    return cast("IO[bytes]", _Unpacked(fileobj=storage_of(uri).open(uri)))
 
 
 class HashedFile:

@@ -51,6 +51,11 @@ class LocalDisk:
         """Look at one file, as :meth:`frazil.storage.base.Storage.stat`."""
         return _found(uri, os.stat(uri))  # noqa: PTH116
 
+    def names_version(self, uri: str) -> bool:
+        """Return that no path does."""
+        del uri
+        return False
+
     def open(self, uri: str) -> BinaryIO:
         """Open one file, as :meth:`frazil.storage.base.Storage.open`."""
         return Path(uri).open("rb")

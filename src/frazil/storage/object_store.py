@@ -5,6 +5,7 @@ By obstore, and not by os.scandir's like: docs/decisions/0031 has the measuremen
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 import re
@@ -25,6 +26,7 @@ _MAGIC: Final = "*?["
 _PART_BYTES: Final = 8 * 1024 * 1024
 """What is asked for at a time; objects up to this size come in one piece, and some of them are kept."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
+_NS: Final = 1_000_000_000
 
 
 class StoreAddress(str):
@@ -69,8 +71,6 @@ class ObjectStore:
     Names that end with a slash, as folders are marked, are no files.
     """
 
-    names_versions: Final = True
-
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
@@ -113,20 +113,24 @@ class ObjectStore:
     def _found(self, one: dict[str, Any]) -> Found:
         key, etag = one["path"], one["e_tag"] or ""
         address = StoreAddress(f"{self._access.root}/{key}", self._access, etag, one["size"])
-        modified = one["last_modified"]
-        modified_ns = int(modified.timestamp()) * 1_000_000_000 + modified.microsecond * 1000
+        version = int.from_bytes(hashlib.sha256(etag.encode()).digest()[:8], "big") % _NS
+        modified_ns = int(one["last_modified"].timestamp()) * _NS + version
         return Found(address, key.rpartition("/")[2], one["size"], modified_ns, etag)
 
     def stat(self, uri: str) -> Found:
         """Look at one object, as :meth:`frazil.storage.base.Storage.stat`."""
         return self._found(store_client.head(self._access, split(uri)[1]))
 
+    def names_version(self, uri: str) -> bool:
+        """Return whether its store gave the object an ETag when it was listed."""
+        return isinstance(uri, StoreAddress) and bool(uri.etag)
+
     def open(self, uri: str) -> BinaryIO:
         """Open one object, as :meth:`frazil.storage.base.Storage.open`."""
         version = uri if isinstance(uri, StoreAddress) else StoreAddress(uri, self._access)
         if version.size_bytes is not None and version.size_bytes > _PART_BYTES:
             return cast("BinaryIO", io.BufferedReader(_Parts(version, version.size_bytes), _PART_BYTES))
-        return io.BytesIO(_kept.of(version))
+        return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(_kept.of(version)))))
 
     def read(self, uri: str) -> bytes:
         """Return all of an object."""

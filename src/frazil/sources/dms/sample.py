@@ -8,12 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import csv
 
 from frazil.errors import SchemaError
 from frazil.formats.csv_lines import Dialect, open_text, records_in
-from frazil.formats.parquet_file import parquet_columns
+from frazil.formats.parquet_file import opened, parquet_columns
 from frazil.formats.parquet_text import as_text
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def sample(file: Found, *, load: bool) -> Sample | None:
 
 def _parquet(uri: str, *, load: bool) -> Sample:
     columns = parquet_columns(uri, uri)
-    with pq.ParquetFile(uri) as file:
+    with opened(uri) as file:
         batches = islice(file.iter_batches(batch_size=SAMPLE_RECORDS), 1)
         records = [
             record

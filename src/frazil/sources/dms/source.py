@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from frazil.formats.csv_file import CsvFile
 from frazil.formats.csv_lines import count_records
-from frazil.formats.parquet_file import ParquetFile
+from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import FileRecords, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
@@ -47,7 +44,7 @@ class DmsSource:
 
     def list(self, folder: Path) -> Listing:
         """List all files: see :func:`frazil.sources.dms.listing.list_files`."""
-        return list_files(self.table.source, folder)
+        return list_files(self.table.source, folder, self.table.stores)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
         """Find what bronze does not hold."""
@@ -101,14 +98,9 @@ class DmsSource:
             order_field=order if order in names else None,
         )
 
-    def recount(self, file: Path) -> int:
+    def recount(self, uri: str) -> int:
         """Count CSV records by their line ends, Parquet records by the footer."""
-        if not layout.is_parquet(file.name):
-            return count_records(f"{file}", layout.dialect_of(self.table.source))
-        try:
-            return int(pq.read_metadata(file).num_rows)
-        except (pa.ArrowException, OSError):
-            return 1
+        return count_rows(uri) if layout.is_parquet(uri) else count_records(uri, layout.dialect_of(self.table.source))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what the op column says, and where keys before a change stand."""

@@ -164,9 +164,9 @@ class HandoverSource:
             order_field=PLACE,
         )
 
-    def recount(self, file: Path) -> int:
+    def recount(self, uri: str) -> int:
         """Count the records of a file; landed snapshots are Parquet files like any."""
-        return self.changes.recount(file)
+        return self.changes.recount(uri)
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what changes mean to their own kind, and what a snapshot says: all else is void, here are the rows."""

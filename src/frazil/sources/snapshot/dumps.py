@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import defaultdict
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from frazil.errors import SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
+from frazil.spec.stores import is_store, whole_address
 from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
@@ -77,7 +79,7 @@ def landing_folder(table: Table, folder: Path) -> Path:
 def dumps_folder(table: Table, folder: Path) -> Path:
     """Return the folder with the dumps of a table: that of ``path``, or where those are kept that Frazil takes."""
     source = table.source
-    if source.path is not None:
+    if source.path is not None and _stored(table, folder) is None:
         return folder / expand(source.path, setting="path", folder=folder)
     return landing_folder(table, folder).parent / ".dumps" / table.name
 
@@ -112,6 +114,8 @@ def all_dumps(table: Table, folder: Path) -> list[Dump]:
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
     """
+    if (stored := _stored(table, folder)) is not None:
+        return _stored_dumps(stored, table, folder)
     place = dumps_folder(table, folder)
     if not place.is_dir():
         if table.source.path is None:
@@ -126,6 +130,29 @@ def all_dumps(table: Table, folder: Path) -> list[Dump]:
         if files:
             found.append(Dump(quote(entry.name, safe="-._~:"), files, newest))
     return sorted(found, key=lambda dump: dump.name)
+
+
+def _stored(table: Table, folder: Path) -> str | None:
+    """Return the address of dumps in an object store; None of others."""
+    path = table.source.path
+    place = "" if path is None else expand(path, setting="path", folder=folder)
+    return place if is_store(place) else None
+
+
+def _stored_dumps(address: str, table: Table, folder: Path) -> list[Dump]:
+    """Group the objects below an address by the next part of their keys: each is a dump."""
+    prefix, dumps = f"{whole_address(address)}/", defaultdict[str, list[Found]](list)
+    for file in find(address, folder, (*CSV, *JSON_LINES, *PARQUET), table.stores):
+        if isinstance(file, Found):
+            dumps[file.uri.removeprefix(prefix).partition("/")[0]].append(file)
+    return [
+        Dump(
+            quote(name, safe="-._~:"),
+            tuple(sorted(files, key=lambda file: file.uri)),
+            max(file.modified_ns for file in files),
+        )
+        for name, files in sorted(dumps.items())
+    ]
 
 
 def dump_at(place: Path, folder: Path) -> Dump:
