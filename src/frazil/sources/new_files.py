@@ -99,7 +99,7 @@ def find_new(
             continue
         if taken is None:
             deferred.append((file.path, "changes while it is read"))
-        elif unfinished and now - file.modified_ns / _NS < settle_seconds:
+        elif unfinished and now - file.modified_ns // _NS < settle_seconds:
             deferred.append((file.path, unfinished))
         elif taken.sha256 in contents:
             duplicates.append(replace(taken, same_as=contents[taken.sha256]))

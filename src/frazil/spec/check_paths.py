@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from frazil.spec.location import Location
     from frazil.spec.pipeline import Pipeline
     from frazil.spec.problem import Path
+    from frazil.spec.source import SourceSpec
 
 _ANY_DEPTH: Final = "**"
 
@@ -33,6 +34,7 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
     except DeclarationError as error:
         yield from _unknown(("lake", "warehouse"), pipeline.lake.warehouse, error)
     for index, table in enumerate(pipeline.tables):
+        yield from _landing(table.source, ("tables", index, "source"))
         for setting, paths in table.source.locations.items():
             for number, path in enumerate(paths):
                 at = ("tables", index, "source", setting, number)
@@ -41,8 +43,6 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
                 except DeclarationError as error:
                     yield from _unknown(at, path, error)
                     continue
-                if setting == "landing" and is_store(locate(path, setting=setting, folder=pipeline.folder).uri):
-                    yield Problem(at, f"'{path}' is no folder of this machine, and what is captured lands in one")
                 if lake is not None and _meets(parts, lake):
                     yield Problem(
                         at,
@@ -50,6 +50,15 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
                         f"'{table.name}': its files would be taken for the source's",
                         "give the lake a folder beside the landing folder",
                     )
+
+
+def _landing(source: SourceSpec, at: Path) -> Iterator[Problem]:
+    """Find landing folders that no capture can write to; files in object stores are read only."""
+    for name, shard in getattr(source, "shards", {}).items():
+        yield from _landing(shard, (*at, "shards", name))
+    landing = getattr(source, "landing", None)
+    if landing is not None and is_store(landing):
+        yield Problem((*at, "landing"), f"'{landing}' is no folder of this machine, and captures land in one")
 
 
 def _unknown(at: Path, text: str, error: DeclarationError) -> Iterator[Problem]:
