@@ -69,7 +69,7 @@ def test_a_file_where_the_warehouse_should_be_is_found(tmp_path: Path) -> None:
         ("landing/*/hosts_[0-9]*.csv", "landing", True),
         ("landing/shop_*/hosts", "landing", True),
         ("landing/shop_*/hosts", "elsewhere", False),
-        ("s3://bucket/landing", "elsewhere", None),
+        ("hdfs://host/landing", "elsewhere", None),
     ],
 )
 def test_a_source_is_looked_at_up_to_its_first_wildcard(

@@ -1,7 +1,7 @@
 """Look at the machine and at what a pipeline needs, and say what is wrong before a run does.
 
-Starts no Java, changes nothing, and needs no more than a few seconds, most of them for hosts that do not
-answer.
+Starts no Java, changes nothing, and needs no more than a few seconds, most of them for hosts that do not answer. In
+the bucket of a lake it writes one small object, and removes it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from frazil.lake.machine import (
     total_memory_bytes,
     usable_cores,
 )
+from frazil.lake.store_conf import lake_access
+from frazil.lake.store_look import look_at_store
 from frazil.lake.trouble import CatalogError, explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.sources.asking import Answers
@@ -43,6 +45,7 @@ from frazil.spec.amount import counted
 from frazil.spec.check_handover import changes_table
 from frazil.spec.check_sharded import shard_tables
 from frazil.spec.location import embedded_catalog, locate, warehouse
+from frazil.spec.stores import is_store, store_access
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -151,14 +154,13 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
 
 def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
     try:
-        folder = warehouse(pipeline).path
+        place = warehouse(pipeline)
+        folder = place.path
     except FrazilError as error:
         yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
         return
     if folder is None:
-        yield Finding(
-            what="warehouse", ok=None, detail=f"{pipeline.lake.warehouse}: not on this machine, not looked at"
-        )
+        yield from _store(pipeline, "warehouse", place.uri)
         return
     nearest = _nearest(folder)
     writable = nearest.is_dir() and os.access(nearest, os.W_OK)
@@ -241,12 +243,13 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
     for pattern in chain.from_iterable(table.source.locations.values()):
         what = f"source of {table.name}"
         try:
-            given = locate(pattern, setting="path", folder=pipeline.folder).path
+            declared = locate(pattern, setting="path", folder=pipeline.folder)
+            given = declared.path
         except FrazilError as error:
             yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
             continue
         if given is None:
-            yield Finding(what=what, ok=None, detail=f"{pattern}: not on this machine, not looked at")
+            yield from _store(pipeline, what, declared.uri)
             continue
         fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
         # A pattern is looked at up to the folder that its first wildcard stands in.
@@ -259,6 +262,20 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
             yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="who may read it?")
         else:
             yield Finding(what=what, ok=True, detail=f"{given}")
+
+
+def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Finding]:
+    if not is_store(address):
+        yield Finding(what=what, ok=None, detail=f"{address}: not on this machine, not looked at")
+        return
+    is_lake = what == "warehouse"
+    try:
+        reached = store_access(address, pipeline.stores, pipeline.folder)
+        access = lake_access(pipeline, address) if is_lake else reached
+        for looked in look_at_store(access, address, is_written=is_lake):
+            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+    except FrazilError as error:
+        yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
 
 
 def _address(uri: str) -> tuple[str, int] | None:
