@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from frazil import api
+from frazil.engine.report import RunFailedError
 from frazil.serve.query import QueryError
-from frazil.storage.store_client import ObjectStoreError
+from frazil.spec.stores import store_access
+from frazil.storage.store_client import ObjectStoreError, put
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from frazil.testing.s3 import S3Server
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 LOAD = "id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n"
 CHANGES = "op,id,city,updated_at\nU,1,Bergen,2026-01-02 00:00:00\nD,2,,2026-01-02 00:00:00\n"
 
@@ -81,6 +84,47 @@ def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Serve
     assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
     assert all(proof.ok for proof in api.check(shop))
     assert records(s3, "whole") == ["end", "end", "start", "start"]
+
+
+def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3.make_bucket("raw")
+    s3.make_bucket("company")
+    told = {
+        "LANDING": "s3://raw/dms",
+        "LAKE": "s3://company/shop",
+        "CATALOG": f"jdbc:sqlite:{tmp_path}/catalog.db",
+        "AWS_ACCESS_KEY_ID": s3.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_access_key,
+        "AWS_ENDPOINT_URL": s3.endpoint,
+        "AWS_REGION": "us-east-1",
+    }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    shutil.copy(EXAMPLES / "products/on_s3.yml", tmp_path / "frazil.yml")
+    raw, key = store_access("s3://raw", {}, tmp_path), "dms/shop/products"
+    files = sorted((EXAMPLES / "products/landing/shop/products").iterdir(), reverse=True)
+    put(raw, f"{key}/{files[0].name}", files[0].read_bytes())
+
+    looked = {one["what"]: (one["ok"], one["detail"]) for one in json.loads(frazil(tmp_path, "doctor", "--json"))}
+    assert looked["source of products"] == (True, "s3://raw/dms/shop/products: listed, read")
+    assert looked["warehouse"] == (True, "s3://company/shop: listed, written, removed")
+    assert "ingest 1 file" in frazil(tmp_path, "plan", java=False)
+    frazil(tmp_path, "run")
+    for file in files[1:]:
+        put(raw, f"{key}/{file.name}", file.read_bytes())
+    put(raw, f"{key}/29990101-000000000.csv", b"U,900,office,Stapler,many,2999-01-01 00:00:00\n")
+    report = json.loads(frazil(tmp_path, "run", "--json"))
+
+    assert report["tables"][0]["outcome"] == "done"
+    assert report["tables"][0]["files"] == len(files)  # the load is known
+    assert json.loads(frazil(tmp_path, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+    assert "s3://raw/dms/shop/products/29990101-000000000.csv" in frazil(tmp_path, "quarantine", "--json", java=False)
+    assert "proofs hold" in frazil(tmp_path, "check", java=False)
+    put(raw, f"{key}/29990101-000000000.csv", b"U,900,office,Stapler,nine,2999-01-01 00:00:00\n")
+    with pytest.raises(RunFailedError, match="content changed after it was taken"):
+        api.run(tmp_path)
 
 
 def records(s3: S3Server, bucket: str) -> list[str]:
