@@ -120,7 +120,9 @@ def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
     assert report["tables"][0]["outcome"] == "done"
     assert report["tables"][0]["files"] == len(files)  # the load is known
     assert json.loads(frazil(tmp_path, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
-    assert "s3://raw/dms/shop/products/29990101-000000000.csv" in frazil(tmp_path, "quarantine", "--json", java=False)
+    assert "s3://raw/dms/shop/products/29990101-000000000.csv" in frazil(
+        tmp_path, "quarantine", "--table", "products", "--json", java=False
+    )
     assert "proofs hold" in frazil(tmp_path, "check", java=False)
     put(raw, f"{key}/29990101-000000000.csv", b"U,900,office,Stapler,nine,2999-01-01 00:00:00\n")
     with pytest.raises(RunFailedError, match="content changed after it was taken"):
