@@ -23,8 +23,9 @@ from frazil.sources.postgres.capture import PostgresCapture
 from frazil.sources.postgres.files import schema_of
 from frazil.sources.postgres.landing import hex_lsn, range_name
 from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
-from frazil.testing.changes import write_csv
-from frazil.testing.conformance import CASES, Engine, World
+from frazil.testing.changes import COLUMNS, write_csv
+from frazil.testing.conformance import CASES, Engine, World, arrivals_of, changes_of
+from frazil.testing.oracle import current, handed_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -228,6 +229,45 @@ POSTGRES_TYPES = {"id": (23, -1), "ts": (1114, -1), "name": (25, -1), "qty": (23
 """Column -> number and modifier of its type."""
 
 
+@dataclass(frozen=True)
+class Handover:
+    """Changes of a kind, and true copies of the table at three moments, two of which arrive with older changes.
+
+    Whatever a copy says of a moment is in the changes too, so they mean what they mean alone.
+    """
+
+    changes: Form
+    time: str = "time: ts"
+    seed: int = 0
+
+    @property
+    def source(self) -> str:
+        snapshots = "{kind: snapshot, path: ./dumps, settle_seconds: 0}"
+        return (
+            f"{{kind: handover, snapshots: {snapshots}, changes: {self.changes.source}, {self.time}, "
+            "landing: ./copies, overlap_seconds: 0, max_delete_fraction: 1}"
+        )
+
+    def write(self, landing: Path, number: int, records: Sequence[Record]) -> list[Path]:
+        everything = handed_over(changes_of(arrivals_of(self.seed)), [])
+        times = sorted(change.event_time for change in everything)
+        # Of the beginning with what comes last, and the other way round.
+        at = times[len(times) * (3 - number) // 4]
+        dumps = landing.parent / "dumps"
+        dumps.mkdir(exist_ok=True)
+        if number != 1:
+            rows = current([change for change in everything if change.event_time < at], [*COLUMNS])
+            texts = [{name: None if row[name] is None else f"{row[name]}" for name in COLUMNS} for row in rows]
+            place = dumps / f"{at:%Y-%m-%dT%H%M%S.%fZ}"
+            place.mkdir()
+            schema = pa.schema([(name, pa.string()) for name in COLUMNS])
+            pq.write_table(pa.Table.from_pylist(texts, schema), place / "rows.parquet")
+        return self.changes.write(landing, number, records)
+
+    def spoil(self, file: Path) -> int:
+        return self.changes.spoil(file)
+
+
 def _schema(records: Sequence[Record]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in records[0]])
 
@@ -247,6 +287,9 @@ FORMS: dict[str, Form] = {
     "audit log csv": AuditLogCsv(),
     "audit log json lines": AuditLogJson(),
     "audit log parquet": AuditLogParquet(),
+    "handover to dms": Handover(DmsCsv()),
+    "handover to debezium": Handover(DebeziumEnvelopes()),
+    "handover to an audit log": Handover(AuditLogCsv(), time="time: audit_timestamp"),
 }
 
 
@@ -285,6 +328,7 @@ def engine(spark: SparkSession) -> Engine:
 USUAL = {
     "dms csv": tuple(CASES),
     **dict.fromkeys(("postgres", "debezium", "tiny"), ("keeps_order", "keeps_what_nobody_can_read")),
+    "handover to an audit log": ("goes_on_after_a_crash",),
 }
 """Form -> the cases that it goes through every time; the others it does with the laws."""
 
@@ -298,7 +342,11 @@ def _marks(form: str, case: str) -> list[pytest.MarkDecorator]:
     [pytest.param(form, case, marks=_marks(form, case)) for form in FORMS for case in CASES],
 )
 def test_a_source_conforms(form: str, case: str, engine: Engine, tmp_path: Path) -> None:
-    CASES[case](World(FORMS[form], engine, tmp_path / "world", seed=len(form) + len(case)))
+    seed, written = len(form) + len(case), FORMS[form]
+    if isinstance(written, Handover):
+        CASES[case](World(replace(written, seed=seed), engine, tmp_path / "world", seed, sequence_by=""))
+    else:
+        CASES[case](World(written, engine, tmp_path / "world", seed))
 
 
 def test_a_source_that_breaks_its_contract_is_seen(engine: Engine, tmp_path: Path) -> None:

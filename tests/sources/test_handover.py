@@ -23,6 +23,7 @@ from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
 from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
+from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.dumps import UnreadableDumpError
 from frazil.spec.parse import parse
@@ -344,6 +345,15 @@ def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Excep
     with pytest.raises(error):
         capture.land(tmp_path, lambda _: None)
     assert not [*(tmp_path / "copies").rglob("*.parquet")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_of_a_handover_is_plain(form: str, tmp_path: Path) -> None:
+    """What is typed without Spark would not know of a snapshot in the same batch."""
+    [table] = declared(tmp_path, form).tables
+    fields = ("__at", "__snapshot", "__snapshot_step", "audit_event_id", "audit_operation", "raw_problem", *COLUMNS)
+
+    assert source_of(table).meaning({name: name for name in fields}, "_cdc_position").plain is None
 
 
 def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:

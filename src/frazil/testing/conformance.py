@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.testing.changes import Record
+    from frazil.testing.oracle import Change
 
 _DECLARATION: Final = """\
 pipeline: conformance
@@ -28,13 +29,24 @@ tables:
   - name: things
     source: {source}
     keys: [id]
-    sequence_by: [ts]
+    sequence_by: [{sequence_by}]
     columns: [{columns}]
-    marts: [{{kind: current}}, {{kind: history}}]
+    marts: [{{kind: current}}, {{kind: history, track_history_columns: [name, qty, note]}}]
 """
 _ARRIVALS: Final = 4
-_SIZE: Final = 60
+_RECORDS_AN_ARRIVAL: Final = 15
 _FAILPOINTS: Final = ("bronze.before_publish", "bronze.after_publish", "silver.after_publish", "mart.before_publish")
+
+
+def arrivals_of(seed: int) -> list[list[Record]]:
+    """Return the history of a world, as what arrives at each moment, in the order of the source."""
+    records = random_history(seed, size=_ARRIVALS * _RECORDS_AN_ARRIVAL)
+    return [records[start : start + _RECORDS_AN_ARRIVAL] for start in range(0, len(records), _RECORDS_AN_ARRIVAL)]
+
+
+def changes_of(arrivals: Sequence[Sequence[Record]]) -> list[Change]:
+    """Return the changes that arrivals say, for :mod:`frazil.testing.oracle`."""
+    return oracle_changes({f"{number:06}.csv": records for number, records in enumerate(arrivals)})
 
 
 class Form(Protocol):
@@ -77,22 +89,29 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A folder with a declaration, a landing folder and a lake, and a history that arrives there."""
+    """A folder with a declaration, a landing folder and a lake, and a history that arrives there.
+
+    Attributes:
+        form: writes the history.
+        engine: runs the pipeline.
+        folder: an empty folder, or one that does not exist.
+        seed: of the history, see :func:`arrivals_of`.
+        sequence_by: what the declaration orders changes by; empty for a kind that orders them by ``ts`` itself.
+    """
 
     form: Form
     engine: Engine
     folder: Path
     seed: int
+    sequence_by: str = "ts"
 
     def declare(self) -> list[list[Record]]:
         """Write the declaration; return what arrives, in the order of the source."""
         (self.folder / "landing").mkdir(parents=True)
         columns = ", ".join(f"{{name: {name}, type: {kind}}}" for name, kind in COLUMNS.items())
-        text = _DECLARATION.format(source=self.form.source, columns=columns)
+        text = _DECLARATION.format(source=self.form.source, sequence_by=self.sequence_by, columns=columns)
         (self.folder / "frazil.yml").write_text(text, encoding="utf-8")
-        records = random_history(self.seed, size=_SIZE)
-        size = _SIZE // _ARRIVALS
-        return [records[start : start + size] for start in range(0, _SIZE, size)]
+        return arrivals_of(self.seed)
 
     def write(self, number: int, records: Sequence[Record]) -> list[Path]:
         """Let something arrive."""
@@ -104,7 +123,7 @@ class World:
 
     def expect(self, arrivals: Sequence[Sequence[Record]]) -> None:
         """Assert that both marts hold what the oracle says, and that the lake proves itself."""
-        changes = oracle_changes({f"{number:06}.csv": records for number, records in enumerate(arrivals)})
+        changes = changes_of(arrivals)
         times = ["valid_from", "valid_to", "is_current"]
         for mart, rows, extra in (
             ("things", current(changes, [*COLUMNS]), []),

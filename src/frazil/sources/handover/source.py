@@ -172,6 +172,8 @@ class HandoverSource:
         """Return what changes mean to their own kind, and what a snapshot says: all else is void, here are the rows."""
         others = {lower: name for lower, name in fields.items() if lower not in OWN}
         meaning = self.changes.meaning(others, f"substring({position}, {_OWN_PLACE})")
+        # What is plain among changes does not know of the truncate that a snapshot of the same batch is.
+        meaning = replace(meaning, plain=None)
         if STEP not in fields or AT not in fields:
             return meaning
         step, at, name = quote(fields[STEP]), quote(fields[AT]), quote(fields[SNAPSHOT])
