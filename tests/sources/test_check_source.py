@@ -281,6 +281,72 @@ def test_a_table_is_compared_with_what_its_audit_log_told(here: Path, database: 
         assert [one.key for one in found(pipeline).differences] == ["id=3"]
 
 
+HANDED_OVER = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source:
+      kind: handover
+      snapshots: {kind: snapshot, url: "${env:TEST_DB}", table: public.orders, every_minutes: 600}
+      changes: CHANGES
+      landing: ./copies
+    keys: [id]
+    columns: [{name: id, type: bigint}, {name: price, type: "decimal(12,2)"}, {name: note}]
+"""
+_OF_A_LOG = """{kind: audit_log, url: "${env:TEST_DB}", log: public.log, xid: audit_txid, table: public.orders,
+        landing: ./landing}"""
+
+
+def test_a_handover_is_compared_with_the_table_of_its_log(here: Path, database: str) -> None:
+    """The rows of before the log came with a snapshot: what of it is in both is there once."""
+    (here / "frazil.yml").write_text(HANDED_OVER.replace("CHANGES", _OF_A_LOG))
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("CREATE TABLE orders (id bigint PRIMARY KEY, price numeric, note text)")
+        session.execute("INSERT INTO orders SELECT g, g / 4.0, 'ab' FROM generate_series(1, 30) g")
+        session.execute(audit_trigger("public.log", ["public.orders"]).encode())
+        session.execute("UPDATE orders SET note = 'x' WHERE id < 4")
+        session.execute("DELETE FROM orders WHERE id = 30")
+        pipeline = run(here)
+        same = found(pipeline)
+        assert same.ok is True, same
+        assert "29 rows here, 29 in public.orders of ${env:TEST_DB} at " in same.detail
+
+        session.execute("ALTER TABLE orders DISABLE TRIGGER USER")
+        session.execute("UPDATE orders SET price = 5.5 WHERE id = 3")
+        session.execute("ALTER TABLE orders ENABLE TRIGGER USER")
+        session.execute("INSERT INTO orders VALUES (104)")
+        session.execute("DELETE FROM orders WHERE id = 5")
+        finding = found(pipeline)
+        assert {one.key: one.why for one in finding.differences} == {
+            "id=3": "lost",
+            "id=104": "in flight",
+            "id=5": "in flight",
+        }
+        assert finding.ok is False
+        run(here)
+        assert [one.key for one in found(pipeline).differences] == ["id=3"]
+
+
+def test_a_handover_of_files_is_compared_with_the_table_of_its_snapshots(here: Path, database: str) -> None:
+    (here / "changes").mkdir()
+    changes = "{kind: debezium, path: ./changes, table: public.orders, settle_seconds: 0, encodings: {price: text}}"
+    (here / "frazil.yml").write_text(HANDED_OVER.replace("CHANGES", changes))
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute("CREATE TABLE orders (id bigint PRIMARY KEY, price numeric, note text)")
+        session.execute("INSERT INTO orders SELECT g, g / 4.0, 'ab' FROM generate_series(1, 30) g")
+        pipeline = run(here)
+        assert found(pipeline).ok is True
+
+        session.execute("UPDATE orders SET note = 'y' WHERE id < 3")
+        line = '{"op": "u", "after": {"id": 1, "price": "0.25", "note": "y"}, "source": {"schema": "public", '
+        line += '"table": "orders", "lsn": 8, "ts_ms": 4102444800000}}\n'
+        (here / "changes" / "1.jsonl").write_text(line)
+        finding = found(pipeline)
+    assert {one.key: one.why for one in finding.differences} == {"id=1": "in flight", "id=2": "unknown"}
+    assert finding.ok is None
+
+
 def test_a_mart_is_compared_with_a_dump(here: Path, database: str) -> None:
     declare(here, {"public.orders": "id"})
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, _) in TYPES.items() if name != "padded")

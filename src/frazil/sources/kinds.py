@@ -11,6 +11,7 @@ from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.handover.capture import captures as handover_captures
+from frazil.sources.handover.rows import compared_table, handover_rows
 from frazil.sources.handover.source import HandoverSource
 from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
@@ -71,7 +72,12 @@ CAPTURES: Final[dict[str, Captures]] = {
 RowsAtSource: TypeAlias = "Callable[[Pipeline, Table], AbstractContextManager[SourceRows]]"
 """Opens a table as it is at its source."""
 
-ROWS: Final[dict[str, RowsAtSource]] = {"audit_log": log_rows, "postgres": postgres_rows, "snapshot": dumped_rows}
+ROWS: Final[dict[str, RowsAtSource]] = {
+    "audit_log": log_rows,
+    "handover": handover_rows,
+    "postgres": postgres_rows,
+    "snapshot": dumped_rows,
+}
 """``kind`` of a declaration -> its rows at the source; a kind that has changes only is not among them."""
 
 
@@ -79,7 +85,8 @@ def rows_at_source(table: Table) -> RowsAtSource | None:
     """Return what opens a table as it is at its source; None where there is nothing to open."""
     if shards := shard_tables(table):
         return _rows_of_shards if all(map(rows_at_source, shards.values())) else None
-    return ROWS.get(table.source.kind) if table.source.addresses else None
+    has_table = compared_table(table) if table.source.kind == "handover" else table.source.addresses
+    return ROWS.get(table.source.kind) if has_table else None
 
 
 def _rows_of_shards(pipeline: Pipeline, table: Table) -> AbstractContextManager[SourceRows]:

@@ -111,6 +111,13 @@ class Handover(SourceSpec):
         """Return the places of the changes, and of the snapshots."""
         return {**self.changes.locations, "snapshots": self.snapshots.locations.get("path", ())}
 
+    def landed_in(self, folder: str) -> Handover | None:
+        """Return the same changes with another landing folder, and no snapshots; None where nothing lands changes."""
+        changes = self.changes.landed_in(folder)
+        if changes is None:
+            return None
+        return self.model_copy(update={"changes": changes, "landing": f"{folder}/.snapshots"})
+
     @property
     def addresses(self) -> dict[str, str]:
         """Return the addresses of both parts."""
