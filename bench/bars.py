@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.cases import short
 from bench.summary import case_of, middle, name_of, times_less
 
 if TYPE_CHECKING:
@@ -100,13 +101,14 @@ def bars() -> tuple[Bar, ...]:
         ),
         *(
             _less(
-                f"From PostgreSQL to the current table, 50 k on 200 k: CPU, against {whom}",
-                _case(200_000, 50_000),
+                f"From PostgreSQL to the current table, 50 k on {short(rows)}: CPU, against {whom}",
+                _case(rows, 50_000),
                 "frazil-slot",
                 theirs,
                 5,
                 work="capture",
             )
+            for rows in (200_000, 5 * _M)
             for whom, theirs in (
                 ("dlt from a slot", "dlt-slot"),
                 ("Debezium in Python", "debezium-slot"),

@@ -44,6 +44,16 @@ _SCHEMA: Final = pa.schema(
         ("payload", pa.string()),
     ]
 )
+_DUCKDB_TYPES: Final = {
+    "id": "BIGINT",
+    "customer_id": "INTEGER",
+    "status": "VARCHAR",
+    "amount": "DECIMAL(12,2)",
+    "note": "VARCHAR",
+    "updated_at": "TIMESTAMPTZ",
+    "payload": "VARCHAR",
+}
+_PART_ROWS: Final = 500_000
 _SLOT: Final = "SELECT pg_create_logical_replication_slot('bench', 'pgoutput')"
 _PEEK: Final = """\
 SELECT data FROM pg_logical_slot_peek_binary_changes('bench', NULL, NULL, 'proto_version', '1', 'publication_names',
@@ -78,13 +88,24 @@ class Way(ABC):
         """Connect to the database."""
         return psycopg.connect(self.url, autocommit=True)
 
-    def first_rows(self) -> pa.Table:
-        """Return the rows that the table has now."""
-        with self.session() as session:
-            rows = session.execute(
-                "SELECT id, customer_id, status, amount, note, updated_at, payload::text FROM orders"
-            )
-            return pa.Table.from_pylist([dict(zip(_COLUMNS, row, strict=True)) for row in rows], _SCHEMA)
+    def copied(self, select: str, name: str) -> str:
+        """Copy what a SELECT finds into a CSV file; return its path."""
+        file = self.home / name
+        statement = f"COPY ({select}) TO STDOUT (FORMAT csv)".encode()
+        with self.session() as session, file.open("wb") as into, session.cursor().copy(statement) as copy:
+            for data in copy:
+                into.write(data)
+        return f"{file}"
+
+    def first_rows(self) -> Iterator[pa.Table]:
+        """Yield the rows that the table has now, in parts."""
+        file = self.copied(f"SELECT {', '.join(_COLUMNS)} FROM orders", "first.csv")
+        with duckdb.connect() as database:
+            database.execute("SET TimeZone = 'UTC'")
+            rows = database.execute("FROM read_csv(?, header = false, columns = ?)", [file, _DUCKDB_TYPES])
+            for batch in rows.to_arrow_reader(_PART_ROWS):
+                yield pa.Table.from_batches([batch]).cast(_SCHEMA)
+        Path(file).unlink()
 
 
 class Frazil(Way):
@@ -160,8 +181,34 @@ class Dlt(_Delta):
             session.execute(_SLOT)
         folder = f"{self.home / 'pipeline'}"
         self._pipeline = dlt.pipeline("bench", destination="filesystem", dataset_name="bench", pipelines_dir=folder)
-        # As rows too: those of an Arrow table would lack the columns that dlt adds, and no merge would work.
-        self._run([row | {"gone": False} for row in self.first_rows().to_pylist()], "append")
+        # A few as rows: those of an Arrow table would lack the columns that dlt adds, and no merge would work.
+        # The others are written behind them with the same columns: that is not what is measured.
+        parts = self._parts()
+        self._run([row | {"gone": False} for row in next(parts).to_pylist()], "append")
+        self._fill(parts)
+
+    def _parts(self) -> Iterator[pa.Table]:
+        for number, part in enumerate(self.first_rows()):
+            if number == 0:
+                yield part.slice(0, 1000)
+            yield part.slice(1000) if number == 0 else part
+
+    def _fill(self, parts: Iterator[pa.Table]) -> None:
+        """Write rows to the table, with the columns that dlt adds."""
+        from deltalake import DeltaTable, write_deltalake  # noqa: PLC0415 - others do without
+
+        there = pa.schema(DeltaTable(self.path).schema())
+        [load] = DeltaTable(self.path).to_pyarrow_dataset().head(1)["_dlt_load_id"].to_pylist()
+        for number, part in enumerate(parts):
+            size = part.num_rows
+            added = {
+                "gone": pa.repeat(pa.scalar(False), size),
+                "_dlt_load_id": pa.repeat(pa.scalar(load), size),
+                "_dlt_id": pa.array([f"{number}-{row}" for row in range(size)]),
+            }
+            columns = dict(zip(part.column_names, part.columns, strict=True)) | added
+            rows = pa.table({field.name: columns[field.name].cast(field.type) for field in there})
+            write_deltalake(self.path, rows, mode="append")
 
     def _run(self, rows: Any, how: Any) -> None:
         self._pipeline.run(
@@ -200,7 +247,8 @@ class Debezium(_Delta):
             session.execute("CREATE PUBLICATION bench FOR TABLE orders")
             session.execute(_SLOT)
         Path(self.path).parent.mkdir(parents=True)
-        write_deltalake(self.path, self.first_rows())
+        for part in self.first_rows():
+            write_deltalake(self.path, part, mode="append")
         self._seen: list[str] = []
         self._more = threading.Condition()
         way = self
@@ -277,26 +325,18 @@ class Recipe(Way):
             session.execute(audit_trigger("public.audit_log", ["public.orders"]).encode())
         self._upto = 0
         self._spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
-        file = self._copied("SELECT *, 'I' AS op FROM orders", "first.csv")
+        file = self.copied("SELECT *, 'I' AS op FROM orders", "first.csv")
         types = ", ".join(f"{name} {kind}" for name, kind in _SPARK_TYPES.items())
         self._spark.read.csv(file, f"{types}, op string", escape='"').createOrReplaceTempView("first")
         rows = f"SELECT {', '.join(_COLUMNS)} FROM first"
         self._spark.sql(create_sql("lake.bench.orders", rows, mode="copy-on-write"))
-
-    def _copied(self, select: str, name: str) -> str:
-        file = self.home / name
-        statement = f"COPY ({select}) TO STDOUT (FORMAT csv)".encode()
-        with self.session() as session, file.open("wb") as into, session.cursor().copy(statement) as copy:
-            for data in copy:
-                into.write(data)
-        return f"{file}"
 
     def apply(self, changes: int) -> None:
         """Read what is new in the log, and merge it."""
         from bench.contenders.spark import merge_sql  # noqa: PLC0415 - as above
 
         select = f"SELECT audit_event_id, audit_operation, raw_data FROM audit_log WHERE audit_event_id > {self._upto}"
-        file = self._copied(select, f"log-{self._upto}.csv")
+        file = self.copied(select, f"log-{self._upto}.csv")
         self._upto += changes
         log = self._spark.read.csv(file, "n bigint, op string, raw_data string", escape='"', multiLine=False)
         log.createOrReplaceTempView("log")

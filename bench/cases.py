@@ -157,12 +157,9 @@ WORKS: Final = {
     ),
     "capture": Work(
         about="from changes in PostgreSQL to the current table",
-        cases=(
-            Case(
-                rows=200_000,
-                changes=50_000,
-                contenders=("frazil-slot", "dlt-slot", "debezium-slot", "recipe-audit"),
-            ),
+        cases=tuple(
+            Case(rows=rows, changes=50_000, contenders=("frazil-slot", "dlt-slot", "debezium-slot", "recipe-audit"))
+            for rows in (200_000, 5 * MILLION)
         ),
         rounds=2,
         batches=2,
