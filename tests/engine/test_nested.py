@@ -75,6 +75,8 @@ def test_nested_columns_are_kept_compared_and_checked(tmp_path: Path, spark: Spa
     )
     report = frazil.run(pipeline, spark=spark_session(pipeline))
 
+    [warning] = report.tables[0].warnings
+    assert "address: 1 record has a field that its type does not name, such as address.new. Bronze keeps it" in warning
     items = [{"sku": "a", "price": "1.50"}, {"sku": None, "price": "9007199254.93"}]
     assert ask("SELECT id, items, address FROM marts.orders WHERE id IN (1, 10, 11, 12) ORDER BY id") == [
         [1, items, {"street": None, "zip": 1}],

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from frazil.silver.cast import exact, why_not
+from frazil.silver.cast import exact, field_left_out, why_not
 
 CASES: Final[list[tuple[str, str, Any]]] = [
     ("array<bigint>", "[1, 9007199254740993, null]", [1, 9007199254740993, None]),
@@ -29,6 +29,22 @@ CASES: Final[list[tuple[str, str, Any]]] = [
         [{"sku": "a", "price": Decimal("1.50")}],
     ),
 ]
+PRINTED: Final[list[tuple[str, str, Any]]] = [
+    ("array<int>", "{1,NULL,3}", [1, None, 3]),
+    ("array<int>", "{}", []),
+    ("array<int>", "[0:1]={7,8}", [7, 8]),
+    ("array<array<int>>", "{{1,2},{3,NULL}}", [[1, 2], [3, None]]),
+    ("array<array<int>>", "[-1:0][2:3]={{1,2},{3,4}}", [[1, 2], [3, 4]]),
+    ("array<string>", '{"a,b",NULL,"NULL",null,"",plain}', ["a,b", None, "NULL", None, "", "plain"]),
+    ("array<string>", r'{"say \"hi\"","back\\slash","{}","\\u0041"}', ['say "hi"', "back\\slash", "{}", "\\u0041"]),
+    ("array<string>", '{"two\nlines","tab\t\x01","ünï 😀"}', ["two\nlines", "tab\t\x01", "ünï 😀"]),
+    ("array<boolean>", "{t,f}", [True, False]),
+    ("array<double>", "{NaN,1e-07}", ["NaN", 1e-07]),
+    ("array<decimal(30,2)>", "{9007199254740993.01}", [Decimal("9007199254740993.01")]),
+    ("array<binary>", r'{"\\x00ff"}', ["00FF"]),
+]
+"""Arrays as PostgreSQL prints them."""
+
 WRONG: Final[list[tuple[str, str, str]]] = [
     ("array<int>", "[1, 1.5]", "$[1] is 1.5"),
     ("array<int>", "[1, 3000000000]", "$[1] is 3000000000"),
@@ -50,6 +66,17 @@ WRONG: Final[list[tuple[str, str, str]]] = [
     ("struct<a:int>", '{"a": NaN}', "no JSON"),
     ("struct<a:int>", "[1]", "$ is [1]"),
     ("struct<a:struct<b:array<int>>>", '{"a": {"b": [1, "x"]}}', "$.a.b[1] is x"),
+    ("array<int>", "{1,x}", "$[1] is x"),
+    ("array<int>", "{{1}}", '$[0] is ["1"]'),
+    ("array<int>", "{1,,2}", "no JSON"),
+    ("array<int>", "{1,2", "no JSON"),
+    ("array<int>", "{1}}", "no JSON"),
+    ("array<int>", "{1},{2}", "no JSON"),
+    ("array<string>", '{"a}', "no JSON"),
+    ("array<string>", r'{"\n"}', "no JSON"),
+    ("array<string>", r"{a\b}", "no JSON"),
+    ("array<string>", '{a"b"}', "no JSON"),
+    ("struct<a:int>", "{1,2}", "no JSON"),
 ]
 
 
@@ -84,3 +111,35 @@ def test_a_wrong_value_makes_the_whole_none_and_is_told_with_its_place(session: 
     found = cast(session, [(kind, text) for kind, text, _ in WRONG])
 
     assert found == [{"value": None, "why": why} for *_, why in WRONG]
+
+
+def test_an_array_is_read_as_postgresql_prints_it(session: SparkSession) -> None:
+    found = cast(session, [(kind, text) for kind, text, _ in PRINTED])
+
+    for one, (_, text, value) in zip(found, PRINTED, strict=True):
+        have = [item.hex().upper() if isinstance(item, bytes) else item for item in one["value"] or ["none"]]
+        assert repr(have if text != "{}" else one["value"]).replace("nan", "'NaN'") == repr(value), text
+
+
+LEFT_OUT: Final[list[tuple[str, str, str | None]]] = [
+    ("struct<a:int,b:string>", '{"a": 1, "b": null}', None),
+    ("struct<a:int,b:string>", '{"a": 1, "c": null}', ".c"),
+    ("struct<a:int,b:string>", '{"A": 1}', ".A"),
+    ("struct<a:struct<b:array<int>>>", '{"a": {"b": [1], "c": 1}}', ".a.c"),
+    ("array<struct<a:struct<b:int>>>", '[null, {"a": {"b": 1}}, {"a": {"x": 1}}]', "[].a.x"),
+    ("array<struct<a:struct<b:int>>>", "[1]", None),
+    ("struct<a:int>", "no JSON", None),
+]
+
+
+def test_a_field_that_a_type_does_not_name_is_told(session: SparkSession) -> None:
+    rows = session.createDataFrame(
+        [(number, text) for number, (_, text, _) in enumerate(LEFT_OUT)], "n int, text string"
+    )
+    told = [
+        f"CASE WHEN n = {number} THEN {field_left_out('text', kind)} END" for number, (kind, *_) in enumerate(LEFT_OUT)
+    ]
+
+    found = rows.selectExpr("n", f"coalesce({', '.join(told)}) AS told").collect()
+
+    assert {row["n"]: row["told"] for row in found} == {number: path for number, (*_, path) in enumerate(LEFT_OUT)}

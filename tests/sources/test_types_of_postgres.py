@@ -26,6 +26,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "types.md").read_text(encoding="utf
 
 TYPES = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|$", PAGE, re.MULTILINE))
 VALUES = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
+DECLARATIONS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 MADE = """CREATE TYPE mood AS ENUM ('happy', 'so so'); CREATE DOMAIN price AS numeric(10,2);
     CREATE TYPE pair AS (a int, b text); SET timezone = 'UTC'; SET extra_float_digits = 3"""
@@ -158,7 +159,7 @@ def test_a_declaration_says_what_becomes_of_values_that_a_type_does_not_have(
 ) -> None:
     del spark  # only there so that Java runs
     monkeypatch.setenv("SHOP_DB", database)
-    [declaration] = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    [declaration] = [text for text in DECLARATIONS if "members" in text]
     (tmp_path / "frazil.yml").write_text(declaration)
     pipeline = frazil.load(tmp_path)
     with psycopg.connect(database, autocommit=True) as session:
@@ -168,3 +169,57 @@ def test_a_declaration_says_what_becomes_of_values_that_a_type_does_not_have(
 
     assert query(pipeline, "SELECT id, founded, member_until FROM marts.members").rows == [(1, "0044-03-15 BC", None)]
     assert query(pipeline, "SELECT count(*) FROM silver.members_quarantine").rows == [(1,)]
+
+
+@pytest.mark.server
+@pytest.mark.spark
+def test_arrays_can_be_declared_by_each_way_into_the_lake(
+    database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("SHOP_DB", database)
+    [declaration] = [text for text in DECLARATIONS if "lists" in text]
+    ways = {
+        "lists": '{kind: postgres, url: "${env:SHOP_DB}", table: public.lists, landing: ./landing/postgres}',
+        "dumped": '{kind: snapshot, url: "${env:SHOP_DB}", table: public.lists, landing: ./landing/dumps}',
+        "logged": '{kind: audit_log, url: "${env:SHOP_DB}", log: audit.log, table: public.lists, '
+        "landing: ./landing/log, xid: audit_txid}",
+    }
+    before, table = declaration.split("tables:\n")
+    tables = [table.replace("name: lists", f"name: {name}").replace(ways["lists"], way) for name, way in ways.items()]
+    (tmp_path / "frazil.yml").write_text(f"{before}tables:\n{''.join(tables)}")
+    pipeline = frazil.load(tmp_path)
+    values = """'{1,NULL,-3}', '{"a,b",NULL,"NULL","q\\"\\\\"," ",plain,""}',
+        '{2024-02-29 12:34:56.5+02}', '{{1.5,NULL},{0,-2}}'"""
+    with psycopg.connect(database, autocommit=True) as session:
+        session.execute(
+            "CREATE TABLE lists (id int PRIMARY KEY, sizes int[], tags text[], moments timestamptz[], "
+            "grid numeric(5,2)[][])"
+        )
+        session.execute(audit_trigger("audit.log", ["public.lists"]).encode())
+        for first in (1, 11):
+            session.execute(f"INSERT INTO lists VALUES ({first}, {values})".encode())
+            session.execute(
+                f"INSERT INTO lists VALUES ({first + 1}, '{{}}', E'{{\"two\\nlines\"}}', NULL, '{{}}')".encode()
+            )
+            session.execute(f"INSERT INTO lists (id, sizes) VALUES ({first + 2}, '{{{{1,2}},{{3,4}}}}')".encode())
+            frazil.run(pipeline, spark=spark_session(pipeline))
+
+    for name in ways:
+        rows = query(pipeline, f"SELECT * FROM marts.{name} ORDER BY id").rows
+        whole, two_lines = ["a,b", None, "NULL", 'q"\\', " ", "plain", ""], ["two\nlines"]
+        assert [row[:3] for row in rows] == [
+            (1, [1, None, -3], whole),
+            (2, [], two_lines),
+            (11, [1, None, -3], whole),
+            (12, [], two_lines),
+        ], name
+        moment = dt.datetime(2024, 2, 29, 10, 34, 56, 500000, dt.UTC)
+        assert [row[3:5] for row in rows[:2]] == [
+            ([moment], [[Decimal("1.50"), None], [Decimal("0.00"), Decimal("-2.00")]]),
+            (None, []),
+        ], name
+        bad = query(pipeline, f"SELECT reason FROM silver.{name}_quarantine").rows
+        assert len(bad) == 2, (name, bad)
+        assert all("not exactly an array: $[0] is " in reason for (reason,) in bad)
+    assert [finding for finding in check(pipeline) if finding.ok is False] == []

@@ -15,6 +15,7 @@ from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
 from frazil.engine.driver_batch import DriverBatch, spark_frame
 from frazil.engine.expressions import expressions_of, reasons
+from frazil.engine.left_out import fields_left_out
 from frazil.engine.plain_batch import plain_batch
 from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
@@ -138,6 +139,9 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         batch.publish()
     failpoint("silver.after_publish")
     _report(context, seen)
+    if not step.rebuild:
+        renamed = renamed_records(records, context.table, context.head(context.bronze).bookmark)
+        context.report.warnings += fields_left_out(renamed, contract)
     newest, measures = seen["greatest_sequence"], Measures.of(seen) if is_new else None
     return Normalized(after=step.after, upto=step.upto, newest_sequence=newest, measures=measures, driver_batch=kept)
 

@@ -19,7 +19,8 @@ timestamp      yyyy-MM-dd HH:mm[:ss[.ffffff]] with blank or T between, an option
 timestamp_ntz  as timestamp, without zone
 binary         hexadecimal digits, two a byte; behind \x as PostgreSQL prints them, or without it
 string         anything, spaces and all
-array, struct  JSON whose values are such texts: see :mod:`frazil.silver.cast_nested`
+array, struct  JSON whose values are such texts: see :mod:`frazil.silver.cast_nested`; arrays also as PostgreSQL
+               prints them
 =============  ==============================================================================
 """
 
@@ -65,6 +66,11 @@ def exact(text: str, type_name: str) -> str:
 def why_not(text: str, type_name: str) -> str:
     """Write what a text that is not exactly such a value says instead, for people: of JSON the place and the value."""
     return NestedCast(exact).problem(text, type_name) if is_nested(type_name) else text
+
+
+def field_left_out(text: str, type_name: str) -> str:
+    """Write the path of a field that an object in a text has and a nested type does not name; NULL for none."""
+    return NestedCast(exact).left_out(text, type_name)
 
 
 def _boolean(text: str, _: str) -> str:

@@ -4,6 +4,8 @@ JSON is taken apart by Spark's ``VARIANT``, which keeps numbers as decimals of u
 then cast as :mod:`frazil.silver.cast` casts a text. A number that is kept as a ``double``, because it has an exponent
 or more digits, is a value of ``double`` alone, unless it overflows or is zero. An object that names a field twice is no
 value; a field that the type does not name is left out; one that is missing, or null, is NULL.
+
+An array may also be as PostgreSQL prints it: see :mod:`frazil.silver.printed_array`.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from frazil.silver.printed_array import json_of, tokens_of
 from frazil.spec.names import literal, quote
 from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
 
@@ -33,12 +36,22 @@ class NestedCast:
 
     def value(self, text: str, kind: str) -> str:
         """Write the value of a text, NULL where it is not exactly one."""
-        return self._let(_parsed(text), lambda json: self._value(json, kind))
+        return self._let(self._parsed(text, kind), lambda json: self._value(json, kind))
 
     def problem(self, text: str, kind: str) -> str:
         """Write where in a text the first wrong value stands, and what it is; NULL for none."""
-        found = self._let(_parsed(text), lambda json: self._problem(json, kind, literal("$")))
+        found = self._let(self._parsed(text, kind), lambda json: self._problem(json, kind, literal("$")))
         return f"coalesce({found}, {literal('no JSON')})"
+
+    def left_out(self, text: str, kind: str) -> str:
+        """Write the path of a field that an object in a text has and the type does not name; NULL for none."""
+        return self._let(self._parsed(text, kind), lambda json: self._left_out(json, kind, literal("")))
+
+    def _parsed(self, text: str, kind: str) -> str:
+        if outer_of(kind) != ARRAY:
+            return _parsed(text)
+        as_json = self._let(tokens_of(text), lambda tokens: json_of(text, tokens, self._name()))
+        return self._let(as_json, _parsed)
 
     def _let(self, value: str, body: Callable[[str], str]) -> str:
         """Write an expression with a value that stands in it more than once, computed once."""
@@ -104,6 +117,30 @@ class NestedCast:
             first = f"coalesce({', '.join(each)})"
             return f"CASE WHEN {there} THEN CASE WHEN {fields} IS NULL THEN {shown} ELSE {first} END END"
         return f"CASE WHEN {there} AND {self._value(json, kind)} IS NULL THEN {shown} END"
+
+    def _left_out(self, json: str, kind: str, at: str) -> str:
+        if outer_of(kind) == ARRAY:
+            item, found = self._name(), self._name()
+            inner = self._left_out(item, inner_of(kind), f"concat({at}, '[]')")
+            each = f"transform({_as(json, _ARRAY)}, {item} -> {inner})"
+            return f"get(filter({each}, {found} -> {found} IS NOT NULL), 0)"
+        if not is_nested(kind):
+            return "CAST(NULL AS string)"
+        fields = _as(json, _OBJECT)
+        named = ", ".join(literal(name) for name, _ in fields_of(kind))
+        own = f"get(array_except(map_keys({fields}), array({named})), 0)"
+        within = [
+            self._let(
+                _field(fields, name),
+                lambda field, name=name, inner=inner: self._left_out(  # type: ignore[misc]
+                    field, inner, f"concat({at}, {literal(f'.{name}')})"
+                ),
+            )
+            for name, inner in fields_of(kind)
+            if is_nested(inner)
+        ]
+        told = [f"concat({at}, '.', substring({own}, 1, 80))", *within]
+        return f"coalesce({', '.join(told)})"
 
 
 def _parsed(text: str) -> str:
