@@ -125,6 +125,60 @@ def test_rules_of_whole_marts_are_held_against_living_rows(shop: Path) -> None:
     assert found(hours=49)["recent"] == (8, 1, False, "fail", "the last batch is 2 days old, error_after is 1 day")
 
 
+def test_a_history_is_held_to_the_contract_in_every_version(tmp_path: Path, spark: SparkSession) -> None:
+    """What 1 was before it changed still counts; the time of 2 is not known, and 3 is deleted."""
+    del spark  # only there so that Java runs
+    (tmp_path / "landing").mkdir()
+    times = [f"2026-01-0{day} 00:00:00" for day in range(1, 4)]
+    rows = ["op,id,at,n", f"I,1,{times[0]},5", "I,2,,1", f"I,3,{times[0]},2", f"U,1,{times[1]},3", f"D,3,{times[2]},2"]
+    (tmp_path / "landing" / "20260101-000000000.csv").write_text("\n".join([*rows, ""]))
+    declared = """
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{path: ./landing, header: true, settle_seconds: 0}}
+    keys: [id]
+    effective_at: at
+    columns: [{{name: id, type: int}}, {{name: at, type: timestamp}}, {{name: n, type: int}}]
+    rules: [{}]
+    marts: [{{kind: history}}, {{kind: current}}]
+"""
+    (tmp_path / "frazil.yml").write_text(declared.format(""))
+    pipeline = frazil.load(tmp_path)
+    frazil.run(pipeline, spark=spark_session(pipeline))
+    assert not api.test(tmp_path)  # without rules
+
+    rules = "{name: small, expr: 'n < 4', on_violation: warn}, {name: one_number, unique: [n]}"
+    (tmp_path / "frazil.yml").write_text(declared.format(rules))
+    found = {(one.table, one.rule, one.column): (one.rows, one.broken, one.ok) for one in api.test(tmp_path)}
+
+    assert found == {
+        ("marts.orders", "small", None): (2, 0, True),
+        ("marts.orders", "one_number", "n"): (2, 0, True),
+        ("marts.orders_history", "small", None): (4, 1, None),
+        ("marts.orders_history", "not_null", "valid_from"): (4, 1, None),
+        ("marts.orders_history", "not_null", "is_current"): (4, 0, True),
+        ("marts.orders_history", "not_null", "is_deleted"): (4, 0, True),
+        ("marts.orders_history", "current_is_open", None): (4, 0, True),
+        ("marts.orders_history", "ends_after_it_begins", None): (4, 0, True),
+        ("marts.orders_history", "unique_version", None): (4, 0, True),
+        ("marts.orders_history", "one_current_version", None): (2, 0, True),
+    }
+
+    # What only somebody else's writing can do.
+    session = spark_session(pipeline)
+    session.sql("UPDATE lake.marts.orders_history SET is_current = true, valid_from = TIMESTAMP '2026-01-02' WHERE id = 1")
+    session.sql("UPDATE lake.marts.orders_history SET valid_to = valid_from WHERE id = 3")
+    broken = {one.rule: one.detail for one in api.test(tmp_path) if one.broken and one.on_violation == "fail"}
+    assert broken == {
+        "current_is_open": "id = 1",
+        "ends_after_it_begins": "id = 1; id = 3",
+        "unique_version": "id = 1; id = 1",
+        "one_current_version": "id = 1; id = 1",
+    }
+
+
 def test_the_command_ends_with_5_where_a_rule_is_broken(shop: Path) -> None:
     declare(shop, ", min: -6, on_violation: fail")
     said = command("test", f"{shop}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -13,12 +13,13 @@ from frazil.lake.duck import connect
 from frazil.lake.duck_sql import identifier, literal
 from frazil.lake.trouble import translated
 from frazil.serve.check_marts import living
+from frazil.serve.history_rules import OF_VERSIONS, unique_versions
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.table_rules import TableLook
 from frazil.serve.tables import tables
 from frazil.silver.rules import breaks, row_rules
-from frazil.spec import Current
+from frazil.spec import Current, History
 from frazil.spec.names import backslashes
 from frazil.spec.select import selected
 
@@ -105,9 +106,10 @@ class Duck:
 
 
 def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime) -> list[RuleTest]:
-    """Test the rules of tables over the living rows of their marts.
+    """Test the rules of tables over the rows of their marts.
 
-    Of a table with several marts its first current one is looked at, without one the history.
+    Of several current marts the first is looked at: its living rows. Of each history all versions are, for the rules of
+    rows and those of the columns that it adds; rules of whole marts are about living rows, which are the same in all.
 
     Args:
         pipeline: the declaration.
@@ -115,7 +117,7 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime)
         now: what times are compared with where a rule says how fresh a mart is.
 
     Returns:
-        A result for each rule, in the order of the declaration. A table without rules, or without rows, has none.
+        A result for each rule, in the order of the declaration. A table without rules, or without marts, has none.
 
     Raises:
         NoLakeError: nothing was written yet.
@@ -145,15 +147,19 @@ def _of_table(
     pairs = [pair for pair in here.marts if pair[1].exists]
     if not pairs or not here.bronze.exists:
         return
+    rules = row_rules(here.contract)
+    if not (rules or here.contract.rules):
+        return
     mart, layer = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
-    for one in (here.bronze, layer):
+    histories = [layer for mart, layer in pairs if isinstance(mart, History)]
+    for one in (here.bronze, layer, *histories):
         if one.damage is not None:
             raise one.damage
-    rules = row_rules(here.contract)
-    if rules or here.contract.rules:
-        verify_files(layer.location or "")
+    for one in {id(one): one for one in (layer, *histories)}.values():
+        verify_files(one.location or "")
     rows = living(mart, layer)
-    yield from _Tester(duck, table, layer, rows).results(rules)
+    if isinstance(mart, Current):
+        yield from _Tester(duck, table, layer, rows).results(rules)
     look = TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)
     for rule, verdict in look.verdicts():
         yield RuleTest(
@@ -162,6 +168,26 @@ def _of_table(
             rule=rule.name,
             column=rule.columns[0] if len(rule.columns) == 1 else None,
             on_violation=verdict.on_violation or rule.on_violation,
+            rows=verdict.rows,
+            broken=verdict.broken,
+            detail=verdict.detail,
+        )
+    for history in histories:
+        yield from _of_history(replace(look, layer=history, rows=f"{history.rows} WHERE true"), rules)
+
+
+def _of_history(look: TableLook, rules: Sequence[RowRule]) -> Iterator[RuleTest]:
+    """Test the rules of rows, and those of the columns that a history adds, over all versions of a history."""
+    table, layer = look.here.table, look.layer
+    yield from _Tester(look.duck, table, layer, look.rows).results([*rules, *OF_VERSIONS])
+    for name, rows, columns in unique_versions(look.rows, table.keys):
+        verdict = replace(look, rows=rows).unique(columns)
+        yield RuleTest(
+            source_table=table.name,
+            table=layer.name,
+            rule=name,
+            column=None,
+            on_violation="fail",
             rows=verdict.rows,
             broken=verdict.broken,
             detail=verdict.detail,

@@ -76,7 +76,7 @@ class TableLook:
             if missing is not None:
                 yield rule, Verdict(rows=0, broken=None, detail=f"{self.layer.name} has no column {missing} yet")
             elif rule.unique is not None:
-                yield rule, self._unique(rule.unique)
+                yield rule, self.unique(rule.unique)
             elif rule.references is not None:
                 yield rule, self._references(rule.references)
             elif rule.row_count is not None:
@@ -84,7 +84,8 @@ class TableLook:
             elif rule.freshness is not None:
                 yield rule, self._freshness(rule.freshness)
 
-    def _unique(self, columns: Sequence[str]) -> Verdict:
+    def unique(self, columns: Sequence[str]) -> Verdict:
+        """Say which rows have values that another one has."""
         names = _names(columns)
         shared = f"FROM {self.rows} AND {_known(columns)} GROUP BY {names} HAVING count(*) > 1"
         (rows,) = self._one(f"SELECT count(*) FROM {self.rows}")

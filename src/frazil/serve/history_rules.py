@@ -1,0 +1,45 @@
+"""What a contract says of a history: its columns in every version, and those that a history adds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.silver.rules import NOT_NULL, RowRule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+OF_VERSIONS: Final = (
+    # An event without a time is no error of the table.
+    RowRule(name=NOT_NULL, column="valid_from", columns=("valid_from",), on_violation="warn"),
+    RowRule(name=NOT_NULL, column="is_current", columns=("is_current",), on_violation="fail"),
+    RowRule(name=NOT_NULL, column="is_deleted", columns=("is_deleted",), on_violation="fail"),
+    RowRule(
+        name="current_is_open",
+        column=None,
+        columns=("is_current", "valid_to"),
+        on_violation="fail",
+        expr="is_current = (valid_to IS NULL)",
+    ),
+    RowRule(
+        name="ends_after_it_begins",
+        column=None,
+        columns=("valid_from", "valid_to"),
+        on_violation="fail",
+        expr="valid_to IS NULL OR valid_from IS NULL OR valid_to > valid_from",
+    ),
+)
+"""Rules of the columns that a history adds."""
+
+
+def unique_versions(rows: str, keys: Sequence[str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """Return what is unique in a history: name of the rule, what stands after FROM to read the rows, and the columns.
+
+    Args:
+        rows: what stands after FROM to read all versions; it ends in a condition.
+        keys: columns that name a row of the source table.
+    """
+    return (
+        ("unique_version", rows, (*keys, "valid_from")),
+        ("one_current_version", f"{rows} AND is_current", (*keys,)),
+    )
