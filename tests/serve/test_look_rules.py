@@ -168,7 +168,9 @@ tables:
 
     # What only somebody else's writing can do.
     session = spark_session(pipeline)
-    session.sql("UPDATE lake.marts.orders_history SET is_current = true, valid_from = TIMESTAMP '2026-01-02' WHERE id = 1")
+    session.sql(
+        "UPDATE lake.marts.orders_history SET is_current = true, valid_from = TIMESTAMP '2026-01-02' WHERE id = 1"
+    )
     session.sql("UPDATE lake.marts.orders_history SET valid_to = valid_from WHERE id = 3")
     broken = {one.rule: one.detail for one in api.test(tmp_path) if one.broken and one.on_violation == "fail"}
     assert broken == {

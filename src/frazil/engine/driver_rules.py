@@ -6,7 +6,7 @@ cost more than to read the columns. What it cannot compare exactly as Spark does
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
@@ -78,13 +78,13 @@ def counts_on_driver(
     """
     import duckdb  # noqa: PLC0415 - only tables with such rules need it
 
-    from frazil.lake.duck import connect  # noqa: PLC0415
+    from frazil.lake.duck import cursor  # noqa: PLC0415
 
     try:
         located = _located(context, path, rules)
         if located is None:
             return None
-        with connect(located, _SETTINGS) as duck:
+        with cursor(located, _SETTINGS) as duck:
             duck.register(_NEW, left.new)
             duck.register(_REPLACED, left.replaced)
             judge = _Judge(duck=duck, context=context, located=located, left=left, mart=path)
@@ -119,6 +119,7 @@ class _Judge:
     located: Located
     left: LeftInMemory
     mart: tuple[str, str]
+    scans: dict[tuple[str, str], _Scan] = field(default_factory=dict)
 
     def count(self, rule: Rule, columns: Sequence[str]) -> Count | None:
         """Return what counts for a rule; None where DuckDB compares otherwise than Spark."""
@@ -187,6 +188,11 @@ class _Judge:
         )
 
     def _scan(self, path: tuple[str, str], declared: Iterable[str]) -> _Scan:
+        if path not in self.scans:
+            self.scans[path] = self._look(path, declared)
+        return self.scans[path]
+
+    def _look(self, path: tuple[str, str], declared: Iterable[str]) -> _Scan:
         table = scan(self.located[path])
         types = {name.lower(): kind for name, kind in self._types(table).items()}
         own = {name.lower() for name in declared}

@@ -44,6 +44,25 @@ def connect(located: Located, settings: Mapping[str, str] | None = None) -> duck
     return connection
 
 
+def cursor(located: Located, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    """As :func:`connect`, for a process that does it often: to load DuckDB's extensions takes longer than small scans.
+
+    A database over local tables in the same folders is kept, and each call opens a connection to it.
+    """
+    if any(isinstance(location, StoreAddress) for location in located.values()):
+        return connect(located, settings)  # what opens a store may change
+    key = tuple(sorted(folder_addresses(location) for location in located.values()))
+    if key not in _kept:
+        while len(_kept) >= _KEPT:
+            _kept.pop(next(iter(_kept)), None)
+        _kept[key] = connect(located, settings)
+    return _kept[key].cursor()
+
+
+_KEPT: Final = 4
+_kept: dict[tuple[tuple[str, ...], ...], duckdb.DuckDBPyConnection] = {}
+
+
 def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckDBPyConnection:
     """Open an empty database in memory that can read Iceberg; :func:`confine` must close it before it is used.
 
@@ -70,6 +89,7 @@ def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckD
                 hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
             ) from error
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # standard output is the caller's
     for number, access in enumerate(sorted(stores, key=lambda one: one.root)):
         try:
             connection.execute(duckdb_secret(access, f"store_{number}"))
