@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from frazil.bronze.pii import Treatment
     from frazil.formats.records import Bad, Parsed, Part
     from frazil.sources.base import NewFile, Source
 
@@ -75,12 +76,14 @@ class Batch:
         columns: bronze's columns for the fields of the source, in its order.
         number: number of the batch.
         arrived_at: time of the run, with a time zone.
+        treatment: what is done to personal data; None for nothing.
     """
 
     source: Source
     columns: tuple[str, ...]
     number: int
     arrived_at: datetime
+    treatment: Treatment | None = None
 
     @property
     def schema(self) -> Any:
@@ -109,7 +112,7 @@ def spark_ddl(columns: Sequence[str]) -> str:
 
 
 def records(file: NewFile, batch: Batch, **limits: int) -> Iterator[Any]:
-    """Read one file into rows of the bronze table.
+    """Read one file into rows of the bronze table, personal data already treated.
 
     Args:
         file: as it was taken; a ``broken`` one comes out as a single bad record.
@@ -126,6 +129,12 @@ def records(file: NewFile, batch: Batch, **limits: int) -> Iterator[Any]:
 
     Cost: one pass; memory of some blocks.
     """
+    treat = batch.treatment
+    for rows in _records(file, batch, limits):
+        yield rows if treat is None else treat.treated(rows)
+
+
+def _records(file: NewFile, batch: Batch, limits: Mapping[str, int]) -> Iterator[Any]:
     rows = bad_count = foreign = held_bytes = 0
     held: list[Bad] = []
     _check_unchanged(file)

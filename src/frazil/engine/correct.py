@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.bronze.correction import corrected_rows
+from frazil.bronze.pii import treatment_of, verify_key
 from frazil.bronze.read import Batch
 from frazil.engine.driver_batch import spark_frame
 from frazil.engine.erased import erased_keys, without_erased
@@ -70,9 +71,12 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
         )
         base = context.head(context.bronze)
         columns, number = tuple(base.bookmark["fields"]), base.batch + 1
+        treatment = treatment_of(pipeline, table)
+        verify_key(table, base.bookmark, treatment)
         rows = corrected_rows(
             corrections, Batch(source=source_of(table), columns=columns, number=number, arrived_at=now)
         )
+        rows = rows if treatment is None else treatment.treated(rows, again=True)
         bookmark = {
             **base.bookmark,
             "batch": number,

@@ -19,6 +19,7 @@ from frazil.silver.changes import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.gold_order import gold_in_order, marts_of
 from frazil.spec.names import literal, quote
+from frazil.spec.pii import stored_keys
 from frazil.spec.tables import erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 
@@ -60,7 +61,8 @@ class EraseJob:
         frames = []
         if wanted.keys:
             keys = [parse_key(self.context.table, key) for key in wanted.keys]
-            frames.append(given_subjects(self.context, self.contract, keys))
+            stored = stored_keys(self.context.pipeline, self.context.table, keys)
+            frames.append(given_subjects(self.context, self.contract, stored))
         if wanted.where is not None:
             frames.append(matching_subjects(self.context, self.contract, wanted.where))
         first = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])

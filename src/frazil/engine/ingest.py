@@ -12,6 +12,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.bronze.pii import treatment_of, verify_key
 from frazil.bronze.read import Batch, duplicate, records, spark_ddl
 from frazil.engine.driver_batch import spark_frame
 from frazil.engine.erased import FLAG, erased_keys, without_erased
@@ -23,6 +24,7 @@ from frazil.lake.tables import ensure
 from frazil.plan.table_layout import bronze_layout
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
+from frazil.spec.pii import declared_pii
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +48,9 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     spark, base = context.spark, context.head(context.bronze)
     source = source_of(context.table)
     columns = source.columns(step.files, tuple(base.bookmark.get("fields", ())))
-    new = Batch(source=source, columns=columns, number=step.batch, arrived_at=context.now)
+    treatment = treatment_of(context.pipeline, context.table)
+    verify_key(context.table, base.bookmark, treatment)
+    new = Batch(source=source, columns=columns, number=step.batch, arrived_at=context.now, treatment=treatment)
     ensure(spark, bronze_layout(context.tables.bronze, new.columns))
     erased = erased_keys(context)
     who = reader(context, step.size_bytes, erased=erased is not None)
@@ -54,7 +58,9 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
     known = _known_fields(step, new, base.bookmark) | ({} if erased is None else {FLAG: True})
-    bookmark = context.bookmark("bronze", step.batch, reading=source.reading(), **known)
+    known |= {} if treatment is None else treatment.bookmark
+    reading_settings = {**source.reading(), **declared_pii(context.table)}
+    bookmark = context.bookmark("bronze", step.batch, reading=reading_settings, **known)
     empty = partial(_without_erased, context, erased, bookmark)
     here = None if here is None else empty(spark_frame(spark, here)).toArrow().cast(here.schema) if erased else here
     with context.transaction(context.bronze, bookmark) as batch:

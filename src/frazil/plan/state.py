@@ -18,6 +18,7 @@ from frazil.silver.evolution import check_evolution, evolved, treated_otherwise
 from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
+from frazil.spec.pii import declared_pii
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -234,13 +235,17 @@ def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) 
     before: Mapping[str, Any] | None = bronze.get("reading")
     if before is None:
         return
-    now = source_of(table).reading()
+    now = {**source_of(table).reading(), **declared_pii(table)}
+    known = {name.lower() for name in bronze.get("fields", {})}
     for setting in sorted(before.keys() | now.keys()):
         old, new = before.get(setting), now.get(setting)
         if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
             continue
         if setting == "path":
             fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
+        elif setting == "pii":
+            # A column that no file had yet can be given any.
+            fits = not {said.split(":")[0].lower() for said in {*(old or ())} ^ {*(new or ())}} & known
         else:
             fits = setting == "by_place" and not taken.again
         if not fits:
@@ -255,6 +260,7 @@ def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) 
 
 _WORDS = {
     "by_place": "whether files alone order the changes (neither sequence_by nor change_seq)",
+    "pii": "pii of its columns",
     "fields": "the list of fields of files without header",
 }
 

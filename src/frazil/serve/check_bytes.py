@@ -20,6 +20,7 @@ from frazil.formats.value_hash import ValuesHash
 from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
 from frazil.spec.amount import counted
+from frazil.spec.pii import pii_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -101,6 +102,8 @@ def _rebuilt(proof: Proof) -> Verdict:
     """
     if r.FORM not in proof.here.bronze.snapshot.columns:
         return None, "an older version took its files and did not keep in which form they are written"
+    if pii_fields(proof.here.table):
+        return None, "values of columns with pii are not kept, so its files cannot be written again"
     files, unknown, erased = _files(proof)
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
         _see(proof, writing, list(some))

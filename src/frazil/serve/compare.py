@@ -159,14 +159,17 @@ class Comparison:
         """Return the columns of the mart that are fields of the source, and that the source has, with their types."""
         here, held = self._here, self._pair[1].snapshot.columns
         there = {name.lower() for name in self._rows.columns}
-        plain = {column.name for column in here.contract.columns if column.expr is None}
+        treated = {column.name for column in here.table.columns or () if column.pii is not None}
+        plain = {column.name for column in here.contract.columns if column.expr is None} - treated
         return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
 
     def finding(self, progressed: Callable[[str], None]) -> Finding:
         """Compare."""
         here = self._here
         if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
-            why = f"key {missing[0]} is made by an expression, or of another type than at {self._rows.name}"
+            why = (
+                f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
+            )
             return self._found(f"its rows cannot be told apart there: {why}")
         progressed("count and hash at the source")
         theirs = self._rows.sums(self._keys, self._columns)

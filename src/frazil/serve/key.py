@@ -16,6 +16,7 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.query import QueryError, result_of
 from frazil.serve.tables import tables
+from frazil.spec.pii import stored_keys
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def explain_key(pipeline: Pipeline, table: str, key_values: Mapping[str, str] | 
     Cost: one scan of the key columns in bronze, silver and each mart.
     """
     declared = source_table(pipeline, table)
-    texts = _texts(declared, key_values)
+    [texts] = stored_keys(pipeline, declared, [_texts(declared, key_values)])
     located = tables(pipeline)
     with translated(pipeline), connect(located) as connection:
         here = layers(pipeline, declared, located)

@@ -12,6 +12,7 @@ from frazil.errors import DeclarationProblems
 from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
+from frazil.spec.check_pii import pii_problems
 from frazil.spec.check_rules import rule_problems
 from frazil.spec.check_source import source_problems
 from frazil.spec.check_table_rules import reference_problems
@@ -54,7 +55,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
-    found += [*reference_problems(pipeline), *_gold(pipeline)]
+    found += [*pii_problems(pipeline), *reference_problems(pipeline), *_gold(pipeline)]
     return list(dict.fromkeys(found))
 
 

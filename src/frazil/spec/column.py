@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -31,6 +31,10 @@ class Column(Spec):
     )
     nullable: bool = Field(default=True, description="If false, a record with NULL here breaks the rule not_null.")
     expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
+    pii: Literal["drop", "mask", "hmac"] | None = Field(
+        default=None,
+        description="What is stored in place of the values: drop (NULL), mask (***) or hmac (a keyed hash, see pii_key).",
+    )
     accepted_values: tuple[Value, ...] | None = Field(default=None, description="The values that it can have.")
     min: Value | None = Field(default=None, description="The least value, for numbers and times.")
     max: Value | None = Field(default=None, description="The greatest value, for numbers and times.")

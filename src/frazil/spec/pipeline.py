@@ -143,6 +143,11 @@ class Pipeline(Spec):
         default_factory=dict, description="How object stores are reached, by the beginnings of their addresses."
     )
 
+    pii_key: str | None = Field(
+        default=None,
+        description="The key of columns with pii: hmac, a reference such as ${env:PII_KEY} or ${file:pii.key}.",
+    )
+
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 
     @model_validator(mode="after")

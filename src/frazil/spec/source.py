@@ -105,6 +105,16 @@ class SourceSpec(Spec, ABC):
         """Return columns that no field holds -> the column of bronze that does; a declaration may name them."""
         return _NONE
 
+    @property
+    def before_prefix(self) -> str | None:
+        """Return how the names of fields begin that hold a value of before the change; None where there are none."""
+        return None
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return the fields that hold whole rows as text, beside the fields of the rows."""
+        return ()
+
     def delete_limit(self, position: str) -> float | None:
         """Return the share of the rows that the truncate at a position may delete; None where it may delete all."""
         del position

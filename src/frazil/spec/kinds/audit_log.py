@@ -129,6 +129,16 @@ class AuditLog(SourceSpec):
         columns = {"event_id", "operation", "timestamp", "schema_name", "table_name", "data", "old_data"}
         return self.model_dump(mode="json", include={"kind", "table", *columns})
 
+    @property
+    def before_prefix(self) -> str | None:
+        """Return how old keys are named."""
+        return None if self.old_data is None else f"{self.old_data}_"
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return the columns with the rows as JSON."""
+        return (self.data,) if self.old_data is None else (self.data, self.old_data)
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the log's own, not the row's."""
         is_old = self.old_data is not None and field.lower().startswith(f"{self.old_data}_".lower())

@@ -131,6 +131,11 @@ class Debezium(SourceSpec):
         """Return that it is Debezium's; all else is read into the fields themselves."""
         return {"kind": "debezium"}
 
+    @property
+    def before_prefix(self) -> str:
+        """Return how old keys are named."""
+        return BEFORE
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field begins with two underscores, or is the declared op."""
         return field.startswith("__") or (self.form == "flat" and field.lower() == (self.op or OP).lower())

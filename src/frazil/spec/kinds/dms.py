@@ -90,6 +90,11 @@ class DmsFiles(SourceSpec):
         """Return which fields are the op, the change sequence and before-images."""
         return self.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
 
+    @property
+    def before_prefix(self) -> str | None:
+        """Return how before-images are named."""
+        return self.before_image_prefix
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the op column, the change sequence or a before-image."""
         own = {self.op.lower(), (self.change_seq or self.op).lower()}

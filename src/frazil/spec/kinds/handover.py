@@ -179,6 +179,18 @@ class Handover(SourceSpec):
         left_out = {"leave_out": sorted(self.leave_out)} if self.leave_out else {}
         return {"kind": self.kind, "time": self.time_field, "of": self.changes.meaning, **left_out}
 
+    @property
+    def before_prefix(self) -> str | None:
+        """Return that of the changes."""
+        found: str | None = self.changes.before_prefix
+        return found
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return those of the changes."""
+        found: tuple[str, ...] = self.changes.row_texts
+        return found
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is one of Frazil's, or the changes' own."""
         return field.lower() in OWN or bool(self.changes.is_bookkeeping(field))

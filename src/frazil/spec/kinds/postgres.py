@@ -111,6 +111,11 @@ class Postgres(SourceSpec):
         """Return the kind: the rest is the server's."""
         return {"kind": self.kind}
 
+    @property
+    def before_prefix(self) -> str:
+        """Return how old keys are named."""
+        return OLD
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is not the table's."""
         return field.lower() in OWN_FIELDS or field.lower().startswith(OLD)

@@ -122,6 +122,18 @@ class Sharded(SourceSpec):
         """Return what records of a shard mean; that there is one shard more changes no other."""
         return {"kind": self.kind, "column": self.column, "of": meaning_of(self.first)}
 
+    @property
+    def before_prefix(self) -> str | None:
+        """Return that of the first shard."""
+        found: str | None = self.first.before_prefix
+        return found
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return those of the first shard."""
+        found: tuple[str, ...] = self.first.row_texts
+        return found
+
     def is_bookkeeping(self, field: str) -> bool:
         """Return whether a field is the source's own; that with the name of the shard is the table's."""
         return field.lower() != self.column.lower() and bool(self.first.is_bookkeeping(field))

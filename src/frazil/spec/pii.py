@@ -1,0 +1,105 @@
+"""Columns of personal data: which fields of a source hold them, and the values that are stored in their place."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.spec.contract import final_names
+from frazil.spec.secrets import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.spec.pipeline import Pipeline, Table
+
+DROP, MASK, HMAC = "drop", "mask", "hmac"
+MASKED: Final = "***"
+
+_KEY_BYTES: Final = 16
+_CHECK: Final = b"frazil: which key"
+_HASHED: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class PiiKeyError(DeclarationError):
+    """The key of hmac columns is too short, or another than the lake's values were made with."""
+
+    code = "FZ113"
+
+
+def pii_fields(table: Table) -> dict[str, str]:
+    """Return how the fields of a source are treated: lower-case name, the values before a change included -> way.
+
+    Fields that hold whole rows as text, such as the JSON of an audit log, are ``drop``. Empty where no column says
+    ``pii``.
+    """
+    ways = {column.name.lower(): column.pii for column in table.columns or () if column.pii is not None}
+    if not ways:
+        return {}
+    finals = final_names(table)
+    found = ways | {old: ways[new.lower()] for old, new in finals.items() if new.lower() in ways}
+    if prefix := table.source.before_prefix:
+        found |= {f"{prefix}{name}".lower(): way for name, way in found.items()}
+    return {**found, **{name.lower(): DROP for name in table.source.row_texts}}
+
+
+def declared_pii(table: Table) -> dict[str, list[str]]:
+    """Return what columns say of ``pii``, among the settings that records depend on; empty where none says anything."""
+    said = [f"{column.name}: {column.pii}" for column in table.columns or () if column.pii is not None]
+    return {"pii": said} if said else {}
+
+
+def pii_key(pipeline: Pipeline) -> bytes:
+    """Return the key of hmac columns.
+
+    Raises:
+        DeclarationError: the reference leads nowhere.
+        PiiKeyError: the key is too short.
+    """
+    key = resolve(pipeline.pii_key or "", setting="pii_key", folder=pipeline.folder).encode()
+    if len(key) < _KEY_BYTES:
+        raise PiiKeyError(
+            f"pii_key: the key has {len(key)} bytes, and fewer than {_KEY_BYTES} can be guessed",
+            hint="make one: openssl rand -hex 32",
+        )
+    return key
+
+
+def key_check(key: bytes) -> str:
+    """Return a text by which a key is known again; it does not reveal the key."""
+    return hmac.digest(key, _CHECK, "sha256").hex()[:16]
+
+
+def hashed(key: bytes, text: str) -> str:
+    """Return what is stored in place of a text: its HMAC-SHA256, 64 hexadecimal digits."""
+    return hmac.digest(key, text.encode(), hashlib.sha256).hex()
+
+
+def stored_keys(pipeline: Pipeline, table: Table, keys: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return keys that a person gave as the lake holds them: values of hmac columns are hashed.
+
+    A value that is written like a hash, as ``frazil query`` shows it, is taken for one.
+
+    Raises:
+        DeclarationError, PiiKeyError: as for :func:`pii_key`.
+    """
+    ways = pii_fields(table)
+    secret = [ways.get(name.lower()) == HMAC for name in table.keys]
+    if not any(secret):
+        return [tuple(key) for key in keys]
+    key = pii_key(pipeline)
+    return [
+        tuple(
+            hashed(key, text) if is_secret and not is_hashed(text) else text
+            for text, is_secret in zip(texts, secret, strict=True)
+        )
+        for texts in keys
+    ]
+
+
+def is_hashed(text: str) -> bool:
+    """Return whether a text is written like a value of an hmac column."""
+    return _HASHED.fullmatch(text) is not None
