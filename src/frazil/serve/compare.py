@@ -167,9 +167,7 @@ class Comparison:
         """Compare."""
         here = self._here
         if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
-            why = (
-                f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
-            )
+            why = f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
             return self._found(f"its rows cannot be told apart there: {why}")
         progressed("count and hash at the source")
         theirs = self._rows.sums(self._keys, self._columns)

@@ -33,7 +33,7 @@ class Column(Spec):
     expr: str | None = Field(default=None, description="Spark SQL over the source's fields, which are all text.")
     pii: Literal["drop", "mask", "hmac"] | None = Field(
         default=None,
-        description="What is stored in place of the values: drop (NULL), mask (***) or hmac (a keyed hash, see pii_key).",
+        description="What is stored in place of the values: drop (NULL), mask (***) or hmac (a hash by pii_key).",
     )
     accepted_values: tuple[Value, ...] | None = Field(default=None, description="The values that it can have.")
     min: Value | None = Field(default=None, description="The least value, for numbers and times.")
