@@ -35,10 +35,13 @@ def test_an_erase_that_is_killed_at_each_place_in_turn_ends_as_if_it_had_not_bee
             # The one that ends it may be about another key.
             world.erase(spark, keys if name == KILLS[0] else keys[:1])
         monkeypatch.delenv("FRAZIL_FAILPOINT")
+        (table,) = api.status(world.folder).tables
+        assert table.unfinished_erase, name
     report = world.erase(spark, keys[:1])
     world.erased |= {*keys}
 
     assert report.resumed
+    assert [table.unfinished_erase for table in api.status(world.folder).tables] == [None]
     assert report.proof is not None
     assert report.proof.is_clean
     # The first delivery comes once more, under other names.

@@ -12,7 +12,7 @@ from frazil.engine.erase_job import PLACES, EraseJob
 from frazil.engine.erase_proof import prove
 from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
 from frazil.engine.erase_report import ErasedLayer, EraseReport
-from frazil.engine.erased import UNFINISHED, find_erased
+from frazil.engine.erased import find_erased
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
 from frazil.engine.record import run_id
@@ -26,6 +26,7 @@ from frazil.lake.trouble import translated
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
+from frazil.spec.tables import ERASE_UNFINISHED
 from frazil.storage.files import address_of, exists
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
     )
     receipt = write_receipt(context, report, job.hashes(erased))
     failpoint("erase.after_receipt")
-    context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(UNFINISHED)})")
+    context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
     return replace(report, receipt=receipt)
 
 
@@ -166,7 +167,7 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
 
 
 def _source_files(context: TableRun) -> tuple[str, ...]:
-    """Return the files that hold records of the subjects and are still there."""
+    """Return the first files that hold records of the subjects and are still there."""
     found = context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1 LIMIT {_FILES_SHOWN}").collect()
     table, folder = context.table, context.pipeline.folder
     return tuple(row[0] for row in found if exists(address_of(row[0], folder, table.stores)))
@@ -176,10 +177,13 @@ def _remove_landed(context: TableRun) -> tuple[str, ...]:
     """Remove the files with erased records that Frazil had landed from a server; bronze has all else of them."""
     if not context.table.source.lands_for_good:
         return ()
-    removed = _source_files(context)
-    for file in removed:
-        (context.pipeline.folder / file).unlink()
-    return removed
+    removed = []
+    for row in context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1").toLocalIterator():
+        file = context.pipeline.folder / row[0]
+        if file.exists():
+            file.unlink()
+            removed.append(row[0])
+    return tuple(removed)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.engine.erased import COLUMNS, FLAG, SALT, UNFINISHED, ErasedKeys, contract_over, find_erased, keyed_records
+from frazil.engine.erased import COLUMNS, FLAG, SALT, ErasedKeys, contract_over, find_erased, keyed_records
 from frazil.engine.gold import refresh_gold
 from frazil.engine.subjects import SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
 from frazil.failpoints import failpoint
@@ -20,7 +20,7 @@ from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.gold_order import gold_in_order, marts_of
 from frazil.spec.names import literal, quote
 from frazil.spec.pii import stored_keys
-from frazil.spec.tables import erased_table, gold_table, source_tables
+from frazil.spec.tables import ERASE_UNFINISHED, erased_table, gold_table, source_tables
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
@@ -93,10 +93,10 @@ class EraseJob:
         if erased is None:
             path = erased_table(context.pipeline, context.table).path
             erased = ErasedKeys(path=path, salt=secrets.token_bytes(_SALT_BYTES))
-            properties = {SALT: erased.salt.hex(), UNFINISHED: erase_id}
+            properties = {SALT: erased.salt.hex(), ERASE_UNFINISHED: erase_id}
             ensure(self.spark, TableLayout(path=path, columns=COLUMNS, properties=properties))
         elif erased.unfinished is None:
-            name, mark = quote(*erased.path), f"{literal(UNFINISHED)} = {literal(erase_id)}"
+            name, mark = quote(*erased.path), f"{literal(ERASE_UNFINISHED)} = {literal(erase_id)}"
             self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({mark})")
         erase_id = erased.unfinished or erase_id
         known = self.spark.table(quote(*erased.path)).select("key_hash")

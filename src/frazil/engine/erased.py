@@ -17,7 +17,7 @@ from frazil.silver.record_keys import KEY, OLD_KEY, key_hash_sql, with_keys
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
-from frazil.spec.tables import erased_table
+from frazil.spec.tables import ERASE_UNFINISHED, erased_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 FLAG: Final = "erased"
 """Key of bronze's bookmark: true where keys were erased."""
 SALT: Final = "frazil.erase.salt"
-UNFINISHED: Final = "frazil.erase.unfinished"
-"""Properties of the table of hashes: the key of the hash, and the name of an erase that has not come to its end."""
+"""Property of the table of hashes: the key of the hash."""
 
 COLUMNS: Final = {"key_hash": "string", "erase_id": "string", "erased_at": "timestamp"}
 _WHOLE, _HIT, _HASH = "_cdc_whole", "_cdc_hit", "_cdc_key_hash"
@@ -83,7 +82,7 @@ def find_erased(context: TableRun) -> ErasedKeys | None:
     if table is None:
         return None
     properties = table.properties()
-    return ErasedKeys(path=path, salt=bytes.fromhex(properties.get(SALT)), unfinished=properties.get(UNFINISHED))
+    return ErasedKeys(path=path, salt=bytes.fromhex(properties.get(SALT)), unfinished=properties.get(ERASE_UNFINISHED))
 
 
 def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:

@@ -18,7 +18,7 @@ from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import read_snapshot, tables
+from frazil.serve.tables import read_snapshot, tables, unfinished_erase
 from frazil.spec import Current
 from frazil.spec.select import selected
 from frazil.spec.tables import gold_table, source_tables
@@ -89,6 +89,7 @@ class TableStatus:
             zeros for what is not known; None where all is well.
         failures: why the newest run that tried the table failed, mart by mart where only marts did; a later success
             clears them.
+        unfinished_erase: name of an erase that was killed, or is at work; None for none.
         captured: of a table that is captured, how far the landing files are behind each of its servers.
     """
 
@@ -108,6 +109,7 @@ class TableStatus:
     passed: tuple[tuple[str, str], ...] = ()
     trouble: str | None = None
     failures: tuple[PastFailure, ...] = ()
+    unfinished_erase: str | None = None
     captured: tuple[CaptureLag, ...] = ()
 
 
@@ -248,6 +250,7 @@ class _Lake:
             passed=source.passed,
             trouble=source.trouble,
             failures=self.failures.get(table.name, ()),
+            unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
         )
 
     def mart(self, made: LakeTable, newest: int) -> MadeStatus:

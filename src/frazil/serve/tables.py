@@ -10,9 +10,10 @@ from frazil.lake.metadata import read_metadata
 from frazil.lake.snapshot import TableSnapshot, metadata_snapshot
 from frazil.lake.store_conf import lake_address
 from frazil.lake.warehouse import verify_catalog
+from frazil.spec.tables import ERASE_UNFINISHED, erased_table
 
 if TYPE_CHECKING:
-    from frazil.spec import Pipeline
+    from frazil.spec import Pipeline, Table
 
 
 def tables(pipeline: Pipeline) -> Located:
@@ -53,3 +54,23 @@ def read_snapshot(location: str | None, snapshot: int | None = None) -> TableSna
         raise DamagedTableError(location, "is missing") from error
     except (OSError, ValueError, LookupError) as error:
         raise DamagedTableError(location, "cannot be read") from error
+
+
+def unfinished_erase(pipeline: Pipeline, table: Table, located: Located) -> str | None:
+    """Return the name of an erase of a source table that was killed, or is at work; None for none.
+
+    Raises:
+        DamagedTableError, NotOnThisMachineError, ObjectStoreError: as for :func:`read_snapshot`.
+
+    Cost: a metadata file, where anything was ever erased.
+    """
+    location = located.get(erased_table(pipeline, table).key)
+    if location is None:
+        return None
+    try:
+        found: str | None = read_metadata(location).get("properties", {}).get(ERASE_UNFINISHED)
+    except FileNotFoundError as error:
+        raise DamagedTableError(location, "is missing") from error
+    except (OSError, ValueError, LookupError) as error:
+        raise DamagedTableError(location, "cannot be read") from error
+    return found

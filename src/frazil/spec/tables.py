@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from frazil.spec.mart import Current
 from frazil.spec.pipeline import CATALOG
@@ -85,6 +85,10 @@ def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
             if isinstance(mart, Current) and mart.live_view is not None
         ),
     )
+
+
+ERASE_UNFINISHED: Final = "frazil.erase.unfinished"
+"""Property of the table of erased keys: the name of an erase that has not come to its end."""
 
 
 def erased_table(pipeline: Pipeline, table: Table) -> LakeTable:

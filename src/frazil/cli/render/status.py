@@ -52,6 +52,11 @@ def _table(table: TableStatus) -> None:
         out.print(f"  {passed_over(table.passed)}", style="yellow", markup=False)
     if table.trouble:
         out.print(f"  {table.trouble}", style="red", markup=False)
+    if table.unfinished_erase:
+        says = (
+            f"the erase {table.unfinished_erase} has not come to its end: frazil erase of any key of the table ends it"
+        )
+        out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
 
 
