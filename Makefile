@@ -5,6 +5,10 @@ SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
+SHORT := not (laws or server or fault or long)
+
+# Tests start many processes, and each reads modules that are compiled already: PyTest's rewritten ones too.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-shop test e2e laws check fix bench bench-quick
 
@@ -20,15 +24,15 @@ demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its au
 	$(BIN)/python examples/shop/shop.py
 
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
-	$(BIN)/python -m pytest -m "not spark and not laws and not server and not fault and not long" -n 2 --cov
-	$(BIN)/python -m pytest -m "spark and not laws and not server and not fault and not long" -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --cov
+	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 2 --dist worksteal
 
 e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws"
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
 laws: .venv/.jars ## Run the long property tests
-	$(BIN)/python -m pytest -m laws -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "laws or hypothesis" --hypothesis-profile many -n 2 --dist worksteal
 
 check: .venv/.packages ## Formatting, lint and types, as CI sees them
 	$(BIN)/ruff format --check

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from frazil.lake.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from frazil.testing.s3 import S3Server
 
 
-# No test is timed: an example may be slow on a busy machine. Settings of a test begin from these.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# No test is timed: an example may be slow on a busy machine. `make laws` draws many examples.
+untimed = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.register_profile("few", untimed, max_examples=25)
+settings.register_profile("many", untimed, max_examples=400)
+settings.load_profile("few")
 
 _NUMBERS = count(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import frazil
@@ -24,5 +25,12 @@ def shown(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix() if path.is_relative_to(SOURCE) else f"airflow/{path.name}"
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module, in the order of ``ast.walk``: many tests go through them."""
+    return tuple(ast.walk(tree_of(path)))

@@ -50,6 +50,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         frazil.Tabel  # noqa: B018 - looking is the test
 
 
+@pytest.mark.process
 def test_a_declaration_is_loaded_without_spark() -> None:
     """A command that only validates must not wait for what it does not need."""
     code = (

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
@@ -27,7 +27,6 @@ FRAGMENTS = [
     *(b"1,2\n", b'"1","2"\n', b"1,NULL\r\n", b"I,hosts,public,1,2\n", b"I,other,public,1\n", b"op,a,b\n", b'1,"2,3"\n'),
 ]
 TEXTS = st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(b"".join) | st.binary(max_size=50)
-EXAMPLES = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def forms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -70,7 +69,6 @@ def fields(record: bytes, delimiter: bytes, escape: bytes) -> list[str | None]:
 VALUES = ["", "NULL", "a", "b c", "1,2", 'x"y', "p\nq"]
 
 
-@EXAMPLES
 @given(
     text=TEXTS,
     block_bytes=st.integers(1, 60),
@@ -109,7 +107,6 @@ def test_any_file_comes_back_and_each_record_is_counted_and_read_as_a_plain_read
                 assert [row["a"], row["b"]] == fields(own, delimiter.encode(), (escape or "").encode())
 
 
-@EXAMPLES
 @given(text=TEXTS, block_bytes=st.integers(1, 60), zipped=st.booleans())
 def test_any_transaction_file_comes_back_without_the_records_of_other_tables(
     landing: Landing, text: bytes, block_bytes: int, *, zipped: bool
@@ -124,7 +121,6 @@ def test_any_transaction_file_comes_back_without_the_records_of_other_tables(
     assert (form["content"], form["content_sha256"] is not None) == ("csv", True)
 
 
-@EXAMPLES
 @given(
     records=st.lists(st.lists(st.sampled_from(VALUES), min_size=3, max_size=3), max_size=8),
     quoted=st.tuples(st.booleans(), st.booleans(), st.booleans()),

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.bronze.csv_rows import bad, good, numbers
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing
 
-EXAMPLES = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 Field = st.one_of(st.none(), st.text(st.sampled_from('ab",\n\r\\\0 é😀N'), max_size=6), st.just("NULL"))
 
 
@@ -25,7 +24,6 @@ def written(field: str | None, *, quoted: bool) -> bytes:
     return field.encode()
 
 
-@EXAMPLES
 @given(
     records=st.lists(st.tuples(*[st.tuples(Field, st.booleans())] * 3), min_size=1, max_size=12),
     line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]),
@@ -52,7 +50,6 @@ def test_what_was_written_is_what_is_read(
         assert bad(rows) == []
 
 
-@EXAMPLES
 @given(
     text=st.binary(max_size=60) | st.text('",\n\rax \\', max_size=40).map(str.encode),
     block_bytes=st.integers(1, 50),

@@ -100,12 +100,15 @@ def test_row_numbers_are_exact_across_blocks_with_every_kind_of_bad_record(landi
         assert len(bad(rows)) == 150
 
 
-def test_more_records_than_fit_one_block_keep_their_order(landing: Landing) -> None:
-    landing.write("LOAD00000001.csv", b"".join(b"%d,%s\n" % (n, b"x" * (n % 50)) for n in range(1, 250_001)))
+@pytest.mark.parametrize(
+    ("count", "limits"), [(25_000, {"block_bytes": 100_000}), pytest.param(250_000, {}, marks=pytest.mark.laws)]
+)
+def test_more_records_than_fit_one_block_keep_their_order(count: int, limits: dict[str, int], landing: Landing) -> None:
+    landing.write("LOAD00000001.csv", b"".join(b"%d,%s\n" % (n, b"x" * (n % 50)) for n in range(1, count + 1)))
 
-    rows = landing.rows("a b")
+    rows = landing.rows("a b", limits=limits)
 
-    assert [int(value) for (value,) in good(rows, "a")] == numbers(rows) == list(range(1, 250_001))
+    assert [int(value) for (value,) in good(rows, "a")] == numbers(rows) == list(range(1, count + 1))
 
 
 def test_a_record_too_large_is_bad_and_the_next_one_is_read(landing: Landing) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats import parquet_file
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 I32, I64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 extension = pa.ExtensionArray.from_storage
-EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def stored(values: list[Any], kind: Any) -> Any:
@@ -117,7 +116,6 @@ def read_back(landing: Landing, column: Any, **options: Any) -> tuple[list[str |
 
 
 @pytest.mark.parametrize("name", FLAT)
-@EXAMPLES
 @given(data=st.data())
 def test_a_value_of_any_type_can_be_had_back_from_its_text(landing: Landing, name: str, data: st.DataObject) -> None:
     kind, strategy, read = FLAT[name]
@@ -130,7 +128,6 @@ def test_a_value_of_any_type_can_be_had_back_from_its_text(landing: Landing, nam
 
 
 @pytest.mark.parametrize("name", STORED)
-@EXAMPLES
 @given(data=st.data())
 def test_a_date_or_a_time_of_any_age_can_be_had_back(landing: Landing, name: str, data: st.DataObject) -> None:
     kind, strategy, read = STORED[name]
@@ -141,7 +138,6 @@ def test_a_date_or_a_time_of_any_age_can_be_had_back(landing: Landing, name: str
     assert [None if text is None else read(text) for text in texts] == values
 
 
-@EXAMPLES
 @given(
     values=st.lists(
         st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31)) | st.none(),  # noqa: DTZ001 - as stored
@@ -158,7 +154,6 @@ def test_timestamps_of_96_bits_are_not_wrapped_around(landing: Landing, values: 
     assert kind == "timestamp"
 
 
-@EXAMPLES
 @given(values=st.lists(I64 | st.none(), min_size=1, max_size=5))
 def test_timestamps_of_96_bits_keep_their_nanoseconds(landing: Landing, values: list[int | None]) -> None:
     column = stored(values, pa.timestamp("ns"))

@@ -123,6 +123,7 @@ def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
     assert "[FZ103]" in said.text or "[FZ304]" in said.text
 
 
+@pytest.mark.process
 def test_the_package_is_the_command_too() -> None:
     done = subprocess.run([sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True)
 

@@ -113,6 +113,7 @@ def test_a_watch_ends_its_run_at_the_first_signal_and_is_interrupted_by_the_seco
     assert world.differences(spark) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_rebuild_that_nobody_answers_says_what_it_would_have_done(tmp_path: Path, *, terminal: bool) -> None:
     world = world_at(tmp_path)
@@ -132,6 +133,7 @@ def test_a_rebuild_that_nobody_answers_says_what_it_would_have_done(tmp_path: Pa
     assert "Aborted" not in command.said
 
 
+@pytest.mark.process
 def test_ctrl_c_at_a_question_is_no_answer(tmp_path: Path) -> None:
     command = Command.start(tmp_path, ["rebuild", f"{world_at(tmp_path).folder}"], terminal=True)
 
@@ -247,6 +249,7 @@ with error_exit():
 """
 
 
+@pytest.mark.process
 def test_a_terminal_that_cannot_be_written_to_before_its_signal_comes_is_a_closed_one() -> None:
     process = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, timeout=60, check=False)
 

@@ -22,6 +22,7 @@ main()
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("verbose", [False, True])
 def test_an_unknown_error_is_one_line_and_a_log(tmp_path: Path, *, verbose: bool) -> None:
     arguments = ["validate", "-v"] if verbose else ["validate"]
@@ -45,6 +46,7 @@ def test_an_unknown_error_is_one_line_and_a_log(tmp_path: Path, *, verbose: bool
     assert f"frazil {frazil.__version__}" in kept
 
 
+@pytest.mark.process
 def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     reading = subprocess.Popen(
         [FRAZIL, "generate", tmp_path / "files", "--rows", "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

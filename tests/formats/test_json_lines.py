@@ -6,7 +6,7 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats import json_lines
@@ -98,7 +98,6 @@ def test_a_line_that_is_no_record_is_kept_with_the_reason(tmp_path: Path, line: 
     assert whole == content
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.lists(st.sampled_from(FRAGMENTS), max_size=20).map(b"".join),
     record_bytes=st.sampled_from([12, 1_000]),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats.json_objects import JsonObjects
@@ -62,13 +62,11 @@ def together(texts: list[str | None]) -> list[dict[str, str | None] | None]:
     return rows
 
 
-@settings(deadline=None)
 @given(st.lists(st.none() | documents(), max_size=12))
 def test_objects_in_a_column_are_those_that_each_text_is(texts: list[str | None]) -> None:
     assert together(texts) == [alone(text) for text in texts]
 
 
-@settings(deadline=None)
 @given(st.lists(documents(), min_size=1, max_size=3).flatmap(lambda few: st.lists(st.sampled_from(few), max_size=20)))
 def test_objects_of_few_shapes_are_those_that_each_text_is(texts: list[str | None]) -> None:
     assert together(texts) == [alone(text) for text in texts]

@@ -60,6 +60,7 @@ def test_only_what_the_lake_needs_is_asked_for() -> None:
     assert jars_for(lake("lake", ServiceCatalog(type="glue"))) == (*DEFAULT, AWS)
 
 
+@pytest.mark.process
 def test_a_jar_comes_from_the_users_mirror_once(mirror: Path) -> None:
     mirror.write_bytes(CONTENT)
     told: list[str] = []
@@ -73,6 +74,7 @@ def test_a_jar_comes_from_the_users_mirror_once(mirror: Path) -> None:
     assert told == ["fetching jar-1.0.jar (0 MB)"]
 
 
+@pytest.mark.process
 def test_a_damaged_jar_is_fetched_again(mirror: Path) -> None:
     mirror.write_bytes(CONTENT)
     (path,) = ready_jars([PINNED])
@@ -83,6 +85,7 @@ def test_a_damaged_jar_is_fetched_again(mirror: Path) -> None:
     assert path.read_bytes() == CONTENT
 
 
+@pytest.mark.process
 def test_a_jar_with_other_content_is_refused_and_both_sums_are_named(mirror: Path) -> None:
     mirror.write_bytes(b"something else")
 
@@ -94,6 +97,7 @@ def test_a_jar_with_other_content_is_refused_and_both_sums_are_named(mirror: Pat
     assert list(jar_folder().iterdir()) == []
 
 
+@pytest.mark.process
 def test_a_jar_that_cannot_be_had_names_its_coordinates_and_the_ways_out(mirror: Path) -> None:
     assert not mirror.exists()
 

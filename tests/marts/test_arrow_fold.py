@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.marts.arrow_fold import newest_arrow
@@ -97,7 +97,6 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
     return rows
 
 
-@settings(deadline=None)  # PyArrow loads its engine with the first example
 @given(st.lists(changes, max_size=12))
 def test_changes_in_memory_are_folded_as_in_plain_python(some: list[Change]) -> None:
     folded = newest_arrow(pa.Table.from_pylist(some, schema=SCHEMA), SPEC)
@@ -106,7 +105,6 @@ def test_changes_in_memory_are_folded_as_in_plain_python(some: list[Change]) -> 
     assert have == plain(some)
 
 
-@settings(deadline=None)  # PyArrow loads its engine with the first example
 @given(st.lists(changes, max_size=8), st.randoms())
 def test_neither_repeats_nor_their_order_count(some: list[Change], chance: Any) -> None:
     """CONVERGE: the same changes, some of them twice, in another order."""

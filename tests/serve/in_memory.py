@@ -87,19 +87,27 @@ def with_marts(here: Layers, *marts: Layer) -> Layers:
 
 def database(changes: list[Change], copies: int = 2) -> duckdb.DuckDBPyConnection:
     """Keep changes in the shape of silver; ``copies`` of each, for what is there twice counts once."""
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute(
         "CREATE TABLE changes (id INT, ts TIMESTAMPTZ, name TEXT, qty INT, note TEXT, _cdc_class TEXT, "
         "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[])"
     )
+    rows = []
     for number, change in enumerate(changes * copies):
         known = None if change.values.keys() >= COLUMNS.keys() else [*change.values]
         kind = "delete" if change.deleted else "upsert"
         values = [change.values.get(name) for name in COLUMNS]
-        place = [kind, change.position, change.row, number % BATCHES + 1, known]
-        connection.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*values, *place])
+        rows.append([*values, kind, change.position, change.row, number % BATCHES + 1, known])
+    insert(connection, "changes", rows)
     return connection
+
+
+def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[Any]]) -> None:
+    """Insert all rows by one statement."""
+    if rows:
+        marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)
+        connection.execute(f"INSERT INTO {table} VALUES {marks}", [value for row in rows for value in row])
 
 
 def shown(name: str) -> tuple[str, ...]:
@@ -125,6 +133,4 @@ def fill(connection: duckdb.DuckDBPyConnection, name: str, changes: list[Change]
     """Make a mart that holds what it must."""
     columns = ", ".join(f"{column} {TYPES[column]}" for column in shown(name))
     connection.execute(f"CREATE TABLE {name} ({columns})")
-    marks = ", ".join("?" for _ in shown(name))
-    for row in oracle(name, changes):
-        connection.execute(f"INSERT INTO {name} VALUES ({marks})", [row[column] for column in shown(name)])
+    insert(connection, name, [[row[column] for column in shown(name)] for row in oracle(name, changes)])

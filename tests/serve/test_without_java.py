@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import frazil.serve
 
 
+@pytest.mark.process
 def test_no_module_imports_spark() -> None:
     modules = sorted(path.stem for path in Path(frazil.serve.__file__).parent.glob("*.py"))
     imports = "; ".join(f"import frazil.serve.{module}" for module in modules if module != "__init__")

@@ -237,6 +237,7 @@ def test_the_examples_are_right(example: Path) -> None:
     assert load(example).tables
 
 
+@pytest.mark.process
 def test_a_declaration_without_sql_is_read_without_spark_and_sqlglot(tmp_path: Path) -> None:
     (tmp_path / "frazil.yml").write_text(RIGHT)
     code = "import sys; from frazil.spec.parse import load; load(sys.argv[1]); print(*sys.modules)"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.own_records import OwnRecords
     from frazil.formats.records import RecordReader
-    from frazil.sources.base import NewFile, RecordMeaning, SourceDelta
+    from frazil.sources.base import NewFile, SourceDelta
     from frazil.sources.ledger import Ledger
     from frazil.spec import Table
     from frazil.storage.base import Entry
@@ -154,9 +154,9 @@ class RecordReading:
 
 @dataclass(frozen=True, slots=True)
 class RecordFiles(RecordReading, ABC):
-    """Such files as a source.
+    """Such files, listed and read: all of a source but what records mean.
 
-    A kind that has them says where they are, what records mean, and which fields are inside of others. Files
+    A kind that has them says where they are, and which fields are inside of others. Files
     are ordered by their names, so a kind whose records say their own places overrides :meth:`order_field`.
     """
 
@@ -252,10 +252,6 @@ class RecordFiles(RecordReading, ABC):
         """Return nothing: such files say themselves how they are written."""
         del named
         return None
-
-    @abstractmethod
-    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what records mean: see :meth:`frazil.sources.base.Source.meaning`."""
 
     @abstractmethod
     def reading(self) -> dict[str, Any]:

@@ -13,15 +13,17 @@ of a turn that died: their records count as landed.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError
+from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
 from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
 from frazil.sources.audit_log.session import connected
-from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
+from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
+from frazil.sources.capture import Lag, Landed, Looked, alone
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted
 
@@ -33,34 +35,6 @@ if TYPE_CHECKING:
     from frazil.spec.kinds.audit_log import AuditLog
 
 _AT_ONCE: Final = 10_000
-_EPOCH: Final = 1 << 32
-
-
-@dataclass(slots=True)
-class _Bookmark:
-    """What was landed so far.
-
-    Attributes:
-        number: of the last turn that landed files.
-        snapshot: text of the snapshot that saw all that is landed; empty before the first turn.
-        system: identifier of the database's cluster; empty where it may not be asked.
-        database: name of the database: all databases of a cluster share its transactions.
-        tables: tables that are level with the snapshot.
-        seen: numbers of records that are landed although the snapshot is not sure of their transactions.
-        low: records up to this number are landed for sure.
-        fence: a number that will be ``low`` once all transactions before ``fence_xid`` have ended.
-        fence_xid: drawn a turn after ``fence``; 0 where it is not drawn.
-    """
-
-    number: int = 0
-    snapshot: str = ""
-    system: str = ""
-    database: str = ""
-    tables: list[str] = field(default_factory=list)
-    seen: list[int] = field(default_factory=list)
-    low: int = 0
-    fence: int = 0
-    fence_xid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +86,10 @@ class LogCapture:
     def is_whole(self, folder: Path) -> bool:
         """Return whether no file is of a turn that has not ended: a turn lands what one snapshot of the log sees."""
         root = self._root(folder)
-        path = _bookmark_path(root, self._first)
+        path = bookmark_path(root, self._first)
         if not path.exists():
             return False
-        number = json.loads(path.read_text(encoding="utf-8"))["number"]
+        number = Bookmark.read(path).number
         files = (file for source in self.sources for file in (root / source.table).glob("*.parquet"))
         return all(int(file.name.split("-")[0]) <= number for file in files)
 
@@ -145,11 +119,9 @@ class _Turn:
 
         self._sql, self._capture, self._root, self._session = sql, capture, root, session
         self._spec = capture.sources[0]
-        self._path = _bookmark_path(root, self._spec)
-        self._log = sql.Identifier(*(self._spec.log or "").split("."))
-        self._id = sql.Identifier(self._spec.event_id)
-        known = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
-        self._before = _Bookmark(**known)
+        self._path = bookmark_path(root, self._spec)
+        self._before = Bookmark.read(self._path)
+        self._unlanded = UnlandedRecords(capture.sources, self._before)
 
     def land(self, progress: Callable[[str], None]) -> Landed:
         """Land what is new: files first, then the bookmark."""
@@ -161,7 +133,7 @@ class _Turn:
         with self._session.transaction():
             snapshot, system = self._look()
             begin = int(snapshot.split(":", maxsplit=1)[0])
-            writer = Writer(self._root, last + 1, self._columns())
+            writer = Writer(self._root, last + 1, self._unlanded.columns())
             unsure: list[int] = []
             for source, row, xid in self._records(snapshot):
                 number = int(row[0])
@@ -172,7 +144,7 @@ class _Turn:
                     if writer.records % FILE_RECORDS == 0:
                         progress(f"{writer.records:,} records")
             writer.close()
-        after = _Bookmark(
+        after = Bookmark(
             number=last + 1 if writer.files else last,
             snapshot=snapshot,
             system=system,
@@ -184,8 +156,7 @@ class _Turn:
             fence_xid=fence_xid,
         )
         self._move_fence(after, begin)
-        text = json.dumps(asdict(after))
-        land_file(self._path, lambda path: _write(path, text))
+        after.write(self._path)
         return Landed(files=writer.files, records=writer.records)
 
     def preview(self, into: Path) -> None:
@@ -196,7 +167,7 @@ class _Turn:
         known = {*self._before.seen, *leftovers}
         with self._session.transaction():
             snapshot, _ = self._look()
-            writer = Writer(into, 1, self._columns())
+            writer = Writer(into, 1, self._unlanded.columns())
             for source, row, _ in self._records(snapshot):
                 if int(row[0]) not in known:
                     writer.add(source.table, row)
@@ -207,7 +178,7 @@ class _Turn:
         self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
         # Before the snapshot: a TRUNCATE of the log hides from it what it says it has seen.
-        self._session.execute(self._sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._log))
+        self._session.execute(self._sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(log_name(self._spec)))
         snapshot, system = str(self._one("SELECT pg_current_snapshot()::text")), self._system()
         self._check_same_history(system, snapshot)
         return snapshot, system
@@ -223,13 +194,8 @@ class _Turn:
         """Return the age of the oldest record that is not landed."""
         if not self._before.snapshot:
             return Lag(begun=False)
-        sql = self._sql
-        condition, values = self._condition(str(self._one("SELECT pg_current_snapshot()::text")))
-        query = sql.SQL(
-            "SELECT extract(epoch FROM clock_timestamp() - min({time})::timestamptz)::float8 FROM {log} "
-            "WHERE {condition} AND NOT {id} = ANY(%s)"
-        ).format(time=sql.Identifier(self._spec.timestamp), log=self._log, condition=condition, id=self._id)
-        seconds = self._session.execute(query, [*values, self._before.seen]).fetchone()[0]
+        query, values = self._unlanded.age_query(str(self._one("SELECT pg_current_snapshot()::text")))
+        seconds = self._session.execute(query, values).fetchone()[0]
         return Lag(behind_seconds=max(0.0, float(seconds or 0)))
 
     def _one(self, query: str) -> Any:
@@ -262,61 +228,9 @@ class _Turn:
                 "then frazil run reads the log from its beginning",
             )
 
-    def _columns(self) -> list[str]:
-        spec = self._spec
-        columns = [spec.event_id, spec.operation, spec.timestamp, spec.schema_name, spec.table_name, spec.data]
-        return [*columns, spec.old_data] if spec.old_data else columns
-
-    def _xid(self, snapshot: str) -> Any:
-        """Write the transaction of a record as a number that does not wrap around."""
-        sql = self._sql
-        if self._spec.xid is not None:
-            return sql.SQL("{}::text::bigint").format(sql.Identifier(self._spec.xid))
-        end = int(snapshot.split(":")[1])
-        base = end // _EPOCH * _EPOCH
-        here, lower = sql.Literal(base), sql.Literal(base - _EPOCH)
-        return sql.SQL("CASE WHEN {b} + xmin::text::bigint < {e} THEN {b} ELSE {l} END + xmin::text::bigint").format(
-            b=here, e=sql.Literal(end), l=lower
-        )
-
-    def _of_tables(self, sources: Sequence[AuditLog]) -> tuple[Any, list[str]]:
-        """Write the condition that a record is of one of some tables."""
-        sql, parts, values = self._sql, [], []
-        for source in sources:
-            schema, table = source.schema_and_table
-            one = sql.SQL("{} = %s").format(sql.Identifier(source.table_name))
-            values.append(table)
-            if schema is not None:
-                one = sql.SQL("({} AND {} = %s)").format(one, sql.Identifier(source.schema_name))
-                values.append(schema)
-            parts.append(one)
-        return (sql.SQL("(") + sql.SQL(" OR ").join(parts) + sql.SQL(")") if parts else sql.SQL("false")), values
-
-    def _condition(self, snapshot: str) -> tuple[Any, list[Any]]:
-        """Write the condition that a record is perhaps not landed."""
-        sql, before = self._sql, self._before
-        level = [source for source in self._capture.sources if before.snapshot and source.table in before.tables]
-        others = [source for source in self._capture.sources if source not in level]
-        known, values = self._of_tables(level)
-        new, more = self._of_tables(others)
-        begin = (before.snapshot or "0").split(":")[0]
-        if self._spec.xid is not None:
-            xid = sql.Identifier(self._spec.xid)
-            since = sql.SQL("{x} >= %s::xid8 AND NOT pg_visible_in_snapshot({x}, %s::pg_snapshot)").format(x=xid)
-            bounds: list[Any] = [begin, before.snapshot or "1:1:"]
-        else:
-            since = sql.SQL("{x} >= %s AND {i} > %s").format(x=self._xid(snapshot), i=self._id)
-            bounds = [int(begin), before.low]
-        return sql.SQL("(({} AND {}) OR {})").format(known, since, new), [*values, *bounds, *more]
-
     def _records(self, snapshot: str) -> Iterator[tuple[AuditLog, tuple[str, ...], int]]:
         """Yield the records that are perhaps not landed, by their numbers: of which table, as text, and its xid."""
-        sql = self._sql
-        condition, values = self._condition(snapshot)
-        texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in self._columns())
-        query = sql.SQL("SELECT {}, {} FROM {} WHERE {} ORDER BY {}").format(
-            texts, self._xid(snapshot), self._log, condition, self._id
-        )
+        query, values = self._unlanded.query(snapshot)
         exact = {source.schema_and_table: source for source in self._capture.sources}
         with self._session.cursor(name="frazil") as cursor:
             cursor.itersize = _AT_ONCE
@@ -336,7 +250,7 @@ class _Turn:
                     found |= {int(value) for value in pq.read_table(file, columns=[self._spec.event_id])[0].to_pylist()}
         return found, last
 
-    def _move_fence(self, after: _Bookmark, begin: int) -> None:
+    def _move_fence(self, after: Bookmark, begin: int) -> None:
         """Raise ``low``: numbers drawn before a transaction that no running one is older than are all landed.
 
         A number is drawn a moment before its transaction has an xid, so the xid of the fence is drawn a turn later.
@@ -353,11 +267,3 @@ class _Turn:
             query = self._sql.SQL("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}")
             drawn = self._session.execute(query.format(self._sql.Identifier(*sequence.split(".")))).fetchone()[0]
             after.fence = int(drawn)
-
-
-def _bookmark_path(root: Path, spec: AuditLog) -> Path:
-    return root / f".{spec.log}.bookmark.json"
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -66,10 +66,6 @@ class _Landed(RecordFiles):
         """Return that landed files are whole."""
         return 0.0
 
-    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return nothing: what they mean is said together with the changes."""
-        raise NotImplementedError
-
     def reading(self) -> dict[str, Any]:
         """Return that records of snapshots say their place."""
         return {"by_place": False}
