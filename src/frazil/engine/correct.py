@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
@@ -11,14 +10,9 @@ from frazil.bronze.pii import treatment_of, verify_key
 from frazil.bronze.read import Batch
 from frazil.engine.driver_batch import spark_frame
 from frazil.engine.erased import erased_keys, without_erased
-from frazil.engine.record import run_id
-from frazil.engine.report import TableReport
-from frazil.engine.run import working_sessions
-from frazil.engine.table_run import TableRun
+from frazil.engine.one_table import table_session
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
-from frazil.lake.lock import lock
-from frazil.lake.trouble import translated
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal
 
@@ -59,22 +53,13 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
         BusyError: another run holds the pipeline, or wrote bronze in the meantime.
         ErasedKeyError: a key was erased.
     """
-    now = dt.datetime.now(dt.UTC)
-    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
-        context = TableRun(
-            spark=session,
-            pipeline=pipeline,
-            table=table,
-            now=now,
-            report=TableReport(table=table.name),
-            run_id=run_id(now),
-        )
+    with table_session(pipeline, table, spark) as context:
         base = context.head(context.bronze)
         columns, number = tuple(base.bookmark["fields"]), base.batch + 1
         treatment = treatment_of(pipeline, table)
         verify_key(table, base.bookmark, treatment)
         rows = corrected_rows(
-            corrections, Batch(source=source_of(table), columns=columns, number=number, arrived_at=now)
+            corrections, Batch(source=source_of(table), columns=columns, number=number, arrived_at=context.now)
         )
         rows = rows if treatment is None else treatment.treated(rows, again=True)
         bookmark = {
@@ -85,7 +70,7 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
         }
         erased = erased_keys(context)
         if erased is not None:
-            emptied = without_erased(context, spark_frame(session, rows), bookmark, erased)
+            emptied = without_erased(context, spark_frame(context.spark, rows), bookmark, erased)
             if emptied.where(f"{r.KIND} = {literal(r.ERASED)}").count():
                 raise ErasedKeyError(table.name)
         with context.transaction(context.bronze, bookmark) as batch:
@@ -93,7 +78,7 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
             if batch.takes_rows:
                 batch.row_delta(rows)
             else:
-                batch.append(spark_frame(session, rows))
+                batch.append(spark_frame(context.spark, rows))
             failpoint("replay.before_publish")
             batch.publish()
         failpoint("replay.after_publish")

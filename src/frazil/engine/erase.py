@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -14,15 +13,10 @@ from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
 from frazil.engine.erase_report import ErasedLayer, EraseReport
 from frazil.engine.erased import find_erased
 from frazil.engine.interrupt import interruptibly
+from frazil.engine.one_table import table_session
 from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
-from frazil.engine.record import run_id
-from frazil.engine.report import TableReport
-from frazil.engine.run import working_sessions
 from frazil.engine.subjects import EraseError
-from frazil.engine.table_run import TableRun
 from frazil.failpoints import failpoint
-from frazil.lake.lock import lock
-from frazil.lake.trouble import translated
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
@@ -35,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.erase_report import Wanted
+    from frazil.engine.table_run import TableRun
     from frazil.spec import Pipeline
 
 _FILES_SHOWN: Final = 1_000
@@ -192,16 +187,7 @@ def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterato
     table = source_table(pipeline, wanted.table)
     if not wanted.keys and wanted.where is None:
         raise EraseError("nothing says whom to erase", hint="--key KEY, --keys-from FILE or --where SQL")
-    now = dt.datetime.now(dt.UTC)
-    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
-        context = TableRun(
-            spark=session,
-            pipeline=pipeline,
-            table=table,
-            now=now,
-            report=TableReport(table=table.name),
-            run_id=run_id(now),
-        )
+    with table_session(pipeline, table, spark) as context:
         if context.head(context.changes, rebuilt=True).snapshot_id is None:
             raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")
         yield context

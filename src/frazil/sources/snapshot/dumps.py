@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -21,9 +21,11 @@ from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from frazil.formats.records import RecordReader
+    from frazil.sources.new_files import Content
     from frazil.spec import Table
 
 _TIME: Final = re.compile(
@@ -178,7 +180,7 @@ class DumpReader:
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
         self._reader, self._folder, self._is_typed = RecordReading(), folder, table.source.types_fields
-        self._files = [self._looked_into(file) for file in dump.files]
+        self._files = [self._inspected(file) for file in dump.files]
         found: dict[str, tuple[str, str]] = {}
         for file in self._files:
             for name, kind in file.fields:
@@ -189,24 +191,9 @@ class DumpReader:
         """Name of a field in lower case -> its type, where dumps have types."""
         self.unreadable: UnreadableDumpError | None = None
 
-    def _looked_into(self, found: Found) -> NewFile:
-        listed = SourceFile(
-            path=stored_path(found.uri, self._folder),
-            uri=found.uri,
-            name=found.name,
-            size_bytes=found.size_bytes,
-            modified_ns=found.modified_ns,
-            load=True,
-            position="",
-        )
-        with storage_of(found.uri).open(found.uri) as raw:
-            hashed = HashedFile(raw)
-            content, sha256 = self._reader.inspect(hashed, listed), hashed.sha256()
-        if content.broken:
-            raise UnreadableDumpError(listed.path, 1, content.broken)
-        known = {field.name: getattr(listed, field.name) for field in fields(listed)}
-        columns = typed(listed, content.columns) if self._is_typed else content.columns
-        return NewFile(**known, sha256=sha256, columns=columns, inner=content.inner)
+    def _inspected(self, found: Found) -> NewFile:
+        file = inspected(found, self._folder, self._reader.inspect)
+        return replace(file, columns=typed(file, file.columns)) if self._is_typed else file
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
         """Yield the rows as record batches.
@@ -217,15 +204,60 @@ class DumpReader:
 
         Stops at a record that cannot be read; ``unreadable`` then says which.
         """
-        for file in self._files:
-            opened = self._reader.read(file, self.columns)
-            for parsed in opened.reader:
-                if parsed.bad:
-                    bad = parsed.bad[0]
-                    # Raised by the caller: what is raised in here reaches it as DuckDB's error.
-                    self.unreadable = UnreadableDumpError(file.path, bad.row, bad.reason)
-                    return
-                here = {name.lower(): values for name, values in parsed.fields.items()}
-                count = len(parsed.rows)
-                arrays = [here.get(name.lower(), pa.nulls(count, pa.string())) for name in names]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        opened = ((file.path, self._reader.read(file, self.columns).reader) for file in self._files)
+        try:
+            yield from record_batches(opened, names, schema)
+        except UnreadableDumpError as error:
+            self.unreadable = error  # the caller raises it: an error in here would reach it as one of DuckDB
+
+
+def inspected(
+    found: Found, folder: Path, inspect: Callable[[HashedFile, SourceFile], Content], position: str = ""
+) -> NewFile:
+    """Look into one file of a dump.
+
+    Args:
+        found: the file.
+        folder: what its path is shown relative to.
+        inspect: the reader's look into a file.
+        position: of its records.
+
+    Raises:
+        UnreadableDumpError: it cannot be read.
+    """
+    listed = SourceFile(
+        path=stored_path(found.uri, folder),
+        uri=found.uri,
+        name=found.name,
+        size_bytes=found.size_bytes,
+        modified_ns=found.modified_ns,
+        load=True,
+        position=position,
+    )
+    with storage_of(found.uri).open(found.uri) as raw:
+        hashed = HashedFile(raw)
+        content, sha256 = inspect(hashed, listed), hashed.sha256()
+    if content.broken:
+        raise UnreadableDumpError(listed.path, 1, content.broken)
+    known = {field.name: getattr(listed, field.name) for field in fields(listed)}
+    return NewFile(**known, sha256=sha256, columns=content.columns, inner=content.inner)
+
+
+def record_batches(opened: Iterable[tuple[str, RecordReader]], names: Sequence[str], schema: Any) -> Iterator[Any]:
+    """Yield the records of files as record batches.
+
+    Args:
+        opened: path and reader of each file.
+        names: fields in the order of ``schema``; those that a file lacks are NULL.
+        schema: as many text columns.
+
+    Raises:
+        UnreadableDumpError: a record cannot be read.
+    """
+    for path, reader in opened:
+        for parsed in reader:
+            if parsed.bad:
+                raise UnreadableDumpError(path, parsed.bad[0].row, parsed.bad[0].reason)
+            here = {name.lower(): values for name, values in parsed.fields.items()}
+            none = pa.nulls(len(parsed.rows), pa.string())
+            yield pa.RecordBatch.from_arrays([here.get(name.lower(), none) for name in names], schema=schema)

@@ -1,0 +1,40 @@
+"""Work on one table outside of a plan: erasing, correcting."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from frazil.engine.record import run_id
+from frazil.engine.report import TableReport
+from frazil.engine.run import working_sessions
+from frazil.engine.table_run import TableRun
+from frazil.lake.lock import lock
+from frazil.lake.trouble import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec import Pipeline, Table
+
+
+@contextmanager
+def table_session(pipeline: Pipeline, table: Table, spark: SparkSession) -> Iterator[TableRun]:
+    """Hold the pipeline's lock, and yield what steps of one table work with.
+
+    Raises:
+        BusyError: another run holds the pipeline.
+    """
+    now = dt.datetime.now(dt.UTC)
+    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
+        yield TableRun(
+            spark=session,
+            pipeline=pipeline,
+            table=table,
+            now=now,
+            report=TableReport(table=table.name),
+            run_id=run_id(now),
+        )
