@@ -54,7 +54,7 @@ def erase(
         What was removed, and the proof.
 
     Raises:
-        EraseError: a key is no key of the table, or nothing says whom to erase.
+        EraseError: a key is no key of the table, or no key and no condition was given.
         SqlError: Spark refuses the condition.
         BusyError: a run holds the pipeline.
         OccurrencesLeftError: a key is still found in a file of the lake; all else was done.

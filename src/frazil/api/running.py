@@ -213,7 +213,7 @@ def reload(
     """Land all rows of captured tables again, at their place among the changes; the next run takes them.
 
     Keys that the table no longer has are deleted then, rows that differ get a version, others change nothing in
-    history. Where the slot is lost, all tables of it are to be named: it is made anew. Starts no JVM.
+    history. Where the slot is lost, all tables of it are to be named: it is created again. Starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.

@@ -21,7 +21,7 @@ def doctor(
     path: Where = Path(),
     *,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make a lost, damaged or older catalog again from the warehouse.")
+        bool, typer.Option("--repair", help="Recreate a lost, damaged or outdated catalog from the warehouse.")
     ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,

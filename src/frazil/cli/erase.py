@@ -35,7 +35,7 @@ def erase(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Remove subjects from every layer, old snapshots and all files, for good; shows first what would go."""
+    """Remove subjects from every layer, old snapshots and all files, for good; show first what would be removed."""
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]

@@ -25,7 +25,7 @@ def export(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write what the marts are for other tools, as YAML."""
+    """Describe the marts for other tools, as YAML."""
     with error_exit(as_json=as_json, verbose=verbose):
         value = api.export(path, what)
         if as_json:

@@ -29,7 +29,7 @@ def generate(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write DMS files of any size and nastiness, the same for the same seed, and beside their folder a declaration."""
+    """Write test files in the form of DMS, clean or with errors, the same for the same seed, and a declaration."""
     with error_exit(as_json=as_json, verbose=verbose):
         files = api.SampleFiles(
             rows=rows,

@@ -36,7 +36,7 @@ _gentle: Final[list[tuple[Callable[[], object], str]]] = []
 _closing: Final[list[Callable[[], object]]] = []
 """What gives the terminal back."""
 _is_over = Lock()
-"""Taken once: by whoever ends the process."""
+"""Acquired once: by what ends the process."""
 
 
 def listen() -> None:

@@ -19,4 +19,4 @@ Select = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-FailFast = Annotated[bool, typer.Option("--fail-fast", help="Begin no further table once one has failed.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast", help="Start no further table once one has failed.")]

@@ -26,14 +26,14 @@ def query(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=0, help="Rows to show or write at most.")] = None,
     all_columns: Annotated[
-        bool, typer.Option("--all-columns", help="Show what select * finds with the columns of bookkeeping, _cdc_….")
+        bool, typer.Option("--all-columns", help="Include the bookkeeping columns (_cdc_…) in select *.")
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV to standard output, nothing else.")] = False,
     parquet: Annotated[Path | None, typer.Option(help="Write a Parquet file.")] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Ask the lake with SQL, by DuckDB."""
+    """Query the lake with SQL, by DuckDB."""
     with error_exit(as_json=as_json, verbose=verbose):
         from frazil.cli.prompt import prompt  # noqa: PLC0415 - DuckDB takes a quarter of a second
         from frazil.cli.render.query import Answers  # noqa: PLC0415

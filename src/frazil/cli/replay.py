@@ -26,7 +26,7 @@ def replay(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Send what is in quarantine through again, at its old place: after a change of the declaration, or corrected."""
+    """Apply quarantined records again, at their old position: after a change of the declaration, or corrected."""
     if corrected is not None and table is None:
         raise typer.BadParameter("--from needs --table")
     with error_exit(as_json=as_json, verbose=verbose):

@@ -23,7 +23,7 @@ def rollback(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Let the marts of a table, and aggregates over them, be what they were; the next run catches up."""
+    """Set the marts of a table, and aggregates over them, back to a point; the next run catches up."""
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         found = api.rollback_plan(pipeline, table, to)

@@ -20,7 +20,7 @@ def schema(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show the columns of a table, and every layout in which its source has delivered."""
+    """Show the columns of a table, and every layout that its source has delivered."""
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.schema(path, table)
         if as_json:

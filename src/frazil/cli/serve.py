@@ -18,14 +18,14 @@ def serve(
     what: Annotated[Literal["trino"], typer.Argument(help="trino: a Trino 476 with its page, on 127.0.0.1.")],
     path: Where = Path(),
     *,
-    port: Annotated[int, typer.Option(help="Where it answers; 0 for any that is free.")] = 8080,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")] = 8080,
     catalog_file: Annotated[
         bool, typer.Option("--catalog-file", help="Only print the catalog file for a Trino of your own.")
     ] = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Start a server on the lake that others can ask, until SIGTERM or Ctrl-C; fetched when it is first asked for."""
+    """Start a query server on the lake, until SIGTERM or Ctrl-C; it is downloaded at its first use."""
     del what  # there is one
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)

@@ -16,7 +16,7 @@ def sql(
     *,
     log: Annotated[str, typer.Option(help="The log, as schema.table.")] = "public.audit_log_dml",
     with_rows: Annotated[
-        bool, typer.Option("--with-rows", help="Write the rows to the log that the tables have now.")
+        bool, typer.Option("--with-rows", help="Write the rows that the tables have now to the log.")
     ] = False,
 ) -> None:
     """Print SQL that a source database needs; give it to psql."""

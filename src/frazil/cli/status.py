@@ -11,7 +11,7 @@ from frazil.cli.render.status import show_status
 
 
 def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Show where every table stands and what waits at its source."""
+    """Show the state of every table and what waits at its source."""
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.status(path)
         if as_json:

@@ -29,7 +29,7 @@ def test(path: Where = Path(), *, select: Select = None, as_json: AsJson = False
         if is_broken:
             raise RulesBrokenError(
                 summary(results),
-                hint="mend the source, or the declaration: rules that quarantine are part of what a table is made of, "
-                "and the next run makes it anew",
+                hint="fix the source, or the declaration: rules that quarantine are part of what a table is made of, "
+                "and the next run rebuilds it",
             )
         out.print(summary(results), style="green" if all(one.ok for one in results) else "yellow", markup=False)

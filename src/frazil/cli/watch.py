@@ -25,12 +25,12 @@ def watch(
     path: Where = Path(),
     *,
     select: Select = None,
-    every: Annotated[float, typer.Option(help="Seconds between looks while files arrive.", min=0.05)] = 0.25,
+    every: Annotated[float, typer.Option(help="Seconds between listings while files arrive.", min=0.05)] = 0.25,
     idle: Annotated[float, typer.Option(help="Longest pause in seconds while nothing arrives.", min=0.05)] = 0.5,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Follow the landing folders with a warm session until SIGTERM or Ctrl-C; a run that has begun is ended."""
+    """Follow the landing folders with a warm session until SIGTERM or Ctrl-C; finish the run in progress first."""
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         followed = api.selection(pipeline, select or ())

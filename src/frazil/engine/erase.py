@@ -186,7 +186,7 @@ def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterato
     check(pipeline)
     table = source_table(pipeline, wanted.table)
     if not wanted.keys and wanted.where is None:
-        raise EraseError("nothing says whom to erase", hint="--key KEY, --keys-from FILE or --where SQL")
+        raise EraseError("no key and no condition was given", hint="--key KEY, --keys-from FILE or --where SQL")
     with table_session(pipeline, table, spark) as context:
         if context.head(context.changes, rebuilt=True).snapshot_id is None:
             raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")

@@ -61,7 +61,7 @@ def check_expressions(spark: SparkSession, table: Table, fields: Mapping[str, st
     made = {
         column.name: column.expr
         for column in table.columns or ()
-        # Unknown fields are told of with all else that is wrong with the declaration.
+        # Unknown fields are reported with all other mistakes of the declaration.
         if column.expr is not None and known.issuperset(map(str.lower, fields_of(column.expr)))
     }
     if not made or not fields:

@@ -2,7 +2,7 @@
 
 A change that gives a row another key may leave out long values that stayed as they were. The new key has no change
 before it that could fill them; the old key has. They are filled before silver is written, so that marts, proofs and
-whoever reads silver see a whole change and need not follow a row from key to key.
+readers of silver see a whole change and need not follow a row from key to key.
 
 A row is followed by *stretches*: the changes of one key from one place to another are changes of one row. Changes of
 place count, not of sequence: what a row held at the source when its key was changed depends on nothing else.

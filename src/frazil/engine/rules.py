@@ -94,7 +94,7 @@ class Watched:
             if rule.on_violation == "fail":
                 raise RuleBrokenError(
                     f"table {context.table.name!r}: {broken}: {rule.says}; nothing of the batch is visible past bronze",
-                    hint="mend the source and the rule, or let such changes pass or go to quarantine: on_violation",
+                    hint="fix the source or the rule, or let such changes pass or go to quarantine: on_violation",
                 )
             context.report.broken_rules[rule.full_name] = count
             context.report.warnings.append(f"{broken}: {rule.says}")

@@ -1,7 +1,7 @@
 """Take blocks of CSV records apart: every field as the text it was, what is bad as it came.
 
 PyArrow reads a block; what it would do silently wrong is kept from it: an open quote, text behind a closing
-quote, invalid UTF-8, records too large, a byte order mark amid the file.
+quote, invalid UTF-8, records too large, a byte order mark inside the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What other tools are told of the tables: columns, keys and rules of each mart."""
+"""The description of the marts for other tools: columns, keys and rules of each mart."""
 
 from __future__ import annotations
 

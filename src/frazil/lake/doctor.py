@@ -119,7 +119,7 @@ def _machine() -> Iterator[Finding]:
         ok=enough or None,
         detail=f"{total_mib} MiB, {'unknown' if free is None else free // 2**20} MiB free, "
         f"{usable_cores()} cores; Java takes up to {os.environ.get('FRAZIL_DRIVER_MEMORY', f'{heap_mib}m')}",
-        hint=None if enough else "close something, or set FRAZIL_DRIVER_MEMORY to less",
+        hint=None if enough else "close other programs, or set FRAZIL_DRIVER_MEMORY to less",
     )
     sane = time.time() > _RELEASED
     yield Finding(
@@ -259,7 +259,7 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
         elif not place.exists():
             yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
         elif not os.access(place, os.R_OK):
-            yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="who may read it?")
+            yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="check its permissions")
         else:
             yield Finding(what=what, ok=True, detail=f"{given}")
 

@@ -174,7 +174,7 @@ def refuse_connect(spark: object | None = None) -> None:
     """Refuse a session of Spark Connect, or where this process would get one: its tables would be wrong.
 
     Raises:
-        SessionError: it is one. Nothing was asked of it, and nothing was written.
+        SessionError: it is one. No request was sent, and nothing was written.
     """
     if is_remote() if spark is None else not isinstance(spark, SparkSession):
         raise SessionError(

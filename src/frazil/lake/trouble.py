@@ -241,7 +241,7 @@ def _overtaken(chain: list[Fault]) -> FrazilError | None:
             fault.is_any("org.apache.iceberg.exceptions.CommitFailedException") or _OVERTAKEN.search(fault.text)
         ),
     )
-    return None if text is None else BusyError(f"another writer got there first: {text}", hint="run again")
+    return None if text is None else BusyError(f"another writer was first: {text}", hint="run again")
 
 
 def _damaged(chain: list[Fault], pipeline: Pipeline | None) -> FrazilError | None:

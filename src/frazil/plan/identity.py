@@ -44,7 +44,7 @@ def belongs(table: LakeTable, bookmark: Mapping[str, Any], *, pipeline: str) -> 
 
     Args:
         table: what the declaration wants it for.
-        bookmark: what its newest commit says; empty for a table never written, which belongs to whoever writes first.
+        bookmark: what its newest commit says; empty for a table never written, which belongs to its first writer.
         pipeline: name of the pipeline.
 
     Returns:

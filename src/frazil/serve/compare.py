@@ -220,7 +220,7 @@ def _hint(counts: Mapping[str, int], table: str) -> str:
     if FOREIGN in counts:
         return f"make the marts again from bronze: frazil rebuild --select {table}"
     if LOST in counts:
-        return "see what the lake has of one: frazil key; changes that never came are in no layer: take the table anew"
+        return "see what the lake has of one: frazil key; changes that never came are in no layer: read the table again"
     if QUARANTINED in counts:
-        return f"frazil quarantine --table {table} shows why; mend the declaration or the source"
+        return f"frazil quarantine --table {table} shows why; fix the declaration or the source"
     return "frazil run applies what is in flight"

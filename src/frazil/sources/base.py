@@ -221,7 +221,7 @@ class Source(Protocol):
 
         Args:
             folder: the declaration's folder.
-            ledger: what bronze knows; learns the new time of files that were only touched, so that whoever keeps it
+            ledger: what bronze knows; learns the new time of files that were only touched, so that who keeps it
                 reads them once.
 
         Raises:

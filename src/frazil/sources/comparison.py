@@ -58,7 +58,7 @@ Sums = dict[str, tuple[int, int]]
 
 
 class SourceRows(Protocol):
-    """The rows of a table at its source, all of one moment; what is asked of it is read anew each time."""
+    """The rows of a table at its source, all of one moment; each query reads it again."""
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "frazil.yml"
 
 _ROUNDS: Final = 3
-"""A mended setting may turn out wrong itself, one level deeper: this often is looked again."""
+"""A corrected setting may turn out wrong itself, one level deeper: so many times the declaration is checked again."""
 
 _STANDS_ALONE: Final = frozenset(
     {"nullable", "deletes", "format_version", "properties", "live_view", "max_bad_rows", "max_bad_fraction"}
@@ -98,23 +98,23 @@ def _parsed(text: str, name: str, folder: Path) -> Pipeline:
 
 def _all_problems(document: Document, error: ValidationError, folder: Path) -> list[tuple[Place, str]]:
     """Collect what pydantic found, correct what has one likely meaning, and go on with the rules over the rest."""
-    mending = _Mending(document)
+    corrected = _Corrected(document)
     for _ in range(_ROUNDS):
-        for finding in findings(error.errors(include_url=False), deepcopy(mending.data)):
-            mending.note(finding)
+        for finding in findings(error.errors(include_url=False), deepcopy(corrected.data)):
+            corrected.note(finding)
         try:
-            pipeline = Pipeline.model_validate(mending.data).at(folder)
+            pipeline = Pipeline.model_validate(corrected.data).at(folder)
         except ValidationError as next_error:
             error = next_error
             continue
         for problem in problems(pipeline):
-            mending.found.append((mending.place(problem.path), str(problem)))
+            corrected.found.append((corrected.place(problem.path), str(problem)))
         break
-    return mending.found
+    return corrected.found
 
 
-class _Mending:
-    """A copy of the data in which mistakes are mended, or stand-ins are put where they cannot be."""
+class _Corrected:
+    """A copy of the data in which mistakes are corrected, or stand-ins are put where they cannot be."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -123,7 +123,7 @@ class _Mending:
         self.renamed: dict[problem.Path, problem.Path] = {}
 
     def place(self, path: problem.Path) -> Place:
-        """Find where a setting stands in the text, by its mended path."""
+        """Find where a setting stands in the text, by its corrected path."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.renamed:
                 path = self.renamed[path[:length]] + path[length:]

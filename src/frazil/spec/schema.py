@@ -11,7 +11,7 @@ from frazil.spec.pipeline import Pipeline
 def json_schema() -> dict[str, Any]:
     """Return the schema of ``frazil.yml``, with titles and descriptions, in draft 2020-12.
 
-    Its ``$id`` is relative: it means the file next to whoever asks for it.
+    Its ``$id`` is relative: it means the file beside the one that refers to it.
     """
     schema = Pipeline.model_json_schema(mode="validation")
     head = {

@@ -27,7 +27,7 @@ _IN_URI: Final = (
 _LOGIN: Final = re.compile(r"(://)[^/@\s'\"]+@")
 _SETTING: Final = re.compile(r"([?&;])([^=&;?\s]+)=([^&;\s'\"]+)")
 _SIGNATURES: Final = frozenset({"sig", "signature", "x-amz-signature", "x-amz-credential", "awsaccesskeyid"})
-"""Settings in an address that let whoever has them in, beside those of :func:`is_secret_name`."""
+"""Settings in an address that give access, beside those of :func:`is_secret_name`."""
 
 
 def is_secret_name(name: str) -> bool:

@@ -94,7 +94,7 @@ ERASE_UNFINISHED: Final = "frazil.erase.unfinished"
 def erased_table(pipeline: Pipeline, table: Table) -> LakeTable:
     """Return the table of the hashes of a source table's erased keys.
 
-    It is none of :func:`lake_tables`: nothing is computed from it, and whoever drops all others must not drop it.
+    It is none of :func:`lake_tables`: nothing is computed from it, and dropping all others must not drop it.
     """
     space = pipeline.lake.namespaces.silver
     return LakeTable(namespace=space, name=f"{table.name}_erased", role="erased", made_of=table.name)

@@ -121,7 +121,7 @@ def _decimal(text: str, digits: str | None, scale: str | None) -> str:
 
 
 def widens(before: str, after: str) -> bool:
-    """Return whether a type has all values of another one, and Iceberg makes a column of it without writing rows anew.
+    """Return whether a type has all values of another one, and Iceberg makes a column of it without rewriting rows.
 
     Args:
         before: the type that the column has, as a schema prints it, blanks aside.

@@ -1,6 +1,6 @@
 """What pydantic finds wrong, in plain English, with the nearest known setting or value.
 
-Also mends what has one likely meaning, so that a misspelt name does not hide what else is wrong.
+Also corrects what has one likely meaning, so that a misspelt name does not hide what else is wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem, and the change to the data that would most likely mend it.
+    """A problem, and the change to the data that would most likely correct it.
 
     Attributes:
         problem: what is wrong; its path may end with a setting that is not known.

@@ -224,7 +224,7 @@ class _Turn:
         if what:
             raise HistoryChangedError(
                 f"{self._capture.name}: {what}",
-                hint=f"if it is right so: remove {self._root} and run frazil drop --select {self._capture.tables[0]}, "
+                hint=f"if so intended: remove {self._root} and run frazil drop --select {self._capture.tables[0]}, "
                 "then frazil run reads the log from its beginning",
             )
 

@@ -1,4 +1,4 @@
-"""What is asked of a Kafka broker: offsets and messages of one topic, by librdkafka."""
+"""Requests to a Kafka broker: offsets and messages of one topic, by librdkafka."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _parquet(uri: str, *, load: bool) -> Sample:
 def _csv(uri: str, *, load: bool) -> Sample | None:
     with open_text(uri) as text:
         data = text.read(SAMPLE_BYTES)
-    # Line ends and quotes do not depend on the delimiter unless a quote stands amid a field.
+    # Line ends and quotes do not depend on the delimiter unless a quote stands inside a field.
     first = next(iter(records_in(data, Dialect())), b"")
     delimiter = _delimiter(first.decode(errors="replace"))
     whole = records_in(data, Dialect(delimiter))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MUCH_WAL_BYTES: Final = 2**30
 _LONG_SECONDS: Final = 25 * 3600.0
-"""A capture that has its turn each night is not told of."""
+"""A capture that runs each night is not reported."""
 
 _APPLICATION: Final = "frazil"
 

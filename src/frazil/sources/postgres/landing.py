@@ -13,8 +13,8 @@ landing/
 A table's rows appear at once, by the renaming of their folder. The files of a range appear one after the other; which
 range it is stands in the state before, so that a capture that died goes on with exactly it.
 
-Positions of the WAL count anew where a server is another one than before, or was restored. So each time that a slot is
-begun anew a new era begins, which stands before the positions of it: ``g0001-0000000001A2B3C8`` is after all of the
+Positions of the WAL start again where a server is another one than before, or was restored. So each time that a slot is
+created again a new era begins, which stands before the positions of it: ``g0001-0000000001A2B3C8`` is after all of the
 first era, which is not written.
 """
 
@@ -64,7 +64,7 @@ class State:
         position: all that was committed before this position of the WAL is in the files, or of no declared table.
         until: end of the range whose files are appearing; None where none are.
         tables: the tables whose changes are in the files, as ``schema.table``.
-        era: how often the slot was begun anew.
+        era: how often the slot was created again.
         timeline: the server's timeline, which changes when another one takes over; 0 where nobody looked,
             ``NO_TIMELINE`` where the server was seen to be restored.
     """

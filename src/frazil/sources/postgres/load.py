@@ -39,7 +39,7 @@ _REWRITTEN: Final = """
 SELECT count(*) FILTER (WHERE relfilenode <> pg_relation_filenode(oid)) FROM pg_class
 WHERE oid = to_regclass(%(table)s) AND relkind = 'r'
     OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf)"""
-"""A TRUNCATE, and an ALTER TABLE that writes rows anew, hide them from older snapshots too. The catalog as the snapshot
+"""A TRUNCATE, and an ALTER TABLE that rewrites rows, hide them from older snapshots too. The catalog as the snapshot
 has it tells the old file of a table, the function the present one."""
 
 

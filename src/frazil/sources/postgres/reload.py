@@ -9,7 +9,7 @@ The order of things, so that a process may die between any two of them:
 1. What is lost is seen in the state, the slot and the files alone. Where the slot is, a new one is made if there is
    none that works.
 2. The rows are landed, hidden, and compared with what the files know of the tables: too many may be gone.
-3. Where the slot is lost, the state says that it begins anew, without a table whose changes are landed.
+3. Where the slot is lost, the state says that it begins again, without a table whose changes are landed.
 4. The rows appear, table by table; then the state says that the changes of these tables are landed.
 """
 

@@ -250,7 +250,7 @@ def locked_table(
     with server.session.transaction():
         server.session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            # Before the snapshot: a TRUNCATE, or an ALTER TABLE that writes rows anew, hides them from it too.
+            # Before the snapshot: a TRUNCATE, or an ALTER TABLE that rewrites rows, hides them from it too.
             server.tell(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*found)))
         except psycopg.errors.UndefinedTable:
             raise _missing(where, found) from None

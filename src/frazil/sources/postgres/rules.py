@@ -176,13 +176,13 @@ class Rules:
     def _way_out(self, places: frozenset[tuple[str, str]] | None) -> str:
         """Write what to type. A table of which nobody knows the order of what is gone begins again."""
         missed = [table for table in self._declared if table.source.schema_and_name in (places or self.loaded)]
-        anew = [table for table in missed if own_order(table)]
+        dropped = [table for table in missed if own_order(table)]
         steps = [
             f"frazil drop --select {table.name}; "
             f"rm -r {shlex.quote(f'{self._landing.table(*table.source.schema_and_name)}')}"
-            for table in anew
+            for table in dropped
         ]
-        again = [table.name for table in missed if table not in anew]
+        again = [table.name for table in missed if table not in dropped]
         if not again and places is None:
             again = [table.name for table in self._declared]
         if again:

@@ -247,7 +247,7 @@ class SnapshotCapture:
             key = ", ".join(f"{name} = {value!r}" for name, value in zip(self.table.keys, found[:-1], strict=True))
             raise BadKeyError(
                 f"table {self.table.name!r}: dump {dump.name} has {counted(found[-1], 'row')} with {key}",
-                hint="each row of a dump needs a key of its own; mend the dump or the keys, and run again",
+                hint="each row of a dump needs a key of its own; fix the dump or the keys, and run again",
             )
 
     def _verify_deletes(self, database: Any, dump: Dump, keys: int) -> None:

@@ -42,7 +42,7 @@ class UnreadableDumpError(SourceError):
     def __init__(self, path: str, row: int, reason: str) -> None:
         super().__init__(
             f"{path}: record {row} cannot be read ({reason}); its row would look deleted",
-            hint="write the dump again, or take it away; then run again",
+            hint="write the dump again, or remove it; then run again",
         )
 
 
