@@ -221,8 +221,8 @@ class Source(Protocol):
 
         Args:
             folder: the declaration's folder.
-            ledger: what bronze knows; learns the new time of files that were only touched, so that who keeps it
-                reads them once.
+            ledger: what bronze knows; learns the new time of files that were only touched, so that a process
+                that keeps it reads them once.
 
         Raises:
             SourceError: a declared place is missing or cannot be listed.

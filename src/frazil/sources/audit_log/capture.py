@@ -224,8 +224,8 @@ class _Turn:
         if what:
             raise HistoryChangedError(
                 f"{self._capture.name}: {what}",
-                hint=f"if so intended: remove {self._root} and run frazil drop --select {self._capture.tables[0]}, "
-                "then frazil run reads the log from its beginning",
+                hint=f"if this is intended: remove {self._root} and run "
+                f"frazil drop --select {self._capture.tables[0]}, then frazil run reads the log from its beginning",
             )
 
     def _records(self, snapshot: str) -> Iterator[tuple[AuditLog, tuple[str, ...], int]]:
