@@ -6,9 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from importlib import import_module
-from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark import SparkConf, SparkContext
@@ -18,18 +16,16 @@ from pyspark.sql.utils import is_remote
 from frazil.errors import SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.gateway import java_class
-from frazil.lake.jars import ICEBERG, jars_for, ready_jars
+from frazil.lake.jars import ICEBERG, jars_for
 from frazil.lake.java import find_java, spark_java_home
-from frazil.lake.launch import environment, launched, own_interrupts
-from frazil.lake.machine import default_heap_mib, keep_text, kept_folder, usable_cores
-from frazil.lake.scratch import scratch
-from frazil.lake.start_up import start_up_options
+from frazil.lake.jvm import start_java
+from frazil.lake.launch import environment, own_interrupts
+from frazil.lake.machine import usable_cores
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from frazil.spec import Pipeline
 
@@ -37,52 +33,10 @@ EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExte
 
 _SPARK: Final = "4.1"
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
-_SHORT: Final = [
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-    # Room for what is compiled; reserved, not used. The 48 MB that Java keeps here for its simple compiler are full
-    # after some hundred queries, and from then on it does little but throw code out and compile it again.
-    "-XX:ReservedCodeCacheSize=256m",
-]
-_STEADY: Final = [
-    # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
-    # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
-    "-XX:Tier4InvocationThreshold=60000",
-    "-XX:Tier4MinInvocationThreshold=10000",
-    "-XX:Tier4CompileThreshold=200000",
-    "-XX:Tier4BackEdgeThreshold=600000",
-    # It also writes called code into the calling code less deeply than by default: half the work, no slower code.
-    "-XX:MaxInlineLevel=9",
-    "-XX:InlineSmallCode=1000",
-    "-XX:FreqInlineSize=200",
-    "-XX:ReservedCodeCacheSize=512m",
-    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it. The parts of
-    # the heap have one size from the start, or memory would grow for a dozen batches before it stays.
-    "-XX:+UseParallelGC",
-    "-XX:-UseAdaptiveSizePolicy",
-    "-XX:NewRatio=3",
-    "-XX:SurvivorRatio=6",
-    # What Java's own libraries let go of stays with the process, a megabyte more a batch, unless it is given back.
-    "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
-    "-XX:TrimNativeHeapInterval=10000",
-    # Every thread keeps a buffer as large as the largest piece of a file it ever read, outside the heap.
-    "-Djdk.nio.maxCachedBufferSize=1048576",
-]
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
 _fit: Final[WeakSet[SparkSession]] = WeakSet()
 """Sessions that were seen to have what Iceberg needs."""
-_LOG_LIMIT_BYTES: Final = 10_000_000
-_LOG4J: Final = """\
-rootLogger.level = warn
-rootLogger.appenderRef.out.ref = out
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
-{appender}
-"""
-_TO_TERMINAL: Final = "appender.out.type = Console\nappender.out.target = SYSTEM_ERR"
-_TO_FILE: Final = "appender.out.type = File\nappender.out.append = true\nappender.out.fileName = {log}"
 
 
 def spark_session(
@@ -134,7 +88,7 @@ def spark_session(
         own_interrupts(),
     ):
         if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
-            gateway = _java(pipeline, memory=memory, short=short, verbose=verbose, tell=tell)
+            gateway = start_java(pipeline, memory=memory, short=short, verbose=verbose, tell=tell)
             SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
         settings = _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
@@ -250,46 +204,6 @@ def _local_conf(app_name: str) -> dict[str, str]:
         # Telling Java the Python line of every column expression takes a tenth of a small batch.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
-
-
-def _java(pipeline: Pipeline, *, memory: str | None, short: bool, verbose: bool, tell: Callable[[str], object]) -> Any:
-    """Start Java with the pipeline's jars, and return py4j's gateway to it."""
-    java = find_java()
-    jars = ready_jars(jars_for(pipeline), tell=tell)
-    heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
-    place = scratch()
-    options = [
-        f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}",
-        "-Duser.timezone=UTC",
-        f"-Djava.io.tmpdir={place.folder}",
-    ]
-    if sys.platform == "linux":
-        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
-        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
-    options += [
-        *start_up_options(java, jars, place.unfinished),
-        *(_SHORT if short else [*_STEADY, f"-Xms{heap}"]),
-    ]
-    launch = {
-        "spark.driver.memory": heap,
-        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
-    }
-    log = kept_folder("logs") / "spark.log"
-    if log.is_file() and log.stat().st_size > _LOG_LIMIT_BYTES:
-        log.unlink()
-    # PySpark loads pandas at its first call of Java; here it does so while Java starts.
-    Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
-    return launched(place, launch, log, verbose=verbose)
-
-
-def _log4j(*, verbose: bool) -> Path:
-    folder = kept_folder("logs")
-    appender = _TO_TERMINAL if verbose else _TO_FILE.format(log=folder / "spark.log")
-    return keep_text(
-        folder / f"log4j2-{'terminal' if verbose else 'file'}.properties", _LOG4J.format(appender=appender)
-    )
 
 
 def _require_iceberg(spark: SparkSession, pipeline: Pipeline) -> None:
