@@ -182,7 +182,7 @@ def _readable(file: NewFile, opened: FileRecords) -> Iterator[Parsed]:
 def _check_unchanged(file: NewFile) -> None:
     storage = storage_of(file.uri)
     if storage.names_version(file.uri):
-        return  # whoever reads it reads that version
+        return  # a reader reads that version
     try:
         seen = storage.stat(file.uri)
     except OSError as error:

@@ -48,4 +48,4 @@ def handover_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
 
 def _unknown(into: Path, position: int) -> str:
     del into, position
-    return "what changes are on their way is known to whoever sends them"
+    return "what changes are on their way is known to the sender"
