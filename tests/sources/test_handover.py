@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from tests.sources.audit_log import AuditLogCsv
 from tests.sources.test_conformance import DebeziumEnvelopes, DmsCsv
 
@@ -23,9 +24,11 @@ from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
 from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
-from frazil.sources.kinds import source_of
+from frazil.sources.handover.rows import compared_table
+from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.dumps import UnreadableDumpError
+from frazil.spec.kinds.handover import Handover
 from frazil.spec.parse import parse
 from frazil.testing.changes import COLUMNS, csv_field, deliveries, oracle_changes, random_history
 from frazil.testing.oracle import Snapshot, current, handed_over, history, soft
@@ -354,6 +357,42 @@ def test_nothing_of_a_handover_is_plain(form: str, tmp_path: Path) -> None:
     fields = ("__at", "__snapshot", "__snapshot_step", "audit_event_id", "audit_operation", "raw_problem", *COLUMNS)
 
     assert source_of(table).meaning({name: name for name in fields}, "_cdc_position").plain is None
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "changes", "compared"),
+    [
+        ("{kind: snapshot, path: ./dumps}", "{kind: dms, path: ./landing}", None),
+        ("{kind: snapshot, url: x, table: y, every_minutes: 1}", "{kind: dms, path: ./landing}", "snapshot"),
+        (
+            "{kind: snapshot, url: x, table: y, every_minutes: 1}",
+            "{kind: audit_log, url: x, log: l, table: y}",
+            "audit_log",
+        ),
+        ("{kind: dms, path: ./loads}", "{kind: audit_log, url: x, log: l, table: y}", "audit_log"),
+        ("{kind: dms, path: ./loads}", "{kind: audit_log, path: ./landing, table: y}", None),
+    ],
+)
+def test_a_handover_is_compared_where_one_of_its_parts_has_a_table(
+    snapshots: str, changes: str, compared: str | None, tmp_path: Path
+) -> None:
+    if "url: x, log" in changes:
+        changes = changes.replace("}", ", landing: ./log}")
+    [table] = declared(tmp_path, "dumps and dms").tables
+    given = {
+        **table.source.model_dump(mode="json"),
+        "snapshots": yaml.safe_load(snapshots),
+        "changes": yaml.safe_load(changes),
+    }
+    table = table.model_copy(update={"source": Handover.model_validate(given)})
+    part, elsewhere = compared_table(table), table.source.landed_in("/elsewhere")
+
+    assert (part and part.source.kind) == compared
+    assert (rows_at_source(table) is None) == (compared is None)
+    assert (elsewhere is not None) == ("url: x, log" in changes)
+    if elsewhere is not None:
+        assert elsewhere.changes.landing == "/elsewhere"
+        assert elsewhere.landing.startswith("/elsewhere/")
 
 
 def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
