@@ -94,11 +94,18 @@ class NewFile(SourceFile):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files there are, by position, and (path, reason) of those that may not be read, or are of another kind."""
+    """The files there are.
+
+    Attributes:
+        files: by position.
+        refused, passed: (path, reason) of those that may not be read, and of those of another kind.
+        unchanged: how many more there are that bronze knows as they are.
+    """
 
     files: tuple[SourceFile, ...]
     refused: tuple[tuple[str, str], ...] = ()
     passed: tuple[tuple[str, str], ...] = ()
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

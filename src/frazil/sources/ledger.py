@@ -60,3 +60,31 @@ class Ledger:
     def moves(self, first: str | None, position: str) -> bool:
         """Return whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
         return first in self.places and position < self.places[first]
+
+
+@dataclass(slots=True)
+class Unchanged:
+    """Counts files that are as the ledger has them while they are listed, so that a listing holds the others only.
+
+    Attributes:
+        ledger: what bronze knows.
+        several: places may lie in one another, so a file can be met twice.
+        count: how many files there are that bronze knows and that have the size and the time that they had.
+    """
+
+    ledger: Ledger
+    several: bool
+    count: int = 0
+    _met: set[str] = field(default_factory=set)
+
+    def has(self, path: str, size_bytes: int, modified_ns: int) -> bool:
+        """Return whether a file is one of these, and count it."""
+        known = self.ledger.files.get(path)
+        if known is None or (known.size_bytes, known.modified_ns) != (size_bytes, modified_ns):
+            return False
+        if self.several and path in self._met:
+            return True
+        if self.several:
+            self._met.add(path)
+        self.count += 1
+        return True

@@ -106,7 +106,7 @@ def find_new(
         else:
             contents[taken.sha256] = taken.path
             new.append(taken)
-    known = sum(file.path in ledger.files for file in listing.files) + len(duplicates)
+    known = listing.unchanged + sum(file.path in ledger.files for file in listing.files) + len(duplicates)
     if by_place:
         again = (replace(file, same_as=None) for file in duplicates)
         new, duplicates = sorted((*new, *again), key=lambda file: file.position), []

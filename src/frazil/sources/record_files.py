@@ -17,6 +17,7 @@ from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
 from frazil.sources.inspection import FileForm, inspect, named_fields
+from frazil.sources.ledger import Ledger, Unchanged
 from frazil.sources.new_files import Content, find_new
 from frazil.spec.types import type_after
 from frazil.storage.base import Found, Passed, Refused
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from frazil.formats.own_records import OwnRecords
     from frazil.formats.records import RecordReader
     from frazil.sources.base import NewFile, SourceDelta
-    from frazil.sources.ledger import Ledger
     from frazil.spec import Table
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
@@ -165,15 +165,19 @@ class RecordFiles(RecordReading, ABC):
     endings: ClassVar[tuple[str, ...]] = (*CSV, *JSON_LINES, *PARQUET)
     """How the names of its files end."""
 
-    def list(self, folder: Path) -> Listing:
+    def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
         """List all files, by name, whatever their folders and times."""
         files: dict[str, SourceFile] = {}
         refused: dict[str, str] = {}
         passed: dict[str, str] = {}
-        for declared in (place for places in self.table.source.locations.values() for place in places):
+        places = [place for some in self.table.source.locations.values() for place in some]
+        unchanged = Unchanged(ledger or Ledger(), several=len(places) > 1)
+        for declared in places:
             for entry in self.entries(declared, folder):
                 path = stored_path(entry.uri, folder)
                 match entry:
+                    case Found() if unchanged.has(path, entry.size_bytes, entry.modified_ns):
+                        pass
                     case Found():
                         files.setdefault(path, self._source_file(path, entry))
                     case Refused():
@@ -182,7 +186,7 @@ class RecordFiles(RecordReading, ABC):
                         passed.setdefault(path, f"not {' or '.join(self.endings)}")
         by_position = sorted(files.values(), key=lambda file: (file.position, file.path))
         others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
-        return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
+        return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others), unchanged.count)
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
         """Find what is at a declared place."""
@@ -206,7 +210,7 @@ class RecordFiles(RecordReading, ABC):
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
         """Find what bronze does not hold."""
         return find_new(
-            self.list(folder),
+            self.list(folder, ledger),
             ledger,
             self.inspect,
             settle_seconds=self.settle_seconds,

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
+from frazil.sources.ledger import Ledger, Unchanged
 from frazil.spec.stores import NO_STORES
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
@@ -27,13 +28,16 @@ _PARQUET: Final = (".parquet",)
 _PACKED: Final = (".bz2", ".gz", ".lz4", ".snappy", ".tar", ".tgz", ".xz", ".zip", ".zst")
 
 
-def list_files(source: DmsFiles, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> Listing:
+def list_files(
+    source: DmsFiles, folder: Path, stores: Mapping[str, Store] = NO_STORES, ledger: Ledger | None = None
+) -> Listing:
     """List the files of a source.
 
     Args:
         source: the declaration; files of ``cdc_path`` are transaction files and CSV, also if below ``path``.
         folder: the declaration's folder, absolute.
         stores: how object stores are reached.
+        ledger: what bronze knows: files that are as it says are counted only. Left out: all are listed.
 
     Returns:
         Every file once, full load files first, then by name as plain text, whatever their folders and times. Files of
@@ -50,10 +54,13 @@ def list_files(source: DmsFiles, folder: Path, stores: Mapping[str, Store] = NO_
     own = _PARQUET if source.format == "parquet" else _CSV
     searches: list[tuple[str, tuple[str, ...], bool]] = [(path, _CSV, True) for path in source.cdc_path or ()]
     searches += [(path, own, False) for path in source.path]
+    unchanged = Unchanged(ledger or Ledger(), several=len(searches) > 1)
     for declared, endings, shared in searches:
         for found in find(declared, folder, endings, stores):
             path = stored_path(found.uri, folder)
             match found:
+                case Found() if unchanged.has(path, found.size_bytes, found.modified_ns):
+                    pass
                 case Found():
                     files.setdefault(path, _source_file(path, found, shared=shared))
                 case Refused():
@@ -62,7 +69,7 @@ def list_files(source: DmsFiles, folder: Path, stores: Mapping[str, Store] = NO_
                     passed.setdefault(path, _why_passed(path, endings, shared=shared))
     others = sorted((path, why) for path, why in passed.items() if path not in files and path not in refused)
     by_position = sorted(files.values(), key=lambda file: file.position)
-    return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others))
+    return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others), unchanged.count)
 
 
 def _why_passed(path: str, endings: tuple[str, ...], *, shared: bool) -> str:

@@ -42,14 +42,14 @@ class DmsSource:
 
     table: Table
 
-    def list(self, folder: Path) -> Listing:
+    def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
         """List all files: see :func:`frazil.sources.dms.listing.list_files`."""
-        return list_files(self.table.source, folder, self.table.stores)
+        return list_files(self.table.source, folder, self.table.stores, ledger)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
         """Find what bronze does not hold."""
         return find_new(
-            self.list(folder),
+            self.list(folder, ledger),
             ledger,
             self.inspect,
             settle_seconds=self.table.source.settle_seconds,

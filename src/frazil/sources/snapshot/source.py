@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.base import SourceFile
+    from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
@@ -36,9 +37,9 @@ class SnapshotSource(RecordFiles):
         place = landing_folder(self.table, folder)
         return find(f"{place}", folder, PARQUET) if place.is_dir() else ()
 
-    def list(self, folder: Path) -> Listing:
+    def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
         """List the files of differences; dumps that may still be written wait, and a run says so."""
-        listing = super().list(folder)
+        listing = super().list(folder, ledger)
         return replace(listing, refused=(*listing.refused, *unsettled(self.table, folder)))
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
