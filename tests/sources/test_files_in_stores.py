@@ -16,6 +16,7 @@ from obstore.store import MemoryStore
 
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
 from frazil.lake.metadata import read_file
+from frazil.sources.dms.source import DmsSource
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import FileChangedError
@@ -107,6 +108,20 @@ def test_files_of_dms_in_a_bucket_are_found_read_and_known_again(bucket: MemoryS
     assert fields(orders, packed, "op", "city") == [("U", "Bergen")] == fields(orders, change, "op", "city")
     again = source_of(orders).find_new(tmp_path, taken(found))
     assert (again.files, again.known) == ((), 3)
+
+
+def test_known_objects_are_counted_and_not_kept_while_a_prefix_is_listed(bucket: MemoryStore, tmp_path: Path) -> None:
+    for number in range(3):
+        obstore.put(bucket, f"orders/2026010{number + 1}-000000000.csv", CHANGE + b"U,2,x\n" * number)
+    orders = table(header=True, path=["s3://raw/orders", "s3://raw/orders/*1*.csv"])
+    source = DmsSource(orders)
+    ledger = taken(source.find_new(tmp_path, Ledger()))
+    obstore.put(bucket, "orders/20260104-000000000.csv", CHANGE + b"U,9,y\n")
+
+    listing, found = source.list(tmp_path, ledger), source.find_new(tmp_path, ledger)
+
+    assert ([file.name for file in listing.files], listing.unchanged) == (["20260104-000000000.csv"], 3)
+    assert ([file.name for file in found.files], found.known) == (["20260104-000000000.csv"], 3)
 
 
 def test_an_object_of_the_same_size_and_second_is_another_version(bucket: MemoryStore, tmp_path: Path) -> None:
