@@ -10,6 +10,9 @@ from frazil.spec import EmbeddedCatalog, JdbcCatalog
 if TYPE_CHECKING:
     from frazil.spec.pipeline import Catalog
 
+_POSTGRES: Final = ("psycopg2", "psycopg")
+"""Clients of PostgreSQL; whichever is installed serves."""
+
 CLIENTS_HINT: Final = "plan, status, query, check and key need it: pip install 'frazil[catalogs]'"
 
 
@@ -20,7 +23,12 @@ def missing_client(catalog: Catalog) -> str | None:
     if not isinstance(catalog, JdbcCatalog):
         module = "pyiceberg"
     elif catalog.uri.startswith("jdbc:postgresql:"):
-        module = "psycopg2"
+        module = postgres_client()
     else:
         return None
     return None if find_spec(module) else f"a {catalog.type} catalog needs {module}, which is not installed"
+
+
+def postgres_client() -> str:
+    """Return the client of PostgreSQL that is installed, or the name of the one to install."""
+    return next(filter(find_spec, _POSTGRES), _POSTGRES[0])

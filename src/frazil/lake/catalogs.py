@@ -16,7 +16,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from urllib.parse import quote as percent_encoded
 
 from frazil.errors import FrazilError, SetupError, StorageError
+from frazil.lake.catalog_clients import postgres_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
+from frazil.lake.store_conf import pyiceberg_properties
 from frazil.lake.trouble import CatalogError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog
@@ -172,7 +174,7 @@ class ServiceReader:
         with _answering(self.kind):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
 
-            catalog = load_catalog(CATALOG, **{name: text for name, text in self.settings.items() if name != "io-impl"})
+            catalog = load_catalog(CATALOG, **pyiceberg_properties(self.settings))
             names = self.namespaces
             return {
                 (namespace, path[-1]): catalog.load_table(path).metadata_location
@@ -210,14 +212,15 @@ def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
     if "currentSchema" in given:
         known["options"] = f"-csearch_path={given['currentSchema']}"
     login = {name: settings[f"jdbc.{name}"] for name in ("user", "password") if f"jdbc.{name}" in settings}
-    client = import_module("psycopg2")
+    client = import_module(postgres_client())
     uri = urlunsplit(parts._replace(query=urlencode(known)))
     with contextlib.closing(client.connect(uri, connect_timeout=10, **login)) as connection:
         cursor = connection.cursor()
         try:
             cursor.execute(_TABLES)
         except client.Error as error:
-            if error.pgcode == _UNDEFINED_TABLE:
+            # psycopg says sqlstate, psycopg2 pgcode.
+            if _UNDEFINED_TABLE in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None)):
                 return None
             raise
         return _located(cursor.fetchall())
