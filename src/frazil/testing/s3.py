@@ -83,6 +83,7 @@ class S3Server:
             "-master.volumeSizeLimitMB=64",
             f"-volume.port={volume}",
             "-volume.max=50",
+            "-volume.minFreeSpace=100MiB",  # else it refuses to write where less than 1 % of the disk is free
             "-filer",
             f"-filer.port={filer}",
             "-s3",
