@@ -5,15 +5,16 @@ SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/python -m uv
+STACK := $(BIN)/python -m examples.stack.stack
 SHORT := not (laws or server or fault or long)
 
 # Tests start many processes, and each reads modules that are compiled already: PyTest's rewritten ones too.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-shop test e2e laws check fix bench bench-quick
+.PHONY: help setup demo demo-shop up down generate-data truncate test e2e laws check fix bench bench-quick
 
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/.jars ## Install everything into .venv (other verbs do it by themselves)
 
@@ -22,6 +23,18 @@ demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 
 demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its audit log into build/demo/shop
 	$(BIN)/python examples/shop/shop.py
+
+up: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Start PostgreSQL, a lake, Trino, Airflow and dbt on 127.0.0.1, in build/up
+	@$(STACK) up
+
+down: ## Stop what make up has started; its data stay in build/up
+	@$(STACK) down
+
+generate-data: ## Change orders in the PostgreSQL of make up
+	@$(STACK) generate-data
+
+truncate: ## Empty the orders in the PostgreSQL of make up
+	@$(STACK) truncate
 
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
 	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --cov
