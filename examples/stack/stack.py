@@ -34,7 +34,7 @@ UP = Path(os.environ.get("STACK_FOLDER") or ROOT / "build" / "up").resolve()
 DAGS, LOGS, PIDS = UP / "dags", UP / "logs", UP / "pids.json"
 PORTS = {"postgres": 5442, "trino": 8080, "airflow": 8081}
 PORTS |= {name: int(text) for name in PORTS if (text := os.environ.get(f"{name.upper()}_PORT"))}
-ORDERS_AT_FIRST, START_SECONDS, STOP_SECONDS = 2_000, 300, 60
+ORDERS_AT_FIRST, START_SECONDS, STOP_SECONDS = 2_000, 300, 20
 AIRFLOW_PARTS = {
     "airflow api-server": ["api-server", "--host", "127.0.0.1", "--port", f"{PORTS['airflow']}", "--workers", "1"],
     # Their log servers listen on all addresses; on one machine the page reads the files.
@@ -73,20 +73,32 @@ def up() -> None:
 
 
 def down() -> None:
-    """Stop what runs, the last that was started first. What it holds stays in build/up."""
+    """Stop what runs, tasks at work too, PostgreSQL last. What it holds stays in build/up."""
     found = running()
-    for name in reversed(found):
-        process = found[name]
-        say(f"stopping {name}")
-        with suppress(psutil.NoSuchProcess):
-            family = [process, *process.children(recursive=True)]
-            process.send_signal(signal.SIGINT if name == "postgres" else signal.SIGTERM)
-            _, left = psutil.wait_procs(family, timeout=STOP_SECONDS)
-            for one in left:
-                one.kill()
+    database = found.pop("postgres", None)
+    say(f"stopping {', '.join([*found, *(['postgres'] if database else [])])}" if found or database else "nothing runs")
+    stop([one for process in found.values() for one in family(process)], signal.SIGTERM)
+    stop([database] if database else [], signal.SIGINT)
     PIDS.unlink(missing_ok=True)
-    if not found:
-        say("nothing runs")
+
+
+def family(process: psutil.Process) -> list[psutil.Process]:
+    """Return a process and all that it has started."""
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def stop(processes: list[psutil.Process], how: signal.Signals) -> None:
+    """Send a signal to processes, and wait; kill those that do not end."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(how)
+    _, left = psutil.wait_procs(processes, timeout=STOP_SECONDS)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def generate_data() -> None:
@@ -222,7 +234,7 @@ def wait_for(name: str, is_there: Callable[[], Any]) -> None:
 def airflow(path: str) -> Any:
     """Return what Airflow's API has at a path."""
     place = f"http://127.0.0.1:{PORTS['airflow']}"
-    with urllib.request.urlopen(f"{place}/auth/token", timeout=10) as answer:
+    with urllib.request.urlopen(f"{place}/auth/token", timeout=10) as answer:  # noqa: S310
         token = json.load(answer)["access_token"]
     request = urllib.request.Request(f"{place}/api/v2{path}", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
@@ -255,8 +267,8 @@ def say_counts(connection: psycopg.Connection[Any]) -> None:
 def tell() -> None:
     """Print where everything answers, and what to click."""
     say(f"""
-Airflow     http://127.0.0.1:{PORTS["airflow"]}/      no login. Dags > shop > Trigger starts a run now; else every five minutes
-            http://127.0.0.1:{PORTS["airflow"]}/dags/shop_reports   the DAG that waits for new orders and calls dbt
+Airflow     http://127.0.0.1:{PORTS["airflow"]}/      no login. Dags > shop > Trigger starts a run now
+            http://127.0.0.1:{PORTS["airflow"]}/dags/shop_reports   waits for new orders and calls dbt
 Trino       http://127.0.0.1:{PORTS["trino"]}/ui/   any user name, no password: the queries that run
             jdbc:trino://127.0.0.1:{PORTS["trino"]}/lake   SELECT * FROM lake.gold.revenue_by_day
 PostgreSQL  127.0.0.1:{PORTS["postgres"]}   user postgres, password in {UP / "postgres" / "password"}

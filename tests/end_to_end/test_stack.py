@@ -1,0 +1,120 @@
+"""The whole stack as ``make up`` starts it: from a change in PostgreSQL to a report of dbt in Trino."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import trino
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 240
+
+
+class Stack:
+    """The stack in a folder and on ports of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = {name: free_port() for name in ("POSTGRES_PORT", "TRINO_PORT", "AIRFLOW_PORT")}
+
+    def make(self, verb: str) -> str:
+        settings = {**self.ports, "STACK_FOLDER": self.folder}
+        words = ["make", verb, *(f"{name}={value}" for name, value in settings.items())]
+        ended = subprocess.run(words, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def ask(self, sql: str) -> list[Any]:
+        place = {"host": "127.0.0.1", "port": self.ports["TRINO_PORT"], "user": "me", "catalog": "lake"}
+        with closing(trino.dbapi.connect(**place)) as asked:
+            cursor = asked.cursor()
+            cursor.execute(sql)
+            return [*cursor.fetchone()]
+
+    def trigger(self, dag: str) -> None:
+        place = f"http://127.0.0.1:{self.ports['AIRFLOW_PORT']}"
+        with urllib.request.urlopen(f"{place}/auth/token", timeout=10) as answer:  # noqa: S310
+            token = json.load(answer)["access_token"]
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        body = json.dumps({"logical_date": None}).encode()
+        urllib.request.urlopen(  # noqa: S310
+            urllib.request.Request(f"{place}/api/v2/dags/{dag}/dagRuns", body, headers),  # noqa: S310
+            timeout=10,
+        ).close()
+
+    def processes(self) -> list[psutil.Process]:
+        """All that was started, and what they have started."""
+        known = json.loads((self.folder / "pids.json").read_text(encoding="utf-8"))
+        family: list[psutil.Process] = []
+        for pid, _ in known.values():
+            family += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        return family
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    folder = Path(tempfile.mkdtemp(prefix="frazil-stack-"))
+    folder.chmod(0o755)  # the server's own user goes through it
+    made = Stack(folder)
+    yield made
+    made.make("down")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.server
+def test_a_change_in_the_database_is_in_the_report_of_dbt_and_all_of_it_stops(stack: Stack) -> None:
+    said = stack.make("up")
+    assert all(f"127.0.0.1:{port}" in said for port in stack.ports.values())
+    assert stack.ask("SELECT sum(orders), (SELECT count(*) FROM reports.busy_orders) FROM gold.revenue_by_day") == [
+        2000,
+        0,
+    ]
+    assert "runs already" in stack.make("up")
+    at_work = stack.processes()
+    listening = [
+        one.laddr.ip
+        for process in at_work
+        for one in process.net_connections(kind="tcp")
+        if one.status == psutil.CONN_LISTEN
+    ]
+    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+    assert "2,100 orders" in stack.make("generate-data")
+    stack.trigger("shop")
+
+    ends = time.monotonic() + SECONDS
+    while stack.ask("SELECT count(*) FROM reports.busy_orders")[0] == 0 and time.monotonic() < ends:
+        time.sleep(1)
+    busy, versions = stack.ask(
+        "SELECT (SELECT sum(updates) FROM reports.busy_orders), count(*) - count(DISTINCT order_id) "
+        "FROM marts.orders_history_scd2"
+    )
+    assert busy == versions > 0
+
+    assert "0 orders" in stack.make("truncate")
+    at_work = stack.processes()
+    stack.make("down")
+    _, left = psutil.wait_procs(at_work, timeout=30)
+    assert left == []
+    assert "nothing runs" in stack.make("down")
