@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -242,10 +243,9 @@ def airflow(path: str) -> Any:
 
 
 def answers(port: int) -> bool:
-    """Return whether a server listens on a port."""
-    return any(
-        one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in psutil.net_connections(kind="tcp")
-    )
+    """Return whether something listens on a port of 127.0.0.1."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def shop() -> psycopg.Connection[Any]:
