@@ -24,6 +24,7 @@ from examples.shop.shop import ORDERS, insert, trade
 from faker import Faker
 
 from frazil import api
+from frazil.errors import FrazilError
 from frazil.testing.postgres import PostgresServer, find_programs
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def start_database() -> dict[str, str]:
     server = PostgresServer(programs, folder, {}, port=PORTS["postgres"])
     is_new = not server.data.is_dir()
     if is_new:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         server.create()
     else:
         server.password = (folder / "password").read_text(encoding="utf-8")
@@ -290,4 +291,7 @@ AIRFLOW, DBT = ROOT / ".venv-airflow" / "bin", ROOT / ".venv-dbt" / "bin" / "dbt
 VERBS = {"up": up, "down": down, "generate-data": generate_data, "truncate": truncate}
 
 if __name__ == "__main__":
-    VERBS[sys.argv[1]]()
+    try:
+        VERBS[sys.argv[1]]()
+    except FrazilError as error:
+        sys.exit(f"{error}")
