@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load, selection
@@ -96,7 +97,22 @@ def run(
 
     Cost: each new file is read twice: for its hash when it is planned, and for its records.
     """
+    from frazil.interop.observe import observed
+
     pipeline = load(declaration)
+    work = partial(_run, pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild)
+    return observed(pipeline, options, lambda chosen: work(options=chosen))
+
+
+def _run(
+    pipeline: Pipeline,
+    *,
+    plan: Plan | None,
+    spark: SparkSession | None,
+    select: Sequence[str],
+    rebuild: bool,
+    options: RunOptions,
+) -> RunReport:
     if plan is None and spark is None:
         plan = _planned(pipeline, select, options, rebuild=rebuild)
     if plan is not None and plan.is_idle and spark is None:
@@ -260,8 +276,10 @@ def watch(
         FrazilError: a run cannot begin, and trying again would not help.
     """
     from frazil.engine.watch import watch as follow
+    from frazil.interop.observe import observed_watch
 
     pipeline = load(declaration)
+    options = observed_watch(pipeline, options)
     return follow(pipeline, spark or session(pipeline), stop, select=select, options=options)
 
 

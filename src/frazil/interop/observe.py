@@ -1,0 +1,155 @@
+"""Who watches a run from outside: logs, metrics, traces and lineage, each off until its setting names a place."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from frazil.engine.listener import Listener
+from frazil.engine.report import RunFailedError
+from frazil.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from frazil.engine.options import RunOptions, WatchOptions
+    from frazil.engine.report import GoldReport, RunReport, TableReport
+    from frazil.spec import Pipeline
+    from frazil.steps import Step
+
+
+class Observer(Listener, Protocol):
+    """A listener that is also given the report. Called from several threads; what it raises becomes a warning."""
+
+    def finished(self, report: RunReport, lag_seconds: float | None) -> None:
+        """Called when a run is over, whatever came of it; with the lag where ``frazil watch`` knows it."""
+
+
+class ObserverError(SetupError):
+    """What a setting of observation needs is not installed."""
+
+    code = "FZ912"
+
+
+def observers(pipeline: Pipeline) -> list[Observer]:
+    """Return the observers that the environment names; their libraries are imported only then.
+
+    Raises:
+        ObserverError: a library is not installed.
+    """
+    found: list[Observer] = []
+    place = os.environ.get
+    try:
+        if file := place("FRAZIL_LOG_FILE"):
+            from frazil.interop.json_log import JsonLog  # noqa: PLC0415 - only who is configured is imported
+
+            found.append(JsonLog(pipeline, file))
+        if file := place("FRAZIL_METRICS_FILE"):
+            from frazil.interop.metrics import Metrics  # noqa: PLC0415
+
+            found.append(Metrics(file))
+        if place("OTEL_EXPORTER_OTLP_ENDPOINT") or place("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"):
+            from frazil.interop.traces import Traces  # noqa: PLC0415
+
+            found.append(Traces(pipeline))
+        if place("OPENLINEAGE_URL"):
+            from frazil.interop.open_lineage import OpenLineage  # noqa: PLC0415
+
+            found.append(OpenLineage(pipeline))
+    except ModuleNotFoundError as error:
+        hint = "pip install 'frazil[observe]', or unset the variable"
+        raise ObserverError(f"the environment asks for observation that needs {error.name}", hint=hint) from error
+    return found
+
+
+def observed(pipeline: Pipeline, options: RunOptions, work: Callable[[RunOptions], RunReport]) -> RunReport:
+    """Do a run before the eyes of all observers; with none it is just done.
+
+    Raises:
+        ObserverError: a library is not installed.
+    """
+    found = observers(pipeline)
+    if not found:
+        return work(options)
+    everyone = _Everyone(found, options.listener)
+    try:
+        report = work(replace(options, listener=everyone))
+    except RunFailedError as error:
+        everyone.finished(error.report)
+        raise
+    everyone.finished(report)
+    return report
+
+
+def observed_watch(pipeline: Pipeline, options: WatchOptions) -> WatchOptions:
+    """Return options of a watch whose runs are seen by all observers.
+
+    Raises:
+        ObserverError: a library is not installed.
+    """
+    found = observers(pipeline)
+    if not found:
+        return options
+    everyone = _Everyone(found, options.listener)
+
+    def ran(report: RunReport, lag_seconds: float) -> None:
+        everyone.finished(report, lag_seconds)
+        options.ran(report, lag_seconds)
+
+    return replace(options, listener=everyone, ran=ran)
+
+
+class _Everyone:
+    """All observers, and the listener that there was, as one."""
+
+    def __init__(self, observers: Sequence[Observer], listener: Listener | None) -> None:
+        self._observers = observers
+        self._listeners: list[Listener] = [*([listener] if listener else []), *map(_Safely, observers)]
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        for one in self._listeners:
+            one.planned(steps)
+
+    def began(self, table: str, what: str) -> None:
+        for one in self._listeners:
+            one.began(table, what)
+
+    def progressed(self, table: str, how_far: str) -> None:
+        for one in self._listeners:
+            one.progressed(table, how_far)
+
+    def ended(self, report: TableReport | GoldReport) -> None:
+        for one in self._listeners:
+            one.ended(report)
+
+    def finished(self, report: RunReport, lag_seconds: float | None = None) -> None:
+        for one in self._observers:
+            try:
+                one.finished(report, lag_seconds)
+            except Exception as error:  # noqa: BLE001 - a receiver that fails must not fail the run
+                report.warnings.append(f"{type(one).__name__}: not written: {type(error).__name__}: {error}")
+
+
+class _Safely:
+    """A listener whose failures concern nobody: its ``finished`` tells of them."""
+
+    def __init__(self, one: Listener) -> None:
+        self._one = one
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        self._call(lambda: self._one.planned(steps))
+
+    def began(self, table: str, what: str) -> None:
+        self._call(lambda: self._one.began(table, what))
+
+    def progressed(self, table: str, how_far: str) -> None:
+        self._call(lambda: self._one.progressed(table, how_far))
+
+    def ended(self, report: TableReport | GoldReport) -> None:
+        self._call(lambda: self._one.ended(report))
+
+    def _call(self, tell: Callable[[], None]) -> None:
+        with suppress(Exception):
+            tell()

@@ -1,0 +1,153 @@
+"""OpenLineage: what a run read and wrote, column by column, as events for Marquez, DataHub and others."""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.facet_v2 import column_lineage_dataset, error_message_run, parent_run, schema_dataset
+
+from frazil.interop.column_lineage import gold_lineage
+from frazil.interop.contracts import mart_contracts
+from frazil.spec.location import warehouse
+from frazil.spec.tables import gold_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from frazil.engine.report import GoldReport, RunReport, TableReport
+    from frazil.spec import Pipeline
+    from frazil.steps import Step
+
+_PRODUCER: Final = "https://pypi.org/project/frazil"
+Origin = tuple[str, str, str]
+"""Namespace, dataset and field."""
+
+
+class OpenLineage:
+    """Send a START and a COMPLETE or FAIL for the run, and for each table and aggregate that it worked on."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline, self._client = pipeline, OpenLineageClient()
+        self._space = warehouse(pipeline).uri
+        self._began = dt.datetime.now(dt.UTC)
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        """Note when the run began."""
+        del steps
+        self._began = dt.datetime.now(dt.UTC)
+
+    def began(self, table: str, what: str) -> None:
+        """Nothing: events are of whole tables."""
+
+    def progressed(self, table: str, how_far: str) -> None:
+        """Nothing, as above."""
+
+    def ended(self, report: TableReport | GoldReport) -> None:
+        """Nothing, as above."""
+
+    def finished(self, report: RunReport, lag_seconds: float | None) -> None:
+        """Send the events of a run that did something."""
+        del lag_seconds
+        tables = [table for table in report.tables if table.outcome in ("done", "failed")]
+        gold = [made for made in report.gold if made.outcome in ("done", "failed")]
+        if not tables and not gold:
+            return
+        parent = parent_run.ParentRunFacet(
+            run=parent_run.Run(runId=report.run_id),
+            job=parent_run.Job(namespace=self._space, name=self._pipeline.pipeline),
+        )
+        self._send(RunState.START, self._pipeline.pipeline, report.run_id, {})
+        marts = {one.table.name: one for one in mart_contracts(self._pipeline)}
+        for table in tables:
+            inputs, outputs = self._table(table, marts)
+            self._both(table.table, table, parent, (inputs, outputs))
+        origins = gold_lineage(self._pipeline, {name: one.columns for name, one in marts.items()})
+        for made in gold:
+            self._both(f"gold.{made.name}", made, parent, self._gold(made, origins))
+        state = RunState.FAIL if report.errors else RunState.COMPLETE
+        self._send(state, self._pipeline.pipeline, report.run_id, _facets(report.errors))
+        with suppress(AttributeError):
+            self._client.close()
+
+    def _both(self, name: str, report: TableReport | GoldReport, parent: Any, sets: tuple[Any, Any]) -> None:
+        run_id, job = str(uuid4()), f"{self._pipeline.pipeline}.{name}"
+        self._send(RunState.START, job, run_id, {"parent": parent})
+        state = RunState.FAIL if report.outcome == "failed" else RunState.COMPLETE
+        self._send(state, job, run_id, {"parent": parent} | _facets(report.errors), sets)
+
+    def _send(
+        self, state: RunState, job: str, run_id: str, facets: Mapping[str, Any], sets: tuple[Any, Any] = ((), ())
+    ) -> None:
+        at = self._began if state == RunState.START else dt.datetime.now(dt.UTC)
+        event = RunEvent(
+            eventType=state,
+            eventTime=at.isoformat(),
+            run=Run(runId=run_id, facets=dict(facets)),
+            job=Job(namespace=self._space, name=job),
+            inputs=[*sets[0]],
+            outputs=[*sets[1]],
+            producer=_PRODUCER,
+        )
+        self._client.emit(event)
+
+    def _table(self, report: TableReport, marts: Mapping[str, Any]) -> tuple[list[InputDataset], list[OutputDataset]]:
+        declared = next(table for table in self._pipeline.tables if table.name == report.table)
+        space, name = declared.source.kind, f"{self._pipeline.pipeline}.{declared.name}"
+        computed = {column.name for column in declared.columns or () if column.expr is not None}
+        outputs = []
+        for one in marts.values():
+            if one.source != report.table or one.table.full_name not in report.commits:
+                continue
+            own = {"valid_from", "valid_to", "is_current", "is_deleted", "deleted_at"} | computed
+            fields = {column: ((space, name, column),) for column in one.columns if column not in own}
+            outputs.append(self._output(one.table.full_name, one.columns, fields))
+        return [InputDataset(namespace=space, name=name)], outputs
+
+    def _gold(self, made: GoldReport, origins: Mapping[str, Any]) -> tuple[list[InputDataset], list[OutputDataset]]:
+        gold = {one.name: one for one in self._pipeline.gold}
+        spaces = self._pipeline.lake.namespaces
+
+        def dataset(table: str) -> str:
+            return f"{spaces.gold if table in gold else spaces.marts}.{table}"
+
+        found = origins[made.name]
+        read = sorted({dataset(table) for pairs in found.values() for table, _ in pairs})
+        fields = {
+            column: tuple((self._space, dataset(table), field) for table, field in pairs)
+            for column, pairs in found.items()
+            if pairs
+        }
+        name = gold_table(self._pipeline, gold[made.name]).full_name
+        outputs = [self._output(name, dict.fromkeys(found), fields)] if made.commits else []
+        return [InputDataset(namespace=self._space, name=one) for one in read], outputs
+
+    def _output(
+        self, name: str, columns: Mapping[str, str | None], origins: Mapping[str, Sequence[Origin]]
+    ) -> OutputDataset:
+        schema = [schema_dataset.SchemaDatasetFacetFields(name=one, type=kind) for one, kind in columns.items()]
+        fields = {
+            column: column_lineage_dataset.Fields(
+                inputFields=[
+                    column_lineage_dataset.InputField(namespace=space, name=table, field=field)
+                    for space, table, field in pairs
+                ]
+            )
+            for column, pairs in origins.items()
+        }
+        lineage = column_lineage_dataset.ColumnLineageDatasetFacet(fields=fields)
+        facets = {"schema": schema_dataset.SchemaDatasetFacet(fields=schema), "columnLineage": lineage}
+        return OutputDataset(namespace=self._space, name=name, facets=facets)
+
+
+def _facets(failures: Iterable[Any]) -> dict[str, Any]:
+    told = "\n".join(f"{failure}" for failure in failures)
+    return (
+        {"errorMessage": error_message_run.ErrorMessageRunFacet(message=told, programmingLanguage="Python")}
+        if told
+        else {}
+    )
