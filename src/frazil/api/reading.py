@@ -214,6 +214,17 @@ def export(declaration: Declaration, what: Literal["dbt", "odcs"]) -> dict[str, 
     return (dbt_sources if what == "dbt" else odcs_contract)(pipeline, mart_contracts(pipeline))
 
 
+def spark_pipelines(declaration: Declaration) -> str:
+    """Return marts and aggregates as a file of Python for AUTO CDC of Spark 4.3; starts no JVM.
+
+    Raises:
+        FrazilError: the catalog cannot be read.
+    """
+    from frazil.interop.spark_pipelines import spark_pipelines as written
+
+    return written(load(declaration))
+
+
 def serve(
     declaration: Declaration, *, port: int = 0, tell: Callable[[str], object] = lambda _: None
 ) -> AbstractContextManager[Trino]:

@@ -16,8 +16,11 @@ from frazil.cli.options import AsJson, Verbose, Where
 
 def export(
     what: Annotated[
-        Literal["dbt", "odcs"],
-        typer.Argument(help="dbt: sources with types and tests. odcs: a contract of the Open Data Contract Standard."),
+        Literal["dbt", "odcs", "spark-pipelines"],
+        typer.Argument(
+            help="dbt: sources with types and tests. odcs: a contract of the Open Data Contract Standard. "
+            "spark-pipelines: a file of Python for AUTO CDC of Spark 4.3."
+        ),
     ],
     path: Where = Path(),
     *,
@@ -27,9 +30,11 @@ def export(
 ) -> None:
     """Describe the marts for other tools, as YAML."""
     with error_exit(as_json=as_json, verbose=verbose):
-        value = api.export(path, what)
+        value = {"python": api.spark_pipelines(path)} if what == "spark-pipelines" else api.export(path, what)
         if as_json:
             text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        elif what == "spark-pipelines":
+            text = value["python"]
         else:
             text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
         if to is None:

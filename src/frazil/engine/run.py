@@ -53,8 +53,6 @@ SETTINGS = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Names and values may have "${…}" in them, which Spark would put a setting in place of before it reads the SQL.
     "spark.sql.variable.substitute": "false",
-    # A batch with a truncate turns it off, see frazil.engine.truncates.
-    "spark.sql.constraintPropagation.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.autoBroadcastJoinThreshold": str(128 * 1024 * 1024),
     "spark.sql.execution.arrow.pyspark.enabled": "true",

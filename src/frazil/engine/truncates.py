@@ -112,8 +112,6 @@ def spread_truncates(
     allowed = {one.identity for one in known_truncates(context.head(context.changes).bookmark)}
     new_places = [one.place for one in found if one.identity not in allowed]
     verify_snapshots(context, contract, new_places, [one.place for one in every], older)
-    # Spark derives filters from those of a union and a join; of the checks of many rules that takes it hours.
-    context.spark.conf.set("spark.sql.constraintPropagation.enabled", "false")
     new = {one.identity for one in found}
     truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
