@@ -1,0 +1,152 @@
+"""A secret is in nothing that Frazil writes: no log, no table, no snapshot, no plan, no report and no exception."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import pytest
+from typer.testing import CliRunner
+
+import frazil
+from frazil import api
+from frazil.cli.main import app
+from frazil.errors import FrazilError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+MARKER: Final = "m4rk3r/w0rd+of%the:shop"
+"""Has to be encoded in addresses; no piece of it may be shown in either form."""
+FORMS: Final = (MARKER, quote(MARKER, safe=""), quote(MARKER), "m4rk3r", "w0rd+of", "w0rd%2Bof")
+
+GOOD: Final = """
+  - name: orders
+    source: {path: ./landing, header: true, settle_seconds: 0}
+    keys: [id]
+    sequence_by: [ts]
+    columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: n, type: int, min: 0}]
+    rules: [{name: one_number, unique: [n], on_violation: warn}]
+    marts: [{kind: current}, {kind: history}]
+"""
+SERVERS: Final = """
+  - {name: replicated, source: {kind: postgres, url: "${env:SHOP_DB}", table: public.a, landing: ./in/a}, keys: [id]}
+  - name: audited
+    source: {kind: audit_log, url: "${env:SHOP_DB}", log: public.log, table: public.b, landing: ./in/b}
+    keys: [id]
+  - {name: dumped, source: {kind: snapshot, url: "${env:SHOP_DB}", table: public.c, landing: ./in/c}, keys: [id]}
+  - name: sharded
+    source: {kind: sharded, shards: {eu: {kind: postgres, url: "${env:SHOP_DB}", table: public.d, landing: ./in/d}}}
+    keys: [shard, id]
+"""
+LAKE: Final = "pipeline: shop\nlake: {warehouse: ./lake}\n"
+CATALOG: Final = 'pipeline: shop\nlake: {warehouse: ./other, catalog: {type: jdbc, uri: "${env:LAKE_DB}"}}\n'
+STORE: Final = """\
+pipeline: shop
+lake: {warehouse: "s3://bucket/lake", catalog: {type: jdbc, uri: "${env:LAKE_DB}"}}
+stores: {"s3://bucket": {endpoint: "http://127.0.0.1:9", access_key_id: key, secret_access_key: "${env:WORD}"}}
+"""
+LINES: Final = (
+    "validate HERE",
+    "plan HERE",
+    "status HERE",
+    "check HERE",
+    "check HERE --source",
+    "key orders 1 --path HERE",
+    "schema orders --path HERE",
+    "schema replicated --path HERE",
+    "test HERE",
+    "quarantine HERE",
+    "quarantine HERE --table orders",
+    "query 'select * from marts.orders' HERE",
+    "query 'select * from nosuch' HERE",
+    "diff orders --from batch:1 --path HERE",
+    "cut --list --path HERE",
+    "export dbt HERE",
+    "export odcs HERE",
+    "capture HERE --reload replicated",
+    "doctor HERE",
+)
+"""None of them starts Java."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose servers do not answer."""
+    encoded = quote(MARKER, safe="")
+    monkeypatch.setenv("SHOP_DB", f"postgresql://ada:{encoded}@127.0.0.1:9/shop?connect_timeout=2")
+    monkeypatch.setenv("LAKE_DB", f"jdbc:postgresql://127.0.0.1:9/lake?user=ada&password={encoded}")
+    monkeypatch.setenv("WORD", MARKER)
+    (tmp_path / "landing").mkdir()
+    rows = ["op,id,ts,n", "I,1,2026-01-01 00:00:00,1", "I,2,2026-01-01 00:00:00,1", "I,3,2026-01-01 00:00:00,-1"]
+    (tmp_path / "landing" / "20260101-000000000.csv").write_text("\n".join([*rows, ""]))
+    return tmp_path
+
+
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Everything that is logged, down to what only programmers read."""
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+def said(line: str, folder: Path, forms: Sequence[str] = ("", "--json", "-v")) -> Iterator[tuple[str, str]]:
+    """Run a command for people, as JSON, and with everything it can say."""
+    for more in (form.split() for form in forms):
+        if line.startswith("capture") and more == ["-v"]:
+            continue
+        asked = [*shlex.split(line.replace("HERE", f"{folder}")), *more]
+        result = CliRunner().invoke(app, asked)
+        assert result.exit_code != 1, result.output
+        yield " ".join(asked), result.output
+
+
+def leaks(text: str) -> list[str]:
+    """Return what of the secret a text shows."""
+    return [form for form in FORMS if form.lower() in text.lower()]
+
+
+def raised(call: Any) -> str:
+    """Return an exception in every way that it may be shown: with all its causes, and what it is made of."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+    except FrazilError as error:
+        chain = "".join(traceback.format_exception(error))
+        return f"{error!r} {error.__dict__!r} {error.hint} {chain} {caught}"
+    return f"{caught}"
+
+
+def files_of(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    yield from ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("top", [LAKE, CATALOG], ids=["servers", "catalog"])
+def test_a_secret_is_in_no_answer_without_java(top: str, folder: Path, heard: pytest.LogCaptureFixture) -> None:
+    (folder / "frazil.yml").write_text(f"{top}tables:{GOOD}{SERVERS}")
+
+    for line in LINES:
+        for asked, answer in said(line, folder):
+            assert not leaks(answer), asked
+    for call in (api.plan, api.status, api.check, api.test):
+        assert not leaks(raised(lambda call=call: call(folder)))
+    assert not leaks(repr(frazil.load(folder)))
+    assert not leaks(heard.text)
+    assert not [path for path, content in files_of(folder) if leaks(content.decode("latin-1"))]
+
+
+def test_a_secret_of_a_store_is_in_no_answer(folder: Path, heard: pytest.LogCaptureFixture) -> None:
+    (folder / "frazil.yml").write_text(f"{STORE}tables:{GOOD}")
+
+    for line in ("validate HERE", "plan HERE", "query 'select 1' HERE"):
+        for asked, answer in said(line, folder):
+            assert not leaks(answer), asked
+    assert not leaks(repr(frazil.load(folder)))
+    assert not leaks(heard.text)
