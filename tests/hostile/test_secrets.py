@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 import traceback
@@ -16,11 +17,13 @@ import frazil
 from frazil import api
 from frazil.cli.main import app
 from frazil.errors import FrazilError
+from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
 
 MARKER: Final = "m4rk3r/w0rd+of%the:shop"
 """Has to be encoded in addresses; no piece of it may be shown in either form."""
@@ -74,6 +77,17 @@ LINES: Final = (
     "doctor HERE",
 )
 """None of them starts Java."""
+WRITING: Final = (
+    "run HERE",
+    "run HERE --select orders --full-refresh",
+    "cut monday --path HERE --yes",
+    "replay HERE --table orders --yes",
+    "rebuild HERE --select orders --yes",
+    "maintain HERE --select orders",
+    "erase HERE --table orders --key 2 --yes",
+    "rollback HERE --table orders --to batch:1 --yes",
+    "drop HERE --yes",
+)
 
 
 @pytest.fixture
@@ -150,3 +164,29 @@ def test_a_secret_of_a_store_is_in_no_answer(folder: Path, heard: pytest.LogCapt
             assert not leaks(answer), asked
     assert not leaks(repr(frazil.load(folder)))
     assert not leaks(heard.text)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_a_secret_is_in_nothing_that_a_run_writes(
+    folder: Path, spark: SparkSession, heard: pytest.LogCaptureFixture
+) -> None:
+    """One table is good, the others fail; then every command that writes."""
+    del spark  # only there so that Java runs
+    (folder / "frazil.yml").write_text(f"{LAKE}tables:{GOOD}{SERVERS}")
+    for line in (*WRITING, *LINES):
+        for asked, answer in said(line, folder, ["-v" if line in WRITING else "--json"]):
+            assert not leaks(answer), asked
+    pipeline = frazil.load(folder)
+    session = spark_session(pipeline)
+    shown = raised(lambda: frazil.run(pipeline, spark=session))
+    assert "replicated" in shown
+    assert not leaks(shown)
+
+    assert not leaks(heard.text)
+    assert not [path for path, content in files_of(folder) if leaks(content.decode("latin-1"))]
+    listed = api.query(folder, "SELECT table_schema, table_name FROM information_schema.tables").rows
+    assert ("marts", "orders") in listed
+    for schema, table in listed:  # files of rows are compressed
+        rows = api.query(folder, f'SELECT * FROM "{schema}"."{table}"').rows
+        assert not leaks(json.dumps(rows, default=str)), table
