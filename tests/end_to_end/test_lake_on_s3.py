@@ -129,6 +129,29 @@ def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
         api.run(tmp_path)
 
 
+def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path: Path) -> None:
+    s3.make_table_bucket("lakehouse")
+    shop = declare(tmp_path, s3, "lakehouse")
+    (shop / "login").write_text(f"{s3.access_key_id}:{s3.secret_access_key}")
+    declared = json.loads((shop / "frazil.yml").read_text())
+    login = {"credential": "${file:login}", "oauth2-server-uri": f"{s3.catalog_uri}/v1/oauth/tokens"}
+    catalog = {"type": "rest", "uri": s3.catalog_uri, "properties": {"rest.auth.type": "oauth2", **login}}
+    declared["lake"] = {"warehouse": "s3://lakehouse/", "catalog": catalog}
+    (shop / "frazil.yml").write_text(json.dumps(declared))
+    (shop / "landing" / "LOAD00000001.csv").write_text(f"{LOAD}2,Rome,2026-01-01 00:00:00\n")
+
+    assert "apply batch 1 to orders" in frazil(shop, "plan", java=False)
+    frazil(shop, "run")
+    (shop / "landing" / "20260102-000000000.csv").write_text(CHANGES)
+    frazil(shop, "run")
+
+    assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+    assert api.query(shop, "select id, city from marts.orders").rows == [(1, "Bergen")]
+    assert "Bergen" in frazil(shop, "key", "orders", "1", java=False)
+    assert "batch 2" in frazil(shop, "status", java=False)
+    assert "proofs hold" in frazil(shop, "check", java=False)
+
+
 def records(s3: S3Server, bucket: str) -> list[str]:
     """Return which records of runs there are."""
     listed = s3.shell(f"fs.ls /buckets/{bucket}/shop/.frazil/runs")
