@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.steps import Step
 
-_PRODUCER: Final = "https://pypi.org/project/frazil"
+_PRODUCER: Final = "urn:frazil"
 Origin = tuple[str, str, str]
 """Namespace, dataset and field."""
 
