@@ -17,22 +17,20 @@ import psycopg
 import pyarrow as pa
 
 import frazil
+from bench.capture_slot import COLUMNS, CREATE_SLOT, read_slot
 from frazil.lake.session import spark_session
 from frazil.serve.query import query
 from frazil.sources.audit_log.trigger import audit_trigger
-from frazil.sources.postgres.pgoutput import Decoder
 from frazil.spec import Postgres
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.sources.postgres.pgoutput import Relation, Rows
 
 TABLE: Final = """\
 CREATE TABLE orders (id bigint PRIMARY KEY, customer_id int, status text, amount numeric(12,2), note text,
     updated_at timestamptz, payload jsonb)"""
 TOTALS: Final = "count(*), sum(id), sum(amount), sum(length(note)), count(*) FILTER (WHERE status = 'paid')"
-_COLUMNS: Final = ("id", "customer_id", "status", "amount", "note", "updated_at", "payload")
 _SCHEMA: Final = pa.schema(
     [
         ("id", pa.int64()),
@@ -54,10 +52,6 @@ _DUCKDB_TYPES: Final = {
     "payload": "VARCHAR",
 }
 _PART_ROWS: Final = 500_000
-_SLOT: Final = "SELECT pg_create_logical_replication_slot('bench', 'pgoutput')"
-_PEEK: Final = """\
-SELECT data FROM pg_logical_slot_peek_binary_changes('bench', NULL, NULL, 'proto_version', '1', 'publication_names',
-    'bench')"""
 
 
 class Way(ABC):
@@ -99,7 +93,7 @@ class Way(ABC):
 
     def first_rows(self) -> Iterator[pa.Table]:
         """Yield the rows that the table has now, in parts."""
-        file = self.copied(f"SELECT {', '.join(_COLUMNS)} FROM orders", "first.csv")
+        file = self.copied(f"SELECT {', '.join(COLUMNS)} FROM orders", "first.csv")
         with duckdb.connect() as database:
             database.execute("SET TimeZone = 'UTC'")
             rows = database.execute("FROM read_csv(?, header = false, columns = ?)", [file, _DUCKDB_TYPES])
@@ -145,7 +139,7 @@ class _Delta(Way):
         from deltalake import DeltaTable  # noqa: PLC0415 - others do without
 
         schema = _SCHEMA.append(pa.field("gone", pa.bool_()))
-        sets = {name: f"s.{name}" for name in _COLUMNS}
+        sets = {name: f"s.{name}" for name in COLUMNS}
         rows = pa.Table.from_pylist(newest, schema)
         merger = DeltaTable(self.path).merge(rows, "t.id = s.id", source_alias="s", target_alias="t")
         merger = merger.when_matched_delete("s.gone").when_matched_update(sets)
@@ -178,7 +172,7 @@ class Dlt(_Delta):
         self._dlt: Any = dlt
         with self.session() as session:
             session.execute("CREATE PUBLICATION bench FOR TABLE orders")
-            session.execute(_SLOT)
+            session.execute(CREATE_SLOT)
         folder = f"{self.home / 'pipeline'}"
         self._pipeline = dlt.pipeline("bench", destination="filesystem", dataset_name="bench", pipelines_dir=folder)
         # A few as rows: those of an Arrow table would lack the columns that dlt adds, and no merge would work.
@@ -245,7 +239,7 @@ class Debezium(_Delta):
 
         with self.session() as session:
             session.execute("CREATE PUBLICATION bench FOR TABLE orders")
-            session.execute(_SLOT)
+            session.execute(CREATE_SLOT)
         Path(self.path).parent.mkdir(parents=True)
         for part in self.first_rows():
             write_deltalake(self.path, part, mode="append")
@@ -328,7 +322,7 @@ class Recipe(Way):
         file = self.copied("SELECT *, 'I' AS op FROM orders", "first.csv")
         types = ", ".join(f"{name} {kind}" for name, kind in _SPARK_TYPES.items())
         self._spark.read.csv(file, f"{types}, op string", escape='"').createOrReplaceTempView("first")
-        rows = f"SELECT {', '.join(_COLUMNS)} FROM first"
+        rows = f"SELECT {', '.join(COLUMNS)} FROM first"
         self._spark.sql(create_sql("lake.bench.orders", rows, mode="copy-on-write"))
 
     def apply(self, changes: int) -> None:
@@ -345,7 +339,7 @@ class Recipe(Way):
             f"""SELECT op, row.* FROM (SELECT *, row_number() OVER (PARTITION BY row.id ORDER BY n DESC) AS place
                 FROM (SELECT n, op, from_json(raw_data, '{types}') AS row FROM log)) WHERE place = 1"""
         ).localCheckpoint().createOrReplaceTempView("newest")
-        self._spark.sql(merge_sql("lake.bench.orders", "newest", _COLUMNS))
+        self._spark.sql(merge_sql("lake.bench.orders", "newest", COLUMNS))
 
     def totals(self) -> list[str]:
         """Ask the table."""
@@ -370,57 +364,3 @@ WAYS: Final[dict[str, type[Way]]] = {
     "recipe-audit": Recipe,
 }
 """Name of a contender -> its way."""
-
-
-class _Newest:
-    """Takes the changes of a slot, and keeps the newest of every key."""
-
-    def __init__(self) -> None:
-        self.values: list[list[bytes | None]] = [[] for _ in _COLUMNS]
-        self.old: list[tuple[int, list[bytes | None]]] = []
-        self.ops: list[str] = []
-
-    def begin(self, *_: object) -> bool:
-        """Take every transaction."""
-        return True
-
-    def relation(self, relation: Relation) -> Rows | None:
-        """Take the one table that is published."""
-        del relation
-        return self
-
-    def add(self, op: str, *_: object) -> bool:
-        """Keep what a change does."""
-        self.ops.append(op)
-        return False
-
-    def write(self) -> None:
-        """Do nothing: all is kept."""
-
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the newest change of every key as a row of Python values."""
-        last = {key: place for place, key in enumerate(self.values[0])}
-        for place in last.values():
-            texts = [None if column[place] is None else bytes(column[place] or b"").decode() for column in self.values]
-            yield dict(zip(_COLUMNS, map(_value, _COLUMNS, texts), strict=True)) | {"gone": self.ops[place] == "d"}
-
-
-def read_slot(session: psycopg.Connection[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the newest change of every key in the slot, as rows of Python values."""
-    newest = _Newest()
-    decoder = Decoder(newest)
-    with session.transaction(), session.cursor("peek", binary=True) as cursor:
-        cursor.itersize = 10_000
-        for (data,) in cursor.execute(_PEEK.encode()):
-            decoder.feed(data)
-    yield from newest.rows()
-
-
-def _value(name: str, text: str | None) -> Any:
-    if text is None:
-        return None
-    if name in {"id", "customer_id"}:
-        return int(text)
-    if name == "amount":
-        return Decimal(text)
-    return datetime.fromisoformat(text) if name == "updated_at" else text
