@@ -123,6 +123,19 @@ def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
     assert "[FZ103]" in said.text or "[FZ304]" in said.text
 
 
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_keys_that_cannot_be_read_are_a_wrong_call(content: bytes | None, tmp_path: Path) -> None:
+    assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+    if content is not None:
+        (tmp_path / "keys").write_bytes(content)
+
+    said = command("erase", f"{tmp_path}", "--table", "orders", "--keys-from", f"{tmp_path / 'keys'}", "--yes")
+
+    assert said.code == 2
+    assert "--keys-from" in said.text
+    assert "a bug" not in said.text
+
+
 @pytest.mark.process
 def test_the_package_is_the_command_too() -> None:
     done = subprocess.run([sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True)

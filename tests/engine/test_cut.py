@@ -6,7 +6,7 @@ import datetime as dt
 import json
 from decimal import Decimal
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,7 +18,9 @@ from frazil.failpoints import FailpointReached
 from frazil.lake.lock import lock
 from frazil.lake.points import ExpiredPointError, PointError, shown
 from frazil.lake.session import spark_session
+from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError
+from frazil.serve.state import state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,6 +125,15 @@ def test_the_totals_of_a_ledger_balance_at_every_cut_in_the_middle_of_its_stream
 
     assert bank.total() != 0
     assert [bank.total(as_of=name) for name in ("first", "second")] == [0, 0]
+
+    def state_after_a_run(*asked: Any) -> Any:
+        bank.run()
+        return state(*asked)
+
+    # A lock that does not reach to the machine of another run: it commits between two looks.
+    monkeypatch.setattr(cuts, "state", state_after_a_run)
+    with pytest.raises(NotLevelError, match="a run committed meanwhile"):
+        cuts.level_heads(frazil.load(bank.folder))
     api.drop_cut(bank.folder, "first", spark=bank.session)
     assert [cut.name for cut in api.cuts(bank.folder)] == ["second"]
 

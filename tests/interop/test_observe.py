@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -18,7 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import frazil
 from frazil import api
-from frazil.engine.report import RunReport
+from frazil.engine.report import RunReport, TableReport
+from frazil.errors import Failure, FrazilError, SetupError
 from frazil.interop.column_lineage import gold_lineage
 from frazil.interop.metrics import registry_of
 from frazil.interop.observe import ObserverError, observed, observers
@@ -124,6 +126,27 @@ def test_a_receiver_that_fails_is_a_warning_and_the_run_is_done(folder: Path, mo
 
     (warning,) = report.warnings
     assert warning.startswith("Metrics: not written: FileNotFoundError")
+
+
+def test_lineage_has_no_values_and_no_logins_in_errors_and_every_run_of_a_watch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [
+        Failure.of("orders", FrazilError("orders: ValueError: Rome is no number")),
+        Failure.of("orders", SetupError("postgresql://me:secret@db/shop does not answer")),
+    ]
+    with receiver() as (address, got):
+        monkeypatch.setenv("OPENLINEAGE_URL", address)
+        (lineage,) = observers(frazil.load(folder))
+        for _ in range(2):
+            failed = TableReport(table="orders", outcome="failed", errors=failures)
+            lineage.finished(RunReport(pipeline="shop", run_id=f"{uuid4()}", tables=[failed]), None)
+
+    told = [json.loads(body) for _, body in got]
+    assert [one["eventType"] for one in told if one["job"]["name"] == "shop"] == ["START", "FAIL", "START", "FAIL"]
+    said = "\n".join(one["run"]["facets"].get("errorMessage", {}).get("message", "") for one in told)
+    assert "does not answer" in said
+    assert not [word for word in ("Rome", "secret", "me:") if word in said]
 
 
 def test_columns_of_aggregates_lead_to_those_of_marts_and_of_other_aggregates(folder: Path) -> None:

@@ -119,18 +119,15 @@ def _reported(stack: str) -> str:
     return f"please report it with {log}, where the whole stack is; {rest}"
 
 
+def as_value(error: FrazilError) -> dict[str, Any]:
+    """Return an error as ``--json`` prints it."""
+    said = {"code": error.code, "message": error.message, "hint": error.hint, "exit_code": error.exit_code}
+    return {"error": said}
+
+
 def _report(error: FrazilError, *, as_json: bool, verbose: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "error": {
-                    "code": error.code,
-                    "message": error.message,
-                    "hint": error.hint,
-                    "exit_code": error.exit_code,
-                }
-            }
-        )
+        print_json(as_value(error))
     err.print(f"[{error.code}] {error.message}", style="red", markup=False)
     if error.hint:
         err.print(f"  hint: {error.hint}", markup=False)

@@ -40,7 +40,7 @@ def cut(
         elif drop is not None:
             if not yes:
                 confirm(f"Remove the cut '{drop}'? What only it keeps can expire then.", "nothing was removed")
-            found = api.drop_cut(pipeline, drop, spark=None)
+            found = api.drop_cut(pipeline, drop)
             if as_json:
                 _show([found], as_json=True)
             else:

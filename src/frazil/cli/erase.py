@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from frazil import api
-from frazil.cli.console import confirm, err, error_exit, out, print_json
+from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
 from frazil.cli.options import AsJson, Verbose, Where, Yes
 from frazil.cli.render.erase import show_erase
+from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from frazil.engine.erase_report import EraseReport
+    from frazil.spec import Pipeline
 
 
 def erase(
@@ -51,15 +52,31 @@ def erase(
             print_json({"unblocked": count}) if as_json else out.print(f"{counted(count, 'key')} unblocked")
             return
         if not yes:
-            _show(api.erase_preview(pipeline, table, **asked), as_json=as_json)
+            if not as_json:
+                show_erase(api.erase_preview(pipeline, table, **asked))
             confirm("Erase? It cannot be undone, not even by a rollback.", "nothing was erased")
-        _show(api.erase(pipeline, table, **asked, tell=lambda step: err.print(step, style="dim")), as_json=as_json)
+        _erase(pipeline, table, asked, as_json=as_json)
 
 
-def _show(report: EraseReport, *, as_json: bool) -> None:
+def _erase(pipeline: Pipeline, table: str, asked: dict[str, Any], *, as_json: bool) -> None:
+    from frazil.engine.erase_receipt import OccurrencesLeftError  # noqa: PLC0415 - most commands end without
+
+    try:
+        report = api.erase(pipeline, table, **asked, tell=lambda step: err.print(step, style="dim"))
+    except OccurrencesLeftError as error:
+        if not as_json:
+            show_erase(error.report)
+            raise
+        # The report has the places, which the message has only the first of.
+        print_json(asdict(error.report) | as_value(error))
+        raise typer.Exit(error.exit_code) from None
     print_json(asdict(report)) if as_json else show_erase(report)
 
 
 def _lines(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8-sig")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise DeclarationError(f"--keys-from {path}: {why}", hint="a text file in UTF-8, one key a line") from error
     return [line for line in text.splitlines() if line.strip()]

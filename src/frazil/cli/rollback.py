@@ -17,7 +17,7 @@ from frazil.spec.amount import counted
 def rollback(
     path: Where = Path(),
     *,
-    table: Annotated[str, typer.Option("--table", help="The source table whose marts go back.")],
+    table: Annotated[str, typer.Option("--table", "-t", help="The source table, or one of its marts.")],
     to: Annotated[str, typer.Option("--to", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
     yes: Yes = False,
     as_json: AsJson = False,
@@ -40,7 +40,7 @@ def rollback(
             if not yes:
                 count = counted(len(found.moves), "table")
                 confirm(f"Roll {count} back to {found.to}? The next run brings them up to date.", "nothing was changed")
-            api.rollback(pipeline, found)
+            api.rollback(pipeline, found, spark=api.session(pipeline, short=True, verbose=verbose))
         if as_json:
             from frazil.serve.plain import plain  # noqa: PLC0415
 

@@ -35,7 +35,7 @@ class OccurrencesLeftError(DifferenceError):
         super().__init__(
             f"table {report.table!r}: erased keys are still found: {places}",
             hint="other rows that name a key are not the subject's own: erase or change them at their source; "
-            "the receipt lists all places",
+            "--json and the receipt list all places",
         )
 
 

@@ -91,7 +91,7 @@ class Record:
         facets: dict[str, Any] = {FACET: {**_OWN, **_outcome(report)}}
         if report.errors:
             worst = next(failure for failure in report.errors if failure.exit_code == report.exit_code)
-            text = f"[{worst.code}] {worst.name}: {_message(worst)}"
+            text = f"[{worst.code}] {worst.name}: {kept_message(worst)}"
             facets["errorMessage"] = {
                 "_producer": PRODUCER,
                 "_schemaURL": f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet",
@@ -157,11 +157,11 @@ def _outcome(report: RunReport) -> dict[str, Any]:
 
 
 def _error(failure: Failure) -> dict[str, Any]:
-    return {**asdict(failure), "message": _message(failure)}
+    return {**asdict(failure), "message": kept_message(failure)}
 
 
-def _message(failure: Failure) -> str:
-    """What may be kept of a message: those that are not our own can hold values of rows."""
+def kept_message(failure: Failure) -> str:
+    """Return what may be kept of a message or sent on: those that are not our own can hold values of rows."""
     if failure.code != FrazilError.code:
         return failure.message
     return f"{':'.join(failure.message.split(':')[:2])} (its message is left out: it may hold values of rows)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -11,15 +10,18 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import column_lineage_dataset, error_message_run, parent_run, schema_dataset
 
+from frazil.engine.record import kept_message
 from frazil.interop.column_lineage import gold_lineage
 from frazil.interop.contracts import mart_contracts
 from frazil.spec.location import warehouse
+from frazil.spec.secrets import redacted
 from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from frazil.engine.report import GoldReport, RunReport, TableReport
+    from frazil.errors import Failure
     from frazil.spec import Pipeline
     from frazil.steps import Step
 
@@ -32,7 +34,7 @@ class OpenLineage:
     """Send a START and a COMPLETE or FAIL for the run, and for each table and aggregate that it worked on."""
 
     def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline, self._client = pipeline, OpenLineageClient()
+        self._pipeline = pipeline
         self._space = warehouse(pipeline).uri
         self._began = dt.datetime.now(dt.UTC)
 
@@ -57,34 +59,45 @@ class OpenLineage:
         gold = [made for made in report.gold if made.outcome in ("done", "failed")]
         if not tables and not gold:
             return
+        # A client for each run: some transports cannot send any more once they were closed, and a watch goes on.
+        client = OpenLineageClient()
+        try:
+            for event in self._events(report, tables, gold):
+                client.emit(event)
+        finally:
+            client.close()
+
+    def _events(
+        self, report: RunReport, tables: Sequence[TableReport], gold: Sequence[GoldReport]
+    ) -> Iterator[RunEvent]:
         parent = parent_run.ParentRunFacet(
             run=parent_run.Run(runId=report.run_id),
             job=parent_run.Job(namespace=self._space, name=self._pipeline.pipeline),
         )
-        self._send(RunState.START, self._pipeline.pipeline, report.run_id, {})
+        yield self._event(RunState.START, self._pipeline.pipeline, report.run_id, {})
         marts = {one.table.name: one for one in mart_contracts(self._pipeline)}
         for table in tables:
             inputs, outputs = self._table(table, marts)
-            self._both(table.table, table, parent, (inputs, outputs))
+            yield from self._both(table.table, table, parent, (inputs, outputs))
         origins = gold_lineage(self._pipeline, {name: one.columns for name, one in marts.items()})
         for made in gold:
-            self._both(f"gold.{made.name}", made, parent, self._gold(made, origins))
+            yield from self._both(f"gold.{made.name}", made, parent, self._gold(made, origins))
         state = RunState.FAIL if report.errors else RunState.COMPLETE
-        self._send(state, self._pipeline.pipeline, report.run_id, _facets(report.errors))
-        with suppress(AttributeError):
-            self._client.close()
+        yield self._event(state, self._pipeline.pipeline, report.run_id, _facets(report.errors))
 
-    def _both(self, name: str, report: TableReport | GoldReport, parent: Any, sets: tuple[Any, Any]) -> None:
+    def _both(
+        self, name: str, report: TableReport | GoldReport, parent: Any, sets: tuple[Any, Any]
+    ) -> Iterator[RunEvent]:
         run_id, job = str(uuid4()), f"{self._pipeline.pipeline}.{name}"
-        self._send(RunState.START, job, run_id, {"parent": parent})
+        yield self._event(RunState.START, job, run_id, {"parent": parent})
         state = RunState.FAIL if report.outcome == "failed" else RunState.COMPLETE
-        self._send(state, job, run_id, {"parent": parent} | _facets(report.errors), sets)
+        yield self._event(state, job, run_id, {"parent": parent} | _facets(report.errors), sets)
 
-    def _send(
+    def _event(
         self, state: RunState, job: str, run_id: str, facets: Mapping[str, Any], sets: tuple[Any, Any] = ((), ())
-    ) -> None:
+    ) -> RunEvent:
         at = self._began if state == RunState.START else dt.datetime.now(dt.UTC)
-        event = RunEvent(
+        return RunEvent(
             eventType=state,
             eventTime=at.isoformat(),
             run=Run(runId=run_id, facets=dict(facets)),
@@ -93,7 +106,6 @@ class OpenLineage:
             outputs=[*sets[1]],
             producer=_PRODUCER,
         )
-        self._client.emit(event)
 
     def _table(self, report: TableReport, marts: Mapping[str, Any]) -> tuple[list[InputDataset], list[OutputDataset]]:
         declared = next(table for table in self._pipeline.tables if table.name == report.table)
@@ -144,8 +156,8 @@ class OpenLineage:
         return OutputDataset(namespace=self._space, name=name, facets=facets)
 
 
-def _facets(failures: Iterable[Any]) -> dict[str, Any]:
-    told = "\n".join(f"{failure}" for failure in failures)
+def _facets(failures: Iterable[Failure]) -> dict[str, Any]:
+    told = "\n".join(redacted(f"[{one.code}] {one.name}: {kept_message(one)}") for one in failures)
     return (
         {"errorMessage": error_message_run.ErrorMessageRunFacet(message=told, programmingLanguage="Python")}
         if told

@@ -52,7 +52,7 @@ class Cut:
         name: of the cut: the tag of each of its tables.
         tables: table with its namespace -> snapshot.
         newest: when the newest of these snapshots was written.
-        missing: marts and aggregates of the declaration that are not part of it.
+        missing: marts and aggregates that exist and are not part of it.
     """
 
     name: str
@@ -117,6 +117,9 @@ def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
     stand = state(pipeline, selected(pipeline, ()))
     for error in stand.failed.values():
         raise error
+    if tables(pipeline) != located:
+        # Where the warehouse is no folder, no lock keeps a run of another machine away.
+        raise NotLevelError("a run committed meanwhile")
     for name, one in stand.tables.items():
         _verify_batches(name, one)
     _verify_gold(pipeline, stand)

@@ -43,6 +43,11 @@ def show_erase(report: EraseReport) -> None:
             out.print(f"  and {len(report.files) - _FILES_SHOWN:,} more", markup=False)
     if report.proof is not None:
         looked = f"{counted(report.proof.rows, 'row')} and {counted(report.proof.files, 'file')}"
-        out.print(f"searched {looked}: no key is left", markup=False)
+        if report.proof.is_clean:
+            out.print(f"searched {looked}: no key is left", markup=False)
+        else:
+            out.print(f"searched {looked}, and found erased keys in:", markup=False)
+            for place, count in report.proof.found:
+                out.print(f"  {place}: {count:,}", markup=False)
     if report.receipt:
         out.print(f"receipt: {report.receipt}", markup=False)
