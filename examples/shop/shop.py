@@ -1,4 +1,4 @@
-"""A shop that changes its orders in a real PostgreSQL, and a lake that follows.
+"""A shop that changes its orders in a real PostgreSQL, and a lake that follows in two ways: audit log and replication.
 
 Uses the database of SHOP_DB if that is set; else starts one of its own, and stops it in the end.
 """
@@ -33,17 +33,21 @@ STATUS = ("new", "paid", "sent", "delivered", "cancelled")
 
 def main(folder: Path, count: int) -> int:
     """Run the demonstration in a folder; return how many rows differ from the source."""
-    with database() as os.environ["SHOP_DB"], psycopg.connect(os.environ["SHOP_DB"], autocommit=True) as shop:
+    with (
+        database() as os.environ["SHOP_DB"],
+        psycopg.connect(os.environ["SHOP_DB"], autocommit=True) as shop,
+        ways(shop, folder) as declarations,
+    ):
         shop.execute(ORDERS)
         shop.execute(api.audit_trigger("public.audit_log_dml", ["public.orders"]))
         draw = Faker()
         Faker.seed(1)
         insert(shop, draw, 1, count)
-        frazil("run", folder)
+        each("run", declarations)
         trade(shop, draw, count)
         shop.execute("ALTER TABLE public.orders ADD COLUMN gift_wrap boolean")
         shop.execute("UPDATE public.orders SET gift_wrap = true WHERE order_id % 7 = 0")
-        frazil("run", folder)
+        each("run", declarations)
         frazil("query", "SELECT * FROM gold.orders_by_status ORDER BY orders DESC", folder)
         frazil("query", "SELECT * FROM gold.revenue_by_day ORDER BY day DESC", "--limit", "5", folder)
         frazil("query", "SELECT max(ingested_at) AS fresh_as_of FROM marts.orders", folder)
@@ -54,9 +58,9 @@ def main(folder: Path, count: int) -> int:
             folder,
         )
         frazil("test", folder)
-        frazil("check", folder)
-        frazil("check", "--source", folder)
-        return differences(shop, folder)
+        each("check", declarations)
+        each("check", declarations, "--source")
+        return differences(shop, folder) + (differences_of_ways(folder) if len(declarations) > 1 else 0)
 
 
 @contextmanager
@@ -67,6 +71,25 @@ def database() -> Iterator[str]:
     else:
         with postgres_server() as server:
             yield server.url
+
+
+@contextmanager
+def ways(shop: Any, folder: Path) -> Iterator[list[Path]]:
+    """Give the declarations that this server can feed: of the audit log, and of logical replication; drop its slot."""
+    declarations = [folder / "frazil.yml", folder / "replication.yml"]
+    [level] = shop.execute("SHOW wal_level").fetchone()
+    if level != "logical":
+        print(f"\nwithout logical replication: wal_level of this server is {level}")  # noqa: T201
+        yield declarations[:1]
+        return
+    try:
+        yield declarations
+    finally:
+        # A slot that nobody reads lets the server keep its WAL for ever.
+        shop.execute(
+            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = 'frazil_shop'"
+        )
+        shop.execute("DROP PUBLICATION IF EXISTS frazil_shop")
 
 
 def insert(shop: Any, draw: Faker, first: int, count: int) -> None:
@@ -115,6 +138,39 @@ def differences(shop: Any, folder: Path) -> int:
     return len(source ^ lake)
 
 
+WAYS = """
+WITH log AS (SELECT {columns} FROM {log}), replicated AS (SELECT {columns} FROM {replicated})
+SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM replicated), count(*) FROM (
+    (FROM log EXCEPT ALL FROM replicated) UNION ALL (FROM replicated EXCEPT ALL FROM log)
+)"""
+PAIRS = {"marts.orders": "replication.orders", "marts.orders_history_scd2": "replication.orders_history"}
+
+
+def differences_of_ways(folder: Path) -> int:
+    """Compare the marts of the audit log with those of logical replication; return how many rows differ.
+
+    All values are compared as text: a column that was added is text in the log's JSON. Versions are compared in their
+    order, not by their times: the log has the time of a change, replication that of its commit.
+    """
+    found = api.query(folder, "SELECT * FROM replication.orders LIMIT 0").columns
+    columns = ", ".join(f"{name}::varchar AS {name}" for name in found if not name.startswith("_"))
+    place = "row_number() OVER (PARTITION BY order_id ORDER BY valid_from) AS version, is_current, is_deleted"
+    different = 0
+    for log, replicated in PAIRS.items():
+        asked = f"{columns}, {place}" if "history" in log else columns
+        sql = WAYS.format(columns=asked, log=log, replicated=replicated)
+        [(ours, theirs, rows)] = api.query(folder, sql).rows
+        print(f"{ours:,} rows in {log}, {theirs:,} in {replicated}, {rows} differ")  # noqa: T201
+        different += rows
+    return different
+
+
+def each(command: str, declarations: list[Path], *arguments: object) -> None:
+    """Run a command on every declaration."""
+    for declaration in declarations:
+        frazil(command, *arguments, declaration)
+
+
 def frazil(command: str, *arguments: object) -> None:
     """Run a command as a user would."""
     words = [command, *map(str, arguments)]
@@ -126,5 +182,6 @@ if __name__ == "__main__":
     here = Path("build/demo/shop")
     shutil.rmtree(here, ignore_errors=True)
     here.mkdir(parents=True)
-    shutil.copy(Path(__file__).with_name("frazil.yml"), here)
+    for name in ("frazil.yml", "replication.yml"):
+        shutil.copy(Path(__file__).with_name(name), here)
     sys.exit(1 if main(here, 2_000) else 0)
