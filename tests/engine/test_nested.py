@@ -6,12 +6,15 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from pyiceberg.table import StaticTable
 
 import frazil
+from frazil import api
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.plain import plain
 from frazil.serve.query import query
+from frazil.serve.tables import tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,3 +97,22 @@ def test_nested_columns_are_kept_compared_and_checked(tmp_path: Path, spark: Spa
     ]
     assert {mart.strategy for table in report.tables for mart in table.marts} == {"row_delta"}
     assert all(finding.ok is not False for finding in check(pipeline))
+
+    changed = {row.key["id"]: row for row in api.diff(pipeline, "orders", "batch:1", "batch:2").rows}
+    assert [(key, row.change) for key, row in changed.items()] == [
+        (1, "updated"),
+        (10, "updated"),
+        (11, "deleted"),
+        (12, "updated"),
+    ]
+    assert (changed[1].old or {})["items"] == (changed[1].new or {})["items"]
+    assert plain([(changed[10].old or {})["address"], (changed[10].new or {})["address"]]) == [
+        None,
+        {"street": "x", "zip": 2},
+    ]
+    there = StaticTable.from_metadata(tables(pipeline)["marts", "orders"])
+    [row] = there.scan(row_filter="id = 1", selected_fields=("items", "address")).to_arrow().to_pylist()
+    assert row["address"] == {"street": None, "zip": 1}
+    (tmp_path / "dump.jsonl").write_text('{"id": 1, "address": {}}\n')
+    [finding] = api.check_source(pipeline, select=["orders"], against=tmp_path / "dump.jsonl")
+    assert "not compared: changed_at, items, address" in finding.detail

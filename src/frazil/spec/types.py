@@ -83,6 +83,11 @@ def column_type(text: str) -> str:
         return "string"
     if found := _DECIMAL.fullmatch(name):
         return _decimal(text, found[1], found[2])
+    if outer_of(text) == "map":
+        raise DeclarationError(
+            f"type '{text}' is not supported: Spark does not compare maps, and histories compare values",
+            hint="write 'string', which keeps the JSON, or 'struct<name: type>' if the names are known",
+        )
     near = get_close_matches(name, [*SIMPLE, *_ALIASES, "decimal(p,s)"], n=1)
     hint = (
         f"did you mean '{near[0]}'?"
