@@ -21,7 +21,7 @@ setup: .venv/.jars ## Install everything into .venv (other verbs do it by themse
 demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 	@scripts/demo.sh
 
-demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, from its audit log into build/demo/shop
+demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, by audit log and by replication into build/demo/shop
 	$(BIN)/python examples/shop/shop.py
 
 up: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Start PostgreSQL, a lake, Trino, Airflow and dbt on 127.0.0.1, in build/up

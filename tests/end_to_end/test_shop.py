@@ -29,6 +29,7 @@ STEPS = (
     "UPDATE orders SET gift_wrap = order_id % 2 = 0 WHERE order_id % 3 = 0",
     "UPDATE orders SET order_id = order_id + 1000 WHERE order_id IN (2, 6)",
     "UPDATE orders SET note = NULL, unit_price = 0.10 WHERE order_id = 7",
+    "UPDATE orders SET city = city WHERE order_id = 9",  # changes nothing, so it begins no version
     "BEGIN; UPDATE orders SET status = 'sent'; ROLLBACK",
     "DELETE FROM orders WHERE order_id = 8",
     BACK.format("8, 'back', 'DE', 'word', 'new'"),

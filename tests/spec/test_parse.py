@@ -12,7 +12,7 @@ from frazil.errors import DeclarationError, DeclarationProblems
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
 from frazil.spec.parse import load, parse
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/frazil.yml"))
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.yml"))
 
 RIGHT = """\
 # yaml-language-server: $schema=./frazil.schema.json
