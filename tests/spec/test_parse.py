@@ -233,7 +233,10 @@ def test_a_file_that_is_no_text_is_an_error_of_the_declaration(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.parent.name)
-def test_the_examples_are_right(example: Path) -> None:
+def test_the_examples_are_right(example: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, place in (("LAKE", "s3://lake"), ("LANDING", "s3://landing"), ("CATALOG", "jdbc:postgresql://db/c")):
+        monkeypatch.setenv(name, place)
+
     assert load(example).tables
 
 
