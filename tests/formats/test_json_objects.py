@@ -125,3 +125,50 @@ def test_objects_of_very_many_fields_are_taken_apart_too() -> None:
     text = json.dumps({f"field_{number}": number for number in range(3000)})
 
     assert together([text, text]) == [alone(text)] * 2
+
+
+@given(st.lists(documents() | st.none(), max_size=8))
+def test_objects_that_were_seen_are_not_matched_again(texts: list[str | None]) -> None:
+    seen = JsonObjects(str)
+    for text in texts:
+        seen.columns_of(pa.array([text], pa.string()))
+
+    again = JsonObjects(str, seen.written).split(pa.array(texts, pa.string()))
+
+    first = JsonObjects(str).split(pa.array(texts, pa.string()))
+    assert (again.columns, again.shapes, again.shape_of) == (first.columns, first.shapes, first.shape_of)
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_written"),
+    [
+        (['{"a": 1, "b": "x"}', '{"a": null, "b": "y"}', None], True),
+        (['{"a": 1}', '{"b": 1}'], False),
+        (['{"a": 1}', '{"a":1}'], False),
+        (['{"a": 1}', '{"a": [1]}'], False),
+        (['{"a": 1}', '{"a": "\\n"}'], False),
+        (['{"a": 1}', "{"], False),
+        ([], False),
+    ],
+)
+def test_what_is_written_alike_is_known_after_all_of_it_was_seen(texts: list[str | None], is_written: bool) -> None:  # noqa: FBT001
+    seen = JsonObjects(str)
+    for text in texts:
+        seen.columns_of(pa.array([text], pa.string()))
+
+    assert bool(seen.written) == is_written
+    assert seen.written in ((), ('{"a": ', ', "b": ', "}"))
+
+
+@given(st.lists(documents(), min_size=1, max_size=4))
+def test_objects_that_are_not_as_they_were_seen_are_matched(texts: list[str]) -> None:
+    """A file that is written while it is read must not end the process."""
+    written = ('{"a": ', ', "b": ', "}")
+
+    JsonObjects(str, written).split(pa.array(texts))
+
+
+def test_another_object_than_those_seen_is_taken_apart() -> None:
+    found = JsonObjects(str, ('{"a": ', "}")).split(pa.array(['{"b": "1", "c": 2}']))
+
+    assert {name: values.to_pylist() for name, values in found.columns.items()} == {"b": ["1"], "c": ["2"]}

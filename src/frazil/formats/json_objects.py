@@ -29,10 +29,15 @@ _TEXT: Final = r'"[^"\\\x00-\x1f]*"'
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _VALUE: Final = rf"(?:{_TEXT}|{_NUMBER}|null|true|false)"
 _FIELD: Final = re.compile(rf'({_BLANK}[{{,]{_BLANK})"([^"\\\x00-\x1f]*+)"({_BLANK}:{_BLANK})({_VALUE})')
+_NAME: Final = re.compile(r'"([^"]*)"')
 _END: Final = re.compile(rf"{_BLANK}\}}{_BLANK}\Z")
 _NO_WORD: Final = re.compile(r"[^0-9A-Za-z_\x80-\U0010ffff]")
 _NAMED_TWICE: Final = "malformed_json: a field is named twice"
 _QUOTE, _N = b'"'[0], b"n"[0]
+
+
+class _OtherShapeError(Exception):
+    """Objects are not written as it was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,9 @@ class _Shape:
     def values(self, texts: Any) -> list[Any]:
         """Return a text column for each field of such objects: null is NULL, strings lose their quotes.
 
+        Raises:
+            IndexError, _OtherShapeError: they are no such objects.
+
         Cost: looks at each byte once, and makes no Python object of a value.
         """
         offsets = offsets_of(texts).astype(np.int64)
@@ -95,6 +103,9 @@ class _Shape:
             bounds[:, 2 * number], bounds[:, 2 * number + 1] = begin + is_text, end - is_text
             nulls.append(first == _N)
             quote = quote + 2 * is_text
+        # Arrow would read past its memory.
+        if (end + len(self.between[-1]) != offsets[1:]).any() or (np.diff(bounds.reshape(-1)) < 0).any():
+            raise _OtherShapeError
         # Every second piece is a value.
         pieces = pa.StringArray.from_buffers(bounds.size - 1, pa.py_buffer(bounds), texts.buffers()[2])
         rows = np.arange(len(texts)) * bounds.shape[1]
@@ -110,16 +121,27 @@ class JsonObjects:
 
     Args:
         column_of: name of a field -> the column that it goes to.
+        written: the :attr:`written` of others that have seen the same objects, which are then not matched again.
     """
 
-    def __init__(self, column_of: Callable[[str], str]) -> None:
+    def __init__(self, column_of: Callable[[str], str], written: tuple[str, ...] = ()) -> None:
         self._column_of = column_of
         self._shapes: dict[str, _Shape] = {}
+        self._is_mixed = False
+        self._only = self._shape_of(written) if written else None
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Return what stands before, between and behind the values of all objects so far; empty where they differ."""
+        shapes = [*self._shapes.values()]
+        return () if self._is_mixed or len(shapes) != 1 else tuple(part.decode() for part in shapes[0].between)
 
     def columns_of(self, texts: Any) -> tuple[str, ...]:
         """Return the columns of all objects in a text column, in the order in which they first come."""
         found: dict[str, None] = {}
-        for columns, _, _ in self._groups(texts)[0]:
+        groups, problems = self._groups(texts)
+        self._is_mixed |= bool(problems) or any(not isinstance(source, _Shape) for _, _, source in groups)
+        for columns, _, _ in groups:
             found |= dict.fromkeys(columns)
         return tuple(found)
 
@@ -128,6 +150,14 @@ class JsonObjects:
 
         Cost: about a microsecond an object of a known shape, twenty times that for others.
         """
+        if self._only is not None:
+            try:
+                return self._split(texts)
+            except (IndexError, _OtherShapeError):  # they are not those that were seen
+                self._only = None
+        return self._split(texts)
+
+    def _split(self, texts: Any) -> Objects:
         groups, problems = self._groups(texts)
         names = dict.fromkeys(name for columns, _, _ in groups for name in columns)
         if len(groups) == 1 and len(groups[0][1]) == len(texts):
@@ -164,6 +194,8 @@ class JsonObjects:
         problems: dict[int, str] = {}
         others: dict[tuple[str, ...], tuple[list[int], list[tuple[str | None, ...]]]] = {}
         left, docs = np.flatnonzero(texts.is_valid()), texts.filter(texts.is_valid()) if texts.null_count else texts
+        if self._only is not None:
+            return [(self._only.columns, left, self._only)] if len(left) else [], problems
         tried = 0
         while len(left):
             for shape in [*self._shapes.values()][tried:]:
@@ -211,17 +243,20 @@ class JsonObjects:
             at = found.end()
         end = _END.match(doc, at)
         between.append(end[0] if end else "")
-        pattern = rf"\A{_VALUE.join(map(_escaped, between))}\z"
-        if not end or not names or pattern in self._shapes:
-            return False
         try:
-            shape = _Shape(self._columns(names), tuple(part.encode() for part in between), pattern)
-            if not shape.of(pa.array([doc]))[0].as_py():
+            shape = self._shape_of(between)
+            if not end or not names or shape.pattern in self._shapes or not shape.of(pa.array([doc]))[0].as_py():
                 return False
         except (NoObjectError, pa.ArrowInvalid):  # RE2 takes no pattern that is too large
             return False
-        self._shapes[pattern] = shape
+        self._shapes[shape.pattern] = shape
         return True
+
+    def _shape_of(self, between: Sequence[str]) -> _Shape:
+        """Return the shape of objects that have some texts before, between and behind their values."""
+        columns = self._columns([found[1] for part in between if (found := _NAME.search(part))])
+        pattern = rf"\A{_VALUE.join(map(_escaped, between))}\z"
+        return _Shape(columns, tuple(part.encode() for part in between), pattern)
 
 
 def _escaped(text: str) -> str:

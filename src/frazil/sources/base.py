@@ -76,6 +76,8 @@ class NewFile(SourceFile):
         sha256: of the bytes of the file as they are stored, in hex.
         columns: (column name, Spark type) of its fields in file order; empty where the declaration names them.
         inner: the same of the fields that :meth:`Source.read` finds inside of other fields.
+        written: how objects in the fields are written, where all are alike: see
+            :attr:`frazil.formats.json_objects.JsonObjects.written`.
         broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
         same_as: path under which the same content was taken first; None for new content.
     """
@@ -83,6 +85,7 @@ class NewFile(SourceFile):
     sha256: str
     columns: tuple[tuple[str, str], ...] = ()
     inner: tuple[tuple[str, str], ...] = ()
+    written: tuple[str, ...] = ()
     broken: str | None = None
     same_as: str | None = None
 

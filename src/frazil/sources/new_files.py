@@ -42,7 +42,7 @@ class Content:
     """What one pass over a file finds out.
 
     Attributes:
-        columns, inner, broken: as :class:`NewFile` has them.
+        columns, inner, written, broken: as :class:`NewFile` has them.
         unfinished: how the file looks cut off; None for a whole one.
     """
 
@@ -50,6 +50,7 @@ class Content:
     broken: str | None = None
     unfinished: str | None = None
     inner: tuple[tuple[str, str], ...] = ()
+    written: tuple[str, ...] = ()
 
 
 Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
@@ -150,5 +151,6 @@ def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str 
         if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
             return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
-    found = NewFile(**listed, sha256=sha256, columns=content.columns, inner=content.inner, broken=content.broken)
+    looked = {name: getattr(content, name) for name in ("columns", "inner", "written", "broken")}
+    found = NewFile(**listed, sha256=sha256, **looked)
     return found, content.unfinished

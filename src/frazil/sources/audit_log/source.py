@@ -11,6 +11,7 @@ from frazil.formats.own_records import OwnRecords
 from frazil.formats.records import Changed
 from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
 from frazil.sources.base import PlainMeaning, RecordMeaning
+from frazil.sources.new_files import Content
 from frazil.sources.record_files import RecordFiles
 from frazil.spec.names import quote
 from frazil.storage.base import MissingFolderError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import RecordReader
     from frazil.sources.base import FileRecords, NewFile, SourceFile
-    from frazil.sources.new_files import Content
     from frazil.spec.kinds.audit_log import AuditLog
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
@@ -77,8 +77,16 @@ class AuditLogSource(RecordFiles):
 
     def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Return the columns of the rows in a file's JSON, of its old keys, and of what is wrong with the JSON."""
+        return self._look(file, columns).inner
+
+    def _with_inner(self, content: Content, file: SourceFile) -> Content:
+        found = self._look(file, content.columns)
+        return replace(content, inner=found.inner, written=found.written)
+
+    def _look(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> Content:
+        """Return the fields inside of a file's JSON, and how it is written."""
         if not columns or self._missing(columns):
-            return ()
+            return Content()
         layout = self._layout(columns)
         found: dict[str, str] = {}
         objects = JsonObjects(layout.column_of)
@@ -91,7 +99,7 @@ class AuditLogSource(RecordFiles):
         except (UnicodeError, *UNREADABLE):
             pass  # Whoever reads the file gets no further either.
         names = (*found.values(), layout.problem, *layout.old_keys.values())
-        return tuple((name, "string") for name in names)
+        return Content(inner=tuple((name, "string") for name in names), written=objects.written)
 
     def _layout(self, columns: Sequence[tuple[str, str]]) -> Layout:
         return Layout.of(self.spec, self.table.keys, [name for name, _ in columns])
@@ -103,7 +111,9 @@ class AuditLogSource(RecordFiles):
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
         """Return a reader that adds the fields of the rows."""
-        return Changed(reader, Unfolding(self._layout(file.columns), columns).with_rows) if file.inner else reader
+        if not file.inner:
+            return reader
+        return Changed(reader, Unfolding(self._layout(file.columns), columns, file.written).with_rows)
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what operations say, where keys before a change stand, and what came when and from where."""

@@ -91,11 +91,12 @@ class Unfolding:
     Args:
         layout: where things stand.
         columns: lower-case name of a field -> its column in bronze.
+        written: how all rows of the file are written; empty where they are not alike, or nobody looked.
     """
 
-    def __init__(self, layout: Layout, columns: Mapping[str, str]) -> None:
+    def __init__(self, layout: Layout, columns: Mapping[str, str], written: tuple[str, ...] = ()) -> None:
         self._layout, self._columns = layout, columns
-        self._objects = JsonObjects(layout.column_of)
+        self._objects = JsonObjects(layout.column_of, written)
         self._old = JsonObjects(str.lower)
 
     def with_rows(self, parsed: Parsed) -> Parsed:
