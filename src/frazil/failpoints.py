@@ -30,6 +30,8 @@ FAILPOINTS: Final = (
     "merge.after_rewrite",
     "gold.before_publish",
     "gold.after_publish",
+    "certificate.before_write",
+    "certificate.after_write",
     "maintain.after_rewrite",
     "maintain.after_stamp",
     "maintain.after_expire",

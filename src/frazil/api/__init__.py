@@ -23,6 +23,7 @@ from frazil.api.erasing import erase, erase_preview, unblock
 from frazil.api.reading import (
     Status,
     check,
+    check_certificates,
     check_source,
     diff,
     export,
@@ -57,6 +58,7 @@ __all__ = [
     "audit_trigger",
     "capture",
     "check",
+    "check_certificates",
     "check_source",
     "cut",
     "cuts",

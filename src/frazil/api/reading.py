@@ -73,6 +73,27 @@ def check(
     return tuple(prove(load(declaration), select=select, listener=listener))
 
 
+def check_certificates(
+    declaration: Declaration, *, known: Sequence[str] = (), listener: Listener | None = None
+) -> tuple[Finding, ...]:
+    """Prove that the lake is what its certificates say, and that none of them was changed or removed.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        known: hashes of certificates that were noted elsewhere.
+        listener: is told what is done and found.
+
+    Returns:
+        Every proof, as :func:`frazil.serve.check_certificates.check_certificates`.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+    """
+    from frazil.serve.check_certificates import check_certificates as prove
+
+    return tuple(prove(load(declaration), known=known, listener=listener))
+
+
 def check_source(
     declaration: Declaration,
     *,

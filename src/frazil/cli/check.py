@@ -21,6 +21,13 @@ Source = Annotated[
 Against = Annotated[
     Path | None, typer.Option("--against", help="Compare the mart of one table with a dump: a file or a folder.")
 ]
+Certificates = Annotated[
+    bool, typer.Option("--certificates", help="Prove that the lake is what its certificates say, and nothing else.")
+]
+Known = Annotated[
+    list[str] | None,
+    typer.Option("--known", help="With --certificates: a certificate's hash, noted elsewhere; it must be there."),
+]
 
 
 def check(
@@ -29,13 +36,17 @@ def check(
     select: Select = None,
     source: Source = False,
     against: Against = None,
+    certificates: Certificates = False,
+    known: Known = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Prove that the tables say what the changes say, or what the source has; exit 9 if they do not."""
     with error_exit(as_json=as_json, verbose=verbose):
         with CheckProgress(quiet=as_json) as progress:
-            if source or against is not None:
+            if certificates or known:
+                findings = api.check_certificates(path, known=known or (), listener=progress)
+            elif source or against is not None:
                 findings = api.check_source(path, select=select or (), against=against, listener=progress)
             else:
                 findings = api.check(path, select=select or (), listener=progress)

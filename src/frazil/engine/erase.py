@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
+from frazil.engine.certify import Certifying
 from frazil.engine.erase_job import PLACES, EraseJob
 from frazil.engine.erase_proof import prove
 from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
@@ -85,7 +86,10 @@ def erase(
     proof, however many the subjects are.
     """
     with _context(pipeline, spark, wanted) as context:
+        certifying = Certifying.of(pipeline, "erase", removes_metadata=True)
         report = interruptibly(lambda: _erase(context, wanted, tell), [context.spark])
+        if certifying is not None:
+            certifying.write_or_tell(tell)
     if report.proof is not None and not report.proof.is_clean:
         raise OccurrencesLeftError(report)
     return report

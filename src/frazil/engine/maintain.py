@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import AtomicType
 
+from frazil.engine.certify import Certifying
 from frazil.engine.compact import compact, small_bytes
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
@@ -87,7 +88,11 @@ def maintain(
                 yield _table(session, path, pipeline.upkeep, moment)
 
     with lock(pipeline), translated(pipeline), working_sessions(spark, 1) as sessions:
-        return interruptibly(lambda: [*work(sessions[0])], sessions)
+        certifying = Certifying.of(pipeline, "maintain", removes_metadata=True)
+        reports = interruptibly(lambda: [*work(sessions[0])], sessions)
+        if certifying is not None:
+            certifying.write_or_tell(tell)
+        return reports
 
 
 def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:

@@ -11,13 +11,16 @@ import os
 import secrets
 import socket
 import uuid
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.engine.certify import Certifying
 from frazil.engine.past_runs import FACET, standing
 from frazil.engine.settle import report_of, settle
-from frazil.errors import FrazilError, StorageError
+from frazil.errors import BusyError, FrazilError, StorageError
+from frazil.lake.lock import lock
 from frazil.lake.run_files import runs_place, write_run_file
 from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
@@ -53,6 +56,11 @@ def record_idle(plan: Plan) -> RunReport:
     now = dt.datetime.now(dt.UTC)
     report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
     settle(report, plan)
+    if plan.pipeline.certificates:
+        with suppress(BusyError), lock(plan.pipeline):  # what a killed run left
+            certifying = Certifying.of(plan.pipeline, "run")
+            if certifying is not None and (why := certifying.write(run_id=report.run_id, now=now)):
+                report.warnings.append(f"the certificate cannot be written: {why}")
     record = Record(plan.pipeline, report, now)
     record.start(())
     record.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.engine.certify import Certifying
 from frazil.errors import BusyError
 from frazil.failpoints import failpoint
 from frazil.lake.commit import TableTransaction
@@ -14,7 +15,7 @@ from frazil.lake.trouble import translated
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -24,7 +25,11 @@ Path = tuple[str, ...]
 
 
 def rollback(
-    pipeline: Pipeline, spark: SparkSession, moves: Sequence[tuple[Path, int, int]], stale: Iterable[Path] = ()
+    pipeline: Pipeline,
+    spark: SparkSession,
+    moves: Sequence[tuple[Path, int, int]],
+    stale: Iterable[Path] = (),
+    tell: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Move tables back, one commit each.
 
@@ -36,11 +41,13 @@ def rollback(
         spark: a session with the lake.
         moves: path, the snapshot that the table shows now, and the one that it will show.
         stale: aggregates that the next run has to compute again.
+        tell: called with what could not be done and changes nothing.
 
     Raises:
         BusyError: a run holds the pipeline, or a table has moved.
     """
     with lock(pipeline), translated(pipeline):
+        certifying = Certifying.of(pipeline, "rollback")
         for path in stale:
             _forget_inputs(spark, path)
         for path, now, _ in moves:
@@ -50,6 +57,8 @@ def rollback(
             failpoint("rollback.before_commit")
             show_snapshot(spark, path, to)
             failpoint("rollback.after_commit")
+        if certifying is not None:
+            certifying.write_or_tell(tell)
 
 
 def _forget_inputs(spark: SparkSession, path: Path) -> None:

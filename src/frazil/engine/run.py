@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.engine.capture import capture_once
+from frazil.engine.certify import Certifying, rules_of
 from frazil.engine.gold import refresh
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.options import RunOptions
@@ -157,6 +158,7 @@ class _Run:
         settle(self.report, plan)
         if self.listener:
             self.listener.planned(plan.steps)
+        certifying = Certifying.of(self.pipeline, "run")
         record = Record(self.pipeline, self.report, self.now)
         record.start(plan.steps)
         try:
@@ -165,9 +167,27 @@ class _Run:
         except BaseException:
             record.abort()
             raise
+        if certifying is not None:
+            self._certify(certifying)
         self.report.seconds = time.monotonic() - began
         record.end()
         return self.report
+
+    def _certify(self, certifying: Certifying) -> None:
+        done = {
+            table.name: {
+                "files": made.files,
+                "quarantined": made.quarantined,
+                "rules": rules_of(table, made.broken_rules),
+            }
+            for made in self.report.tables
+            if made.commits and (table := self.contexts[made.table].table)
+        }
+        if why := certifying.write(run_id=self.report.run_id, now=self.now, done=done):
+            self.report.warnings.append(
+                f"the certificate of this run cannot be written: {why}. The tables are as they should be; the next one "
+                "covers them, and says that it did not see them being written"
+            )
 
     def _context(self, report: TableReport) -> TableRun:
         return TableRun(

@@ -39,7 +39,7 @@ class RunFiles:
     end: Mapping[str, Any] | None
 
 
-class RunsPlace(Protocol):
+class FilesPlace(Protocol):
     """The place of the files, on one kind of store."""
 
     def write(self, name: str, content: bytes) -> None:
@@ -69,14 +69,25 @@ def runs_folder(pipeline: Pipeline) -> Path | None:
     return None if folder is None else folder / ".frazil" / "runs"
 
 
-def runs_place(pipeline: Pipeline) -> RunsPlace | None:
+def runs_place(pipeline: Pipeline) -> FilesPlace | None:
     """Return the place of the files, whether it exists or not; None where there is no client for the warehouse."""
-    place, folder = warehouse(pipeline), runs_folder(pipeline)
-    if folder is not None:
-        return _Disk(folder)
+    return files_place(pipeline, "runs")
+
+
+def files_place(pipeline: Pipeline, name: str, *, lasting: bool = False) -> FilesPlace | None:
+    """Return the place of files of one sort below the warehouse, as :func:`runs_place`.
+
+    Args:
+        pipeline: the declaration.
+        name: of its folder.
+        lasting: a file that was written is on the disk when :meth:`FilesPlace.write` returns.
+    """
+    place = warehouse(pipeline)
+    if place.path is not None:
+        return _Disk(place.path / ".frazil" / name, lasting)
     if not is_store(place.uri):
         return None
-    return _Store(StoreAddress(f"{place.uri}/.frazil/runs", lake_access(pipeline, place.uri)))
+    return _Store(StoreAddress(f"{place.uri}/.frazil/{name}", lake_access(pipeline, place.uri)))
 
 
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
@@ -113,13 +124,13 @@ def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
             yield RunFiles(start=start, end=end)
 
 
-def _let_go(folder: RunsPlace) -> None:
+def _let_go(folder: FilesPlace) -> None:
     names = folder.names()
     if len(names) > len(_ENDINGS) * (KEPT_RUNS + RUNS_LET_GO):
         folder.remove([f"{old}{ending}" for old in _by_time(names)[KEPT_RUNS:] for ending in _ENDINGS])
 
 
-def _runs(folder: RunsPlace) -> list[str]:
+def _runs(folder: FilesPlace) -> list[str]:
     try:
         return _by_time(folder.names())
     except StorageError:
@@ -132,7 +143,7 @@ def _by_time(names: Iterable[str]) -> list[str]:
     return sorted(runs, reverse=True)
 
 
-def _read(folder: RunsPlace, name: str) -> dict[str, Any] | None:
+def _read(folder: FilesPlace, name: str) -> dict[str, Any] | None:
     try:
         found = json.loads(folder.read(name))
     except (OSError, ValueError, StorageError):
@@ -143,6 +154,7 @@ def _read(folder: RunsPlace, name: str) -> dict[str, Any] | None:
 @dataclass(frozen=True, slots=True)
 class _Disk:
     path: Path
+    is_lasting: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}"
@@ -151,7 +163,11 @@ class _Disk:
         self.path.mkdir(parents=True, exist_ok=True)
         aside = self.path / f".{name}.tmp"
         try:
-            aside.write_bytes(content)
+            with aside.open("wb") as file:
+                file.write(content)
+                if self.is_lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             aside.rename(self.path / name)
         finally:
             aside.unlink(missing_ok=True)

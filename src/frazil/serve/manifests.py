@@ -6,14 +6,11 @@ object stores a manifest is whole or not there, which DuckDB's own error tells.
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
-import fastavro
-
-from frazil.errors import StorageError
-from frazil.lake.damage import DamagedTableError, local_path
-from frazil.lake.metadata import NotOnThisMachineError, read_file
+from frazil.lake.avro_file import entries, same_store, unreadable
+from frazil.lake.damage import local_path
+from frazil.lake.metadata import NotOnThisMachineError
 from frazil.serve.tables import read_snapshot
 from frazil.spec.stores import is_store, split
 from frazil.storage.object_store import StoreAddress
@@ -63,14 +60,10 @@ def verify_files(location: str) -> None:
     sizes = _sizes(location) if isinstance(location, StoreAddress) else None
     for manifest in _listed(location):
         path = manifest["manifest_path"]
-        for entry in _entries(_same_store(location, path), "data_file"):
+        for entry in entries(same_store(location, path), "data_file"):
             if entry["status"] != _DELETED:
                 file = entry["data_file"]
                 _look_at(file["file_path"], file["file_size_in_bytes"], sizes)
-
-
-def _same_store(location: str, other: str) -> str:
-    return location.beside(other) if isinstance(location, StoreAddress) else other
 
 
 def _sizes(location: StoreAddress) -> dict[str, int]:
@@ -81,23 +74,7 @@ def _sizes(location: StoreAddress) -> dict[str, int]:
 
 def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, Any]]:
     if (listed := read_snapshot(location, snapshot).manifest_list) is not None:
-        yield from _entries(_same_store(location, listed), "manifest_path")
-
-
-def _entries(location: str, has: str) -> Iterator[dict[str, Any]]:
-    try:
-        entries: list[Any] = list(fastavro.reader(BytesIO(read_file(location))))
-    except StorageError:
-        raise
-    except OSError as error:
-        raise _unreadable(location, error.strerror) from error
-    except Exception as error:
-        # Bytes that are no Avro, or other ones than were written, can raise whatever their misreading leads to.
-        raise _unreadable(location, f"{error}" or type(error).__name__) from error
-    for entry in entries:
-        if not isinstance(entry, dict) or has not in entry:
-            raise _unreadable(location, f"an entry without {has}")
-        yield entry
+        yield from entries(same_store(location, listed), "manifest_path")
 
 
 def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
@@ -111,13 +88,8 @@ def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = N
         try:
             found = path.stat().st_size
         except OSError as error:
-            raise _unreadable(location, error.strerror) from error
+            raise unreadable(location, error.strerror) from error
     if found is None:
-        raise _unreadable(location, "no such object")
+        raise unreadable(location, "no such object")
     if found != size_bytes:
-        raise _unreadable(location, f"{found} bytes, {size_bytes} were written")
-
-
-def _unreadable(location: str, why: str | None) -> DamagedTableError:
-    path = local_path(location)
-    return DamagedTableError(location if path is None else f"{path}", f"cannot be read: {why}")
+        raise unreadable(location, f"{found} bytes, {size_bytes} were written")

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationProblems
+from frazil.spec.check_certificates import certificate_problems
 from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
@@ -55,7 +56,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
-    found += [*pii_problems(pipeline), *reference_problems(pipeline), *_gold(pipeline)]
+    found += [*pii_problems(pipeline), *certificate_problems(pipeline), *reference_problems(pipeline), *_gold(pipeline)]
     return list(dict.fromkeys(found))
 
 

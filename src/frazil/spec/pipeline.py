@@ -147,6 +147,12 @@ class Pipeline(Spec):
         default=None,
         description="The key of columns with pii: hmac, a reference such as ${env:PII_KEY} or ${file:pii.key}.",
     )
+    certificates: bool = Field(
+        default=False, description="Each run leaves a certificate that frazil check --certificates verifies."
+    )
+    certificate_key: str | None = Field(
+        default=None, description="The key that certificates are sealed with, a reference such as ${env:SEAL_KEY}."
+    )
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
 
