@@ -112,3 +112,11 @@ def test_a_short_or_missing_key_is_an_error(tmp_path: Path, monkeypatch: pytest.
     assert pii_key(pipeline(table(), pii_key="${file:pii.key}").at(tmp_path)) == KEY.encode()
     with pytest.raises(DeclarationError, match="cannot be read"):
         pii_key(pipeline(table(), pii_key="${file:none.key}").at(tmp_path))
+
+
+def test_the_key_of_certificates_is_a_reference_and_there_are_certificates() -> None:
+    told = found(pipeline(table(), certificates=True, certificate_key="very secret words"))
+    assert "certificate_key" in told
+    assert "very secret words" not in told
+    assert "no certificates" in found(pipeline(table(), certificate_key=KEY_OF_ENV))
+    assert found(pipeline(table(), certificates=True, certificate_key=KEY_OF_ENV)) == ""

@@ -121,4 +121,4 @@ def _value_text(name: str, kind: str) -> str:
         text = f"CAST({name} AS VARCHAR)"
     else:
         text = f"CAST(to_json({name}) AS VARCHAR)"
-    return f"coalesce(concat(strlen({text}), ':', {text}), '-')"
+    return f"coalesce(strlen({text}) || ':' || {text}, '-')"

@@ -65,7 +65,8 @@ class TableFiles:
 
     def short(self, address: str) -> str:
         """Return a file's address from the table's folder on."""
-        return address.removeprefix(self.folder).lstrip("/")
+        file, folder = (f"{local_path(one) or one.partition('://')[2]}".rstrip("/") for one in (address, self.folder))
+        return file.removeprefix(folder).lstrip("/")
 
 
 def table_files(location: str) -> TableFiles:
