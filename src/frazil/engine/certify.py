@@ -10,6 +10,7 @@ import datetime as dt
 import hashlib
 import json
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from frazil.errors import FrazilError
@@ -116,7 +117,7 @@ class Certifying:
             "number": newest.number + 1 if newest else 1,
             "previous": newest.real_digest if newest else "",
             "pipeline": self._pipeline.pipeline,
-            "frazil": _version(),
+            "frazil": version("frazil"),
             "act": self._act,
             "run": run_id,
             "at": now.isoformat(),
@@ -260,9 +261,3 @@ def _key(name: str) -> tuple[str, str]:
 
 def _declaration(pipeline: Pipeline) -> str:
     return hashlib.sha256(pipeline.model_dump_json().encode()).hexdigest()
-
-
-def _version() -> str:
-    from frazil import __version__  # noqa: PLC0415 - the package imports this room
-
-    return __version__
