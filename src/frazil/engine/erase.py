@@ -18,10 +18,12 @@ from frazil.engine.one_table import table_session
 from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
 from frazil.engine.subjects import EraseError
 from frazil.failpoints import failpoint
+from frazil.sources.capture import ForgetsFiles
+from frazil.sources.kinds import captures_of
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
-from frazil.spec.tables import ERASE_UNFINISHED
+from frazil.spec.tables import ERASE_UNFINISHED, source_tables
 from frazil.storage.files import address_of, exists
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.erase_report import Wanted
     from frazil.engine.table_run import TableRun
+    from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
 
 _FILES_SHOWN: Final = 1_000
@@ -174,15 +177,35 @@ def _source_files(context: TableRun) -> tuple[str, ...]:
 
 def _remove_landed(context: TableRun) -> tuple[str, ...]:
     """Remove the files with erased records that Frazil had landed from a server; bronze has all else of them."""
-    if not context.table.source.lands_for_good:
+    table, folder = context.table, context.pipeline.folder
+    captures = captures_of(context.pipeline, (table.name,))
+    forgetful = [capture for capture in captures if isinstance(capture, ForgetsFiles)]
+    if not (forgetful or table.source.lands_for_good):
         return ()
     removed = []
     for row in context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1").toLocalIterator():
-        file = context.pipeline.folder / row[0]
-        if file.exists():
+        file = folder / row[0]
+        if not file.exists():
+            continue
+        if table.source.lands_for_good:
             file.unlink()
             removed.append(row[0])
+        elif any(_taken(context, capture, row[0]) and capture.forget(folder, [file]) for capture in forgetful):
+            removed.append(row[0])
     return tuple(removed)
+
+
+def _taken(context: TableRun, capture: Capture, path: str) -> bool:
+    """Return whether every other table that is made of a capture's files has taken one of them."""
+    pipeline, spark = context.pipeline, context.spark
+    for table in pipeline.tables:
+        if table.name in capture.tables and table.name != context.table.name:
+            bronze = source_tables(pipeline, table).bronze.path
+            if not spark.catalog.tableExists(quote(*bronze)):
+                return False
+            if spark.table(quote(*bronze)).where(f"{r.FILE} = {literal(path)}").isEmpty():
+                return False
+    return True
 
 
 @contextmanager

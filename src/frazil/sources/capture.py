@@ -151,6 +151,23 @@ class LandsTogether(Protocol):
         """
 
 
+@runtime_checkable
+class ForgetsFiles(Protocol):
+    """A capture that can do without landing files that bronze has."""
+
+    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
+        """Remove landing files, and keep where the capture stands.
+
+        Args:
+            folder: the declaration's.
+            files: some of its landing files.
+
+        Returns:
+            Those that were removed; a file that is still needed to go on from stays, and while another process captures
+            all do.
+        """
+
+
 def reload_capture(capture: Capture, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
     """Land all rows of some tables again, as :meth:`Reloads.reload`.
 

@@ -28,7 +28,7 @@ from frazil.spec.location import expand
 from frazil.spec.secrets import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
@@ -92,6 +92,16 @@ class LogCapture:
         number = Bookmark.read(path).number
         files = (file for source in self.sources for file in (root / source.table).glob("*.parquet"))
         return all(int(file.name.split("-")[0]) <= number for file in files)
+
+    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
+        """Remove landing files of turns that have ended: where the capture stands is in its bookmark."""
+        root = self._root(folder)
+        with alone(root / f".{self._first.log}.lock") as is_alone:
+            number = Bookmark.read(bookmark_path(root, self._first)).number if is_alone else 0
+            gone = [file for file in files if file.exists() and int(file.name.split("-")[0]) <= number]
+            for file in gone:
+                file.unlink()
+        return gone
 
     def _root(self, folder: Path) -> Path:
         return folder / expand(self._first.landing or "", setting="landing", folder=folder)

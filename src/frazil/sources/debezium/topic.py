@@ -23,7 +23,7 @@ from frazil.spec.location import locate
 from frazil.spec.secrets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
@@ -117,6 +117,22 @@ class TopicCapture:
         begun = "" if self.behind(folder).begun else "; nothing captured yet"
         yield Looked(ok=True, detail=f"the topic can be read{begun}")
 
+    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
+        """Replace landing files by empty ones of their offsets, but for the newest of each partition.
+
+        The place of a tombstone that comes next is that of the message before it.
+        """
+        gone = []
+        with alone(self._root(folder) / ".lock") as is_alone:
+            for file in files if is_alone else ():
+                found = _NAME.fullmatch(file.name)
+                if found is None or not found[3] or not file.exists() or file == _newest_written(file.parent):
+                    continue
+                file.with_suffix("").touch()
+                file.unlink()
+                gone.append(file)
+        return gone
+
     def _root(self, folder: Path) -> Path:
         source = self.of[0].source
         found = locate(source.landing, setting="landing", folder=folder).path
@@ -185,6 +201,11 @@ class TopicCapture:
 def _ranges(folder: Path) -> list[_Range]:
     names = [(_NAME.fullmatch(path.name), path) for path in folder.glob("*.jsonl*")]
     return sorted(_Range(int(found[1]), int(found[2]), path) for found, path in names if found)
+
+
+def _newest_written(folder: Path) -> Path | None:
+    """Return the landing file of a partition that has the newest messages."""
+    return max((found for found in _ranges(folder) if found.path.stat().st_size), default=_Range(0, 0, folder)).path
 
 
 def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
