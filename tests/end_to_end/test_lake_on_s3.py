@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil import api
+from frazil.lake.store_conf import lake_access
 from frazil.serve.query import QueryError
 from frazil.spec.stores import store_access
-from frazil.storage.store_client import ObjectStoreError, put
+from frazil.storage.store_client import ObjectStoreError, get, keys, put
 
 if TYPE_CHECKING:
     from frazil.testing.s3 import S3Server
@@ -83,6 +84,31 @@ def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Serve
     assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
     assert all(proof.ok for proof in api.check(shop))
     assert records(s3, "whole") == ["end", "end", "start", "start"]
+
+
+def test_a_subject_is_erased_from_every_byte_on_s3(s3: S3Server, tmp_path: Path) -> None:
+    s3.make_bucket("erased")
+    shop = declare(tmp_path, s3, "erased")
+    declared = json.loads((shop / "frazil.yml").read_text())
+    declared["tables"][0]["columns"][0]["type"] = "string"
+    (shop / "frazil.yml").write_text(json.dumps(declared | {"certificates": True}))
+    rows = [f"{name}@example.org,{name}town,2026-01-01 00:00:00\n" for name in ("ann", "bob", "cyd")]
+    (shop / "landing" / "LOAD00000001.csv").write_text("".join(["id,city,updated_at\n", *rows]))
+    frazil(shop, "run")
+
+    report = json.loads(frazil(shop, "erase", "--table", "orders", "--key", "bob@example.org", "--yes", "--json"))
+
+    assert report["proof"]["found"] == []
+    assert report["proof"]["bytes_searched"]
+    assert report["proof"]["files"] > len(declared["tables"][0]["marts"])
+    assert report["receipt"].startswith("s3://erased/shop/.frazil/erased/")
+    access = lake_access(api.load(shop), "s3://erased/shop")
+    left = [get(access, one["path"]).bytes() for some in keys(access, "shop") for one in some]
+    assert not any(b"bob@example.org" in bytes(content) or b"bobtown" in bytes(content) for content in left)
+    assert any(b"ann@example.org" in bytes(content) for content in left)
+    assert api.query(shop, "select city from marts.orders order by 1").rows == [("anntown",), ("cydtown",)]
+    assert all(proof.ok for proof in api.check(shop))
+    assert all(proof.ok for proof in api.check_certificates(shop))
 
 
 def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(

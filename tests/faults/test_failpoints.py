@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -143,6 +144,54 @@ def test_a_run_killed_again_and_again_ends_right(
         kill_at(world, name, strategy)
     world.run(spark)
 
+    assert world.differences(spark) == []
+    assert world.living(spark) == world.expected_living()
+
+
+ERASE = """
+import frazil, sys
+from frazil import api
+from frazil.lake.session import spark_session
+api.erase(sys.argv[1], "things", keys=sys.argv[2:], spark=spark_session(frazil.load(sys.argv[1]), memory="1g", short=True))
+"""
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "failpoints",
+    [
+        ("erase.before_publish", "erase.after_rewrite"),
+        pytest.param(tuple(name for name in FAILPOINTS if name.startswith("erase.")), marks=pytest.mark.laws),
+    ],
+)
+def test_an_erase_killed_again_and_again_ends_right(
+    failpoints: tuple[str, ...], spark: SparkSession, tmp_path: Path
+) -> None:
+    """ERASE: SIGKILL of Python and Java, each erase dying a step further; a run between them changes nothing."""
+    world = World.at(tmp_path / "world", "hard", "close", gold=True).draw_evenly(range(4), runs=2)
+    world.deliver(0)
+    world.run(spark)
+    keys = world.draw_keys(Random(1), 0.4)
+
+    for name in failpoints:
+        words = [json.dumps({"h": history, "id": key}) for history, key in keys]
+        process = subprocess.Popen(
+            [sys.executable, "-c", ERASE, str(world.folder), *words],
+            env={**os.environ, "FRAZIL_FAILPOINT": name},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        _, said = process.communicate(timeout=300)
+        assert process.returncode == -signal.SIGKILL, f"{name} was not reached\n{said.decode()}"
+    world.deliver(1)
+    world.run(spark)
+    report = world.erase(spark, keys[:1])
+    world.erased |= {*keys}
+
+    assert report.resumed
+    assert report.proof is not None
+    assert report.proof.is_clean
     assert world.differences(spark) == []
     assert world.living(spark) == world.expected_living()
 

@@ -15,13 +15,17 @@ from frazil.engine.purge import refs_of, snapshots_of
 from frazil.engine.subjects import PARTS
 from frazil.lake.damage import local_path
 from frazil.lake.gateway import java_table
+from frazil.lake.store_conf import lake_address
 from frazil.silver.changes import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.names import literal, quote
+from frazil.spec.stores import is_store
+from frazil.storage import store_client
+from frazil.storage.files import storage_of
+from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from frazil.engine.erase_job import EraseJob
     from frazil.engine.erased import ErasedKeys
@@ -40,7 +44,7 @@ def prove(job: EraseJob, erased: ErasedKeys) -> EraseProof:
 
     Looked for are rows of an erased key, bounds of an erased key among the statistics of files, other snapshots,
     branches and tags, and files that nothing refers to. Keys that are texts are looked for in other columns too, and
-    as bytes in every file on this machine's disk, manifests unpacked.
+    as bytes in every file, manifests unpacked.
 
     Cost: one scan of the key columns and one of the text columns of each table.
     """
@@ -50,11 +54,10 @@ def prove(job: EraseJob, erased: ErasedKeys) -> EraseProof:
     for made in job.tables:
         rows += int(job.context.spark.table(quote(*made.path)).count())
         checks = [*_rows(job, erased, made), *_bounds(job, erased, made), *_versions(job, made)]
-        folder = _folder(job, made)
-        if folder is not None:
-            searched, seen = _bytes(made, folder, words)
-            files += searched
-            checks += [*seen, *_unknown_files(job, made, folder)]
+        there = _files(job, made)
+        if there is not None:
+            files += len(there)
+            checks += [_bytes(made, there, words), _unknown_files(job, made, there)]
         if words:
             checks += _texts(job, made)
         found += [(place, count) for place, count in checks if count]
@@ -124,40 +127,50 @@ def _texts(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
     yield f"{made.full_name} values", values.join(texts, "_cdc_text", "left_semi").count()
 
 
-def _folder(job: EraseJob, made: LakeTable) -> Path | None:
+def _files(job: EraseJob, made: LakeTable) -> list[str] | None:
+    """List the files below a table's folder by address; None where they cannot be read from here."""
     table = java_table(job.context.spark, quote(*made.path))
-    return None if table is None else local_path(table.location())
+    if table is None:
+        return None
+    location = str(table.location())
+    if (folder := local_path(location)) is not None:
+        return [f"{path}" for path in folder.rglob("*") if path.is_file()]
+    if not is_store(location):
+        return None
+    address = lake_address(job.context.pipeline, location)
+    if not isinstance(address, StoreAddress):
+        return None
+    root = location.removesuffix(address.key)
+    listed = store_client.keys(address.access, address.key)
+    return [address.beside(f"{root}{one['path']}") for some in listed for one in some if one["size"]]
 
 
-def _unknown_files(job: EraseJob, made: LakeTable, folder: Path) -> Iterator[tuple[str, int]]:
+def _unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple[str, int]:
     """Count files of rows that the newest snapshot does not have."""
     spark, name = job.context.spark, quote(*made.path)
     known = {row[0].rpartition("/")[2] for row in spark.sql(f"SELECT file_path FROM {name}.files").collect()}
-    data = folder / "data"
-    there = [path.name for path in data.rglob("*.parquet")] if data.is_dir() else []
-    yield f"{made.full_name} files of no snapshot", sum(name not in known for name in there)
+    rows = [file for file in there if file.endswith(".parquet") and "/data/" in file]
+    return f"{made.full_name} files of no snapshot", sum(file.rpartition("/")[2] not in known for file in rows)
 
 
-def _bytes(made: LakeTable, folder: Path, words: frozenset[bytes]) -> tuple[int, list[tuple[str, int]]]:
-    """Search the bytes of every file below a folder."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    hits = (
-        sum(any(not words.isdisjoint(_WORD.findall(block)) for block in _blocks(path)) for path in files)
-        if words
-        else 0
-    )
-    return len(files), [(f"{made.full_name} bytes of files", hits)]
+def _bytes(made: LakeTable, there: Sequence[str], words: frozenset[bytes]) -> tuple[str, int]:
+    """Search the bytes of files."""
+
+    def has_word(file: str) -> bool:
+        return any(not words.isdisjoint(_WORD.findall(block)) for block in _blocks(file))
+
+    return f"{made.full_name} bytes of files", sum(map(has_word, there)) if words else 0
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _blocks(address: str) -> Iterator[bytes]:
+    with storage_of(address).open(address) as file:
+        before = b""
         while block := file.read(_BLOCK_BYTES):
-            yield block
-            if len(block) == _BLOCK_BYTES:
-                # A word may stand across two blocks.
-                file.seek(-_OVERLAP_BYTES, 1)
-    if path.suffix == ".avro":
-        with path.open("rb") as file:
+            # A word may stand across two blocks.
+            yield before + block
+            before = block[-_OVERLAP_BYTES:]
+    if address.endswith(".avro"):
+        with storage_of(address).open(address) as file:
             for record in fastavro.reader(file):
                 yield b" ".join(_values(record))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import DifferenceError
 from frazil.lake.heads import head
-from frazil.spec.location import warehouse
+from frazil.lake.run_files import files_place
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -46,10 +45,10 @@ def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> 
     value of a row.
 
     Returns:
-        Its path; None where the warehouse is no local folder.
+        Its path or address; None where there is no client for the warehouse.
     """
-    folder = warehouse(context.pipeline).path
-    if folder is None:
+    place = files_place(context.pipeline, "erased", lasting=True)
+    if place is None:
         return None
     keys = sorted(row[0] for row in hashes.orderBy("key_hash").limit(_HASHES).collect())
     (digest,) = hashes.agg(F.sha2(F.concat_ws("", F.sort_array(F.collect_list("key_hash"))), 256)).first() or ("",)
@@ -67,15 +66,9 @@ def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> 
         "keys_digest": digest,
         "hash": "HMAC-SHA256; the key is a property of the table of erased keys",
     }
-    at = folder / ".frazil" / "erased" / f"{report.erase_id}.json"
-    at.parent.mkdir(parents=True, exist_ok=True)
-    aside = at.with_name(f".{at.name}.tmp")
-    with aside.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(at)
-    return str(at)
+    name = f"{report.erase_id}.json"
+    place.write(name, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+    return f"{place}/{name}"
 
 
 def _path(context: TableRun, name: str) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class EraseProof:
 
     Attributes:
         rows: rows of all tables in which a key was looked for.
-        files: files of the lake whose bytes were looked through; 0 where they are not on this machine's disk.
+        files: files of the lake whose bytes were looked through; 0 where they cannot be read without Spark.
         bytes_searched: keys were looked for as bytes, too: those that are texts of six characters or more.
         found: (place, how often) of what was found; empty is the proof.
     """
@@ -70,7 +70,7 @@ class EraseReport:
         landed: those of them that Frazil had landed from a server, and that were removed.
         resumed: an erase that was killed was ended, too.
         proof: what a scan of all remaining files found; None before the erase.
-        receipt: path of the receipt; None where there is none.
+        receipt: path or address of the receipt; None where there is none.
     """
 
     table: str
