@@ -152,7 +152,8 @@ ERASE = """
 import frazil, sys
 from frazil import api
 from frazil.lake.session import spark_session
-api.erase(sys.argv[1], "things", keys=sys.argv[2:], spark=spark_session(frazil.load(sys.argv[1]), memory="1g", short=True))
+pipeline = frazil.load(sys.argv[1])
+api.erase(pipeline, "things", keys=sys.argv[2:], spark=spark_session(pipeline, memory="1g", short=True))
 """
 
 
