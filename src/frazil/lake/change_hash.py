@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DIGITS: Final = 64
 _ROWS_AT_ONCE: Final = 50_000
 _SETTINGS: Final = {"memory_limit": "512MB", "threads": "2", "enable_external_file_cache": "false"}
-_PLAIN: Final = ("boolean", "int", "bigint", "float", "double", "date", "decimal", "string")
+_PLAIN: Final = ("boolean", "int", "bigint", "float", "double", "date", "decimal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,20 +105,21 @@ def _pieces(batches: Any) -> Iterator[tuple[int, memoryview]]:
 
 
 def row_text(columns: Mapping[str, str]) -> str:
-    """Write the text of a row in DuckDB's SQL: of each column the length of its text, a colon and that; ``-`` for NULL.
+    """Write the text of a row in DuckDB's SQL, the texts of its columns one after another.
 
-    Times are microseconds since 1970, binary values hexadecimal digits, lists and structs JSON.
+    A text, or what is written as one, is its number of bytes, a colon and itself; any other value its text and a
+    semicolon; of NULL the colon or the semicolon is alone. Times are microseconds since 1970, bytes hexadecimal digits
+    behind their number, lists and structs JSON.
     """
     return f"concat({', '.join(_value_text(identifier(name), kind) for name, kind in columns.items())})"
 
 
 def _value_text(name: str, kind: str) -> str:
     if kind.startswith("timestamp"):
-        text = f"CAST(epoch_us({name}) AS VARCHAR)"
-    elif kind == "binary":
-        text = f"hex({name})"
-    elif kind.startswith(_PLAIN):
-        text = f"CAST({name} AS VARCHAR)"
-    else:
-        text = f"CAST(to_json({name}) AS VARCHAR)"
-    return f"coalesce(strlen({text}) || ':' || {text}, '-')"
+        return f"epoch_us({name}), ';'"
+    if kind == "binary":
+        return f"octet_length({name}), ':', hex({name})"
+    if kind.startswith(_PLAIN):
+        return f"{name}, ';'"
+    text = name if kind == "string" else f"CAST(to_json({name}) AS VARCHAR)"
+    return f"strlen({text}), ':', {text}"
