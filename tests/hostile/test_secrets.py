@@ -7,6 +7,7 @@ import logging
 import shlex
 import traceback
 import warnings
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from frazil import api
 from frazil.cli.main import app
 from frazil.errors import FrazilError
 from frazil.lake.session import spark_session
+from frazil.sources.debezium import broker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +50,17 @@ SERVERS: Final = """
     source: {kind: sharded, shards: {eu: {kind: postgres, url: "${env:SHOP_DB}", table: public.d, landing: ./in/d}}}
     keys: [shard, id]
 """
+TOPIC: Final = """
+  - name: topic
+    source:
+      kind: debezium
+      servers: 127.0.0.1:9
+      topic: shop.orders
+      landing: ./in/e
+      properties: {sasl.username: ada, sasl.password: "${env:WORD}", security.protocol: SASL_PLAINTEXT,
+        sasl.mechanism: PLAIN, socket.connection.setup.timeout.ms: "1000"}
+    keys: [id]
+"""
 LAKE: Final = "pipeline: shop\nlake: {warehouse: ./lake}\n"
 CATALOG: Final = 'pipeline: shop\nlake: {warehouse: ./other, catalog: {type: jdbc, uri: "${env:LAKE_DB}"}}\n'
 STORE: Final = """\
@@ -73,13 +86,17 @@ LINES: Final = (
     "cut --list --path HERE",
     "export dbt HERE",
     "export odcs HERE",
+    "capture HERE",
     "capture HERE --reload replicated",
+    "serve trino HERE --catalog-file",
     "doctor HERE",
 )
 """None of them starts Java."""
+OF_A_TOPIC: Final = ("validate HERE", "capture HERE", "check HERE --source", "schema topic --path HERE", "doctor HERE")
 WRITING: Final = (
     "run HERE",
     "run HERE --select orders --full-refresh",
+    "watch HERE",
     "cut monday --path HERE --yes",
     "replay HERE --table orders --yes",
     "rebuild HERE --select orders --yes",
@@ -101,6 +118,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = ["op,id,ts,n", "I,1,2026-01-01 00:00:00,1", "I,2,2026-01-01 00:00:00,1", "I,3,2026-01-01 00:00:00,-1"]
     (tmp_path / "landing" / "20260101-000000000.csv").write_text("\n".join([*rows, ""]))
     return tmp_path
+
+
+class OneTurn(Event):
+    """Stops at the first pause what goes on until it is stopped."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        del timeout
+        self.set()
+        return True
+
+
+@pytest.fixture(autouse=True)
+def one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("capture", "watch"):
+        monkeypatch.setattr(f"frazil.cli.{command}.Event", OneTurn)
 
 
 @pytest.fixture
@@ -164,6 +196,21 @@ def test_a_secret_of_a_store_is_in_no_answer(folder: Path, heard: pytest.LogCapt
             assert not leaks(answer), asked
     assert not leaks(repr(frazil.load(folder)))
     assert not leaks(heard.text)
+
+
+def test_a_secret_of_a_broker_is_in_no_answer(
+    folder: Path, heard: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "_ANSWER_SECONDS", 0.2)
+    (folder / "frazil.yml").write_text(f"{LAKE}tables:{GOOD}{TOPIC}")
+
+    answers = {line: [*said(line, folder, ("", "--json"))] for line in OF_A_TOPIC}
+
+    assert "shop.orders" in answers["capture HERE"][0][1]
+    assert not [asked for every in answers.values() for asked, answer in every if leaks(answer)]
+    assert not leaks(repr(frazil.load(folder)))
+    assert not leaks(heard.text)
+    assert not [path for path, content in files_of(folder) if leaks(content.decode("latin-1"))]
 
 
 @pytest.mark.spark

@@ -72,6 +72,31 @@ def test_a_contract_is_one_of_the_standard() -> None:
         assert [error.message for error in jsonschema.Draft201909Validator(STANDARD).iter_errors(exported)] == []
 
 
+def test_the_shop_has_the_four_contracts_of_its_recipe() -> None:
+    """8 columns of the log, 13 of the flattened log and of the current table, and 16 of the history."""
+    order = {column.name for column in load(SHOP).tables[0].columns or ()} - {"*", "ingested_at"}
+
+    tables = {table["name"]: table for table in api.export(SHOP, "dbt")["sources"][0]["tables"]}
+
+    columns = {name: {one["name"]: one for one in table["columns"]} for name, table in tables.items()}
+    own = {"audit_timestamp", "ingested_at"}  # of the log, and of Frazil
+    assert (len(columns["audit_log"]), len(order)) == (8, 13)
+    assert columns["orders"].keys() - own == order
+    history = columns["orders_history_scd2"]
+    assert history.keys() - own - {"is_deleted"} == order | {"valid_from", "valid_to", "is_current"}
+    assert [history[name].get("data_tests") for name in ("valid_from", "valid_to", "is_current", "is_deleted")] == [
+        [{"not_null": {"config": {"severity": "warn"}}}],
+        None,
+        ["not_null"],
+        ["not_null"],
+    ]
+    named = {rule["name"] for rule in tables["orders_history_scd2"]["config"]["meta"]["rules"]}
+    assert {"current_is_open", "ends_after_it_begins"} <= named
+    for name, tests in (("order_id", "unique"), ("status", "accepted_values"), ("customer", "not_null")):
+        assert tests in str(columns["orders"][name]["data_tests"])
+        assert tests in str(history[name]["data_tests"])
+
+
 def test_what_is_exported_is_what_is_declared_from_it(tmp_path: Path) -> None:
     before = parse(DECLARATION)
     path = tmp_path / "orders.odcs.yaml"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.serve.history_rules import OF_VERSIONS
 from frazil.spec import CATALOG
 from frazil.spec.rule import TABLE_RULES
 
@@ -24,9 +25,10 @@ def dbt_sources(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, 
     """Return a properties file of dbt: one source a namespace, a table a mart, then the aggregates.
 
     Tests are those that dbt has of itself: ``unique`` of one column (in history among the current versions),
-    ``not_null``, ``accepted_values``, and ``relationships`` to a mart of living rows; what only warns has
-    ``severity: warn``. How old a column of times may be is the source's ``freshness``. All other rules are in ``meta``:
-    without a package dbt has no test of several columns, and none of numbers of rows.
+    ``not_null`` and ``accepted_values`` (of a history also of the columns that it adds), and ``relationships`` to a
+    mart of living rows; what only warns has ``severity: warn``. How old a column of times may be is the source's
+    ``freshness``. All other rules are in ``meta``: without a package dbt has no test of several columns, and none of
+    numbers of rows.
     """
     spaces = pipeline.lake.namespaces
     listed = [_table(one) for one in marts]
@@ -54,7 +56,7 @@ def _source(pipeline: Pipeline, space: str, says: str, listed: list[dict[str, An
 def _table(one: MartContract) -> dict[str, Any]:
     rules = [
         {"name": rule.name, "says": rule.says, "on_violation": rule.on_violation}
-        for rule in one.rules
+        for rule in _row_rules(one)
         if not _has_test(rule)
     ]
     rules += [
@@ -79,9 +81,14 @@ def _column(one: MartContract, name: str, kind: str) -> dict[str, Any]:
         tests.append({"unique": {"config": {"where": "is_current"}}} if one.mart.kind == "history" else "unique")
     if name in one.keys:
         tests.append("not_null")
-    tests += [_test(rule) for rule in one.rules if rule.column == name and _has_test(rule)]
+    tests += [_test(rule) for rule in _row_rules(one) if rule.column == name and _has_test(rule)]
     tests += [test for own in one.mart_rules if own.rule.columns == (name,) and (test := _mart_test(one, own))]
     return {"name": name, "data_type": kind} | ({"data_tests": tests} if tests else {})
+
+
+def _row_rules(one: MartContract) -> tuple[RowRule, ...]:
+    """Return the rules of rows; of a history also those of the columns that it adds."""
+    return (*one.rules, *OF_VERSIONS) if one.mart.kind == "history" else one.rules
 
 
 def _has_test(rule: RowRule) -> bool:

@@ -16,6 +16,7 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables
 from frazil.spec.amount import counted
+from frazil.spec.contract import final_names
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -113,17 +114,28 @@ def _corrections(
     given: Mapping[tuple[str, int], tuple[int, dict[str, str | None], str]],
     found: Mapping[tuple[str, int], Mapping[str, Any]],
 ) -> Iterator[Correction]:
+    columns = _columns(table, here)
     for (file, row), (line, record, text) in given.items():
         fields: dict[str, str | None] = {}
         for name, value in record.items():
-            if name.lower() not in here.fields:
+            if name.lower() not in columns:
                 known = ", ".join(here.fields.values())
                 raise CorrectionError(
                     f"{path} line {line}: {name!r} is no field of table {table.name!r}", hint=f"they are {known}"
                 )
-            fields[here.fields[name.lower()]] = value
-        if fields != _parsed(found[file, row]):
+            fields[columns[name.lower()]] = value
+        before = _parsed(found[file, row]) or {}
+        if fields != {columns.get(name.lower(), name): value for name, value in before.items()}:
             yield Correction(file=file, row=row, position=found[file, row][r.POSITION], fields=fields, text=text)
+
+
+def _columns(table: Table, here: Layers) -> dict[str, str]:
+    """Return bronze's column of each field by its name in lower case, and of a renamed one by the name that it has now.
+
+    A record is shown with the names that its fields have now, which no file may have brought yet.
+    """
+    renamed = {now.lower(): here.fields[old] for old, now in final_names(table).items() if old in here.fields}
+    return renamed | dict(here.fields)
 
 
 def _given(path: Path) -> dict[tuple[str, int], tuple[int, dict[str, str | None], str]]:
