@@ -24,6 +24,7 @@ def test_the_public_names_are_exactly_all() -> None:
         "History",
         "Lake",
         "Pipeline",
+        "Retention",
         "Rule",
         "RunFailedError",
         "RunReport",

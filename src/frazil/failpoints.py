@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import Final
 
 FAILPOINTS: Final = (
+    "fold.before_publish",
+    "fold.after_silver",
+    "fold.before_bronze",
+    "fold.after_bronze",
     "bronze.before_write",
     "bronze.before_publish",
     "bronze.after_publish",

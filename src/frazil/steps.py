@@ -39,6 +39,21 @@ class Normalize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FoldChanges:
+    """Fold the changes before a horizon into the baseline of silver, and remove their records from bronze.
+
+    Attributes:
+        table: its source table.
+        before: the horizon, as text of a time in UTC.
+        days: the declared retention; 0 where only the end of a fold that was killed is left to do.
+    """
+
+    table: str
+    before: str
+    days: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMart:
     """Bring one mart, of so many rows, from batch ``after`` to batch ``upto``.
 
@@ -147,4 +162,4 @@ class RefreshGold:
     is_incremental: bool = False
 
 
-Step: TypeAlias = Ingest | Normalize | UpdateMart | AlterTable | RefreshGold
+Step: TypeAlias = FoldChanges | Ingest | Normalize | UpdateMart | AlterTable | RefreshGold

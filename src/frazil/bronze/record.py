@@ -1,6 +1,6 @@
 """The columns Frazil owns, and the shape of bronze.
 
-A bronze table has six kinds of rows, partitioned by ``_cdc_kind``:
+A bronze table has seven kinds of rows, partitioned by ``_cdc_kind``:
 
 - ``record``: one record of a file as it came, every field as text in a column of its own name;
 - ``bad``: a record that could not be taken apart, its bytes in ``_cdc_raw`` and the reason in ``_cdc_reason``;
@@ -8,9 +8,10 @@ A bronze table has six kinds of rows, partitioned by ``_cdc_kind``:
 - ``corrected``: a record that takes the place of the one of its file and row, see ``bronze/correction.py``: what was
   given for it is in ``_cdc_raw``; of several the one of the last batch counts;
 - ``erased``: the place of a record whose key was erased, and nothing else of it;
+- ``folded``: how many records of a file are gone because their changes are in silver's baseline, in ``_cdc_offset``;
 - ``file``: the ledger, one row a file taken (or met again), committed with its records.
 
-``lines = rows + bad + headers + foreign`` holds for every file of the ledger; an erased record counts as what it was.
+``lines = rows + bad + headers + foreign`` holds for every file of the ledger; an erased or folded record counts as what it was.
 
 The bytes of a CSV file are those of ``_cdc_raw`` in its ledger row, and then row by row: ``_cdc_raw``, where that is
 NULL the fields written in the file's form (``_cdc_form`` in its ledger row); ``_cdc_end``, where that is NULL the
@@ -39,6 +40,7 @@ OFFSET: Final = "_cdc_offset"
 FORM: Final = "_cdc_form"
 
 RECORD, BAD, CORRECTED, LEDGER_ROW, PART, ERASED = "record", "bad", "corrected", "file", "part", "erased"
+FOLDED: Final = "folded"
 UPSERT, DELETE, TRUNCATE = "upsert", "delete", "truncate"
 
 LEDGER_TYPE: Final = (

@@ -103,7 +103,7 @@ def stretches(moves: Iterable[Move]) -> list[Stretch]:
 
 
 def fill_moves(
-    context: TableRun, contract: Contract, rows: DataFrame, moves: Sequence[Move], *, rebuild: bool
+    context: TableRun, contract: Contract, rows: DataFrame, moves: Sequence[Move], *, held: DataFrame | None
 ) -> DataFrame:
     """Fill what changes of key do not carry with the values in force under the old key.
 
@@ -112,7 +112,7 @@ def fill_moves(
         contract: the table's contract.
         rows: from :func:`frazil.silver.changes.change_rows`.
         moves: all moves among them.
-        rebuild: ``rows`` are all there are, and what silver holds does not count.
+        held: changes of silver that stay beside ``rows``; None for none.
 
     Returns:
         The same rows; those of the moves carry every column. What nobody ever said is NULL.
@@ -121,8 +121,7 @@ def fill_moves(
     keys.
     """
     among = rows.where(f"{PROBLEM} IS NULL AND {r.CLASS} <> '{r.TRUNCATE}'")
-    if not rebuild and context.head(context.changes).snapshot_id is not None:
-        held = context.spark.table(quote(*context.changes))
+    if held is not None:
         among = among.unionByName(held, allowMissingColumns=True)
     followed = [(one.number, one.key, *one.start, *(one.end or (None, None))) for one in stretches(moves)]
     columns = [

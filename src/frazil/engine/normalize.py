@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.engine.bad_rows import bad_by_batch, check_limits
+from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
+from frazil.engine.bronze_records import IS_CORRECTED, IS_RECORD, bronze_records
 from frazil.engine.driver_batch import DriverBatch, spark_frame
 from frazil.engine.expressions import expressions_of, reasons
 from frazil.engine.left_out import fields_left_out
@@ -25,6 +27,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
 from frazil.lake.tables import ensure, fits
 from frazil.plan.table_layout import changes_layout, quarantine_layout
+from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
@@ -51,8 +54,6 @@ if TYPE_CHECKING:
 _OP_AND_ONE = 2
 """No more fields than these: of no file more than one field could be read."""
 
-_IS_RECORD = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)}, {literal(r.CORRECTED)})"
-_IS_CORRECTED: Final = f"{r.KIND} = {literal(r.CORRECTED)}"
 _IS_GOOD: Final = f"{PROBLEM} IS NULL"
 _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
@@ -109,7 +110,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     at_hand = _at_hand(step, ingested)
     if at_hand is None and (plain := plain_batch(context, step, contract, base, bronze)) is not None:
         return _normalize_plain(context, step, contract, plain)
-    records = _bronze_records(context, step, bronze) if at_hand is None else at_hand.where(_IS_RECORD)
+    records = bronze_records(context, step, bronze) if at_hand is None else at_hand.where(IS_RECORD)
     rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
     counts, is_new = Observation(), step.after > 0 and not step.rebuild
     watched = Watched.of(contract, _since(contract, bronze))
@@ -123,7 +124,11 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         kept = None if here is None else here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
         staged = kept.rows if kept is not None and batch.takes_rows else None
         if staged is None:
-            (batch.replace if step.rebuild else batch.append)(good(observed) if kept is None else kept.frame(spark))
+            new = good(observed) if kept is None else kept.frame(spark)
+            if step.rebuild:
+                batch.replace(with_baseline(context, contract, new))
+            else:
+                batch.append(new)
         seen = counts.get
         _judge(context, step, watched, seen, rows)
         if seen["partial"] and not bookmark["partial"]:
@@ -195,9 +200,15 @@ def _rows(
     source, can_truncate = source_of(context.table), context.table.source.truncates
     expressions, since = expressions_of(context.spark, contract), _bronze_bookmark(context).get("since", {})
     records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
-    rows = change_rows(records, contract, source, expressions, since=since, truncates=can_truncate)
-    before = [] if rebuild else known_truncates(base.bookmark)
-    return spread_truncates(context, contract, rows, before, rebuild=rebuild)
+    baseline = baseline_of(base.bookmark)
+    too_late = None if baseline is None else came_too_late(contract, baseline)
+    rows = change_rows(
+        records, contract, source, expressions, since=since, truncates=can_truncate, too_late=too_late
+    )
+    if rebuild:
+        return spread_truncates(context, contract, rows, [], held=baseline_changes(context, contract))
+    held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
+    return spread_truncates(context, contract, rows, known_truncates(base.bookmark), held=held)
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
@@ -211,7 +222,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), _bronze_bookmark(context)
     whole = replace(step, after=0, rebuild=True)
-    rows, truncates = _rows(context, contract, _bronze_records(context, whole, bronze), base, rebuild=True)
+    rows, truncates = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True)
     watched = Watched.of(contract, _since(contract, bronze))
     sums = [*_sums(contract, is_new=False), *watched.sums(context.spark)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
@@ -222,38 +233,11 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
     bookmark |= in_bookmark(truncates)
     context.heads[context.changes] = replace_table(
-        context.spark, layout, base, bookmark, good(rows), run_id=context.run_id
+        context.spark, layout, base, bookmark, with_baseline(context, contract, good(rows)), run_id=context.run_id
     )
     failpoint("silver.after_publish")
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
     return Normalized(after=0, upto=step.upto, newest_sequence=seen["greatest_sequence"])
-
-
-def _bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, Any]) -> DataFrame:
-    bronze = context.spark.table(quote(*context.bronze))
-    if not bookmark.get("lists", True):
-        # Without a column that is a list, files are read by the column and not by the row.
-        bronze = bronze.withColumn(r.KNOWN, F.expr("CAST(NULL AS array<string>)"))
-    records = bronze.where(_IS_RECORD)
-    if bookmark.get("corrections"):
-        newest = bronze.where(_IS_CORRECTED).groupBy(r.FILE, r.ROW).agg(F.max(r.BATCH).alias("_newest"))
-        counts = F.coalesce(F.col("_newest"), F.col(r.BATCH)) == F.col(r.BATCH)
-        records = records.join(F.broadcast(newest), [r.FILE, r.ROW], "left").where(counts).drop("_newest")
-    if not step.rebuild:
-        return batches(records, step.after, step.upto)
-    # A file known under several names stands where the first of them stands.
-    ledger = bronze.where(F.col(r.KIND) == r.LEDGER_ROW)
-    first = (
-        ledger.where(F.col(f"{r.LEDGER}.same_as").isNotNull())
-        .groupBy(F.col(f"{r.LEDGER}.same_as").alias(r.FILE))
-        .agg(F.min(r.POSITION).alias("_first"))
-        .join(ledger.select(r.FILE, F.col(r.POSITION).alias("_own")), r.FILE)
-    )
-    placed = records.join(F.broadcast(first), r.FILE, "left")
-    # A record with a change sequence of its own stands there whatever its file is called.
-    moves = F.col(r.POSITION) == F.col("_own")
-    position = F.when(moves, F.least(r.POSITION, "_first")).otherwise(F.col(r.POSITION))
-    return placed.withColumn(r.POSITION, position).drop("_first", "_own")
 
 
 def _bookmark(
@@ -268,6 +252,7 @@ def _bookmark(
         since=_since(contract, bronze),
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
         **_evolved(context).in_bookmark(),
+        **kept_baseline(base.bookmark),
     )
 
 
@@ -310,7 +295,7 @@ def _corrected(context: TableRun, step: Normalize) -> DataFrame | None:
     given = context.head(context.bronze).bookmark.get("corrections", ())
     if not any(step.after < number <= step.upto for number in given):
         return None
-    bronze = context.spark.table(quote(*context.bronze)).where(_IS_CORRECTED)
+    bronze = context.spark.table(quote(*context.bronze)).where(IS_CORRECTED)
     return batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
 
 

@@ -69,7 +69,7 @@ def in_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
 
 
 def spread_truncates(
-    context: TableRun, contract: Contract, rows: DataFrame, before: Sequence[Truncate], *, rebuild: bool
+    context: TableRun, contract: Contract, rows: DataFrame, before: Sequence[Truncate], *, held: DataFrame | None
 ) -> tuple[DataFrame, list[Truncate]]:
     """Put deletes in the place of truncates, and fill what changes of key do not carry.
 
@@ -78,7 +78,7 @@ def spread_truncates(
         contract: the table's contract.
         rows: from :func:`frazil.silver.changes.change_rows`, truncates among them.
         before: the truncates of earlier batches; none in a rebuild.
-        rebuild: ``rows`` are all there are, and what silver holds does not count.
+        held: changes of silver that stay beside ``rows``; in a rebuild those of the baseline. None for none.
 
     Returns:
         The rows without truncates and ``_cdc_moved``, and a delete for every key and truncate where a change of the key
@@ -97,7 +97,7 @@ def spread_truncates(
     carried = _carried(contract, shard)
     found, least, moves = _seen(rows, carried, contract)
     if moves:
-        rows = fill_moves(context, contract, rows, moves, rebuild=rebuild)
+        rows = fill_moves(context, contract, rows, moves, held=held)
     rows = rows.drop(MOVED)
     every = [*before, *found]
     if not found and (least is None or all(one.place < least for one in before)):
@@ -106,8 +106,8 @@ def spread_truncates(
     keys = ", ".join(map(quote, contract.keys))
     has = f"{keys}, {_PLACE}, {r.BATCH}, {r.CLASS}"
     older = f"SELECT {has}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
-    if found and not rebuild and context.head(context.changes).snapshot_id is not None:
-        context.spark.table(quote(*context.changes)).createOrReplaceTempView(_HELD)
+    if found and held is not None:
+        held.createOrReplaceTempView(_HELD)
         older += f" UNION ALL SELECT {has}, true FROM {_HELD}"
     allowed = {one.identity for one in known_truncates(context.head(context.changes).bookmark)}
     new_places = [one.place for one in found if one.identity not in allowed]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.silver.baseline import BEFORE_HORIZON
 from frazil.silver.cast import exact, why_not
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
@@ -33,6 +34,7 @@ MOVED = "_cdc_moved"
 """The old key, see :func:`key_text`, of a change of key that does not carry every column; else NULL."""
 FAILS = "expr"
 """Rule of a record on which a column's expression fails."""
+_TOO_LATE = "older than the horizon: the changes of that time are folded into the baseline"
 
 _RECORDS, _TYPED = "frazil_records", "frazil_typed"
 _MADE, _SAID, _OLD, _KEPT = "_cdc_made_", "_cdc_said_", "_cdc_old_", "_cdc_kept_"
@@ -79,6 +81,7 @@ def change_rows(
     *,
     since: Mapping[str, int] | None = None,
     truncates: bool = False,
+    too_late: str | None = None,
 ) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
 
@@ -89,6 +92,7 @@ def change_rows(
         expressions: those of the contract.
         since: name of a field that came later than the table -> batch that it came with; earlier records lack it.
         truncates: some records may be truncates: good rows of that class have no keys.
+        too_late: SQL condition of a change that the baseline came before; None where there is none.
 
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
@@ -112,7 +116,8 @@ def change_rows(
         kept = [column.alias(_KEPT + name) for name, column in expressions.kept.items()]
         spark.sql(typed).select("*", *kept).createOrReplaceTempView(_TYPED)
         typed = f"SELECT * FROM {_TYPED}"
-    rows = _checked(typed, contract, fields, carried, meaning.old_keys, truncates=truncates)
+    rules = _problem(contract, fields, carried, truncates=truncates, too_late=too_late)
+    rows = _checked(typed, contract, fields, carried, meaning.old_keys, rules)
     return spark.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
@@ -140,16 +145,15 @@ def _checked(
     fields: Mapping[str, str],
     carried: _Carried,
     old_keys: Iterable[str],
-    *,
-    truncates: bool,
+    problem: str,
 ) -> str:
-    """Write the SELECT of change rows with their problems."""
+    """Write the SELECT of change rows with their problems; ``problem`` is what :func:`_problem` wrote."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
     known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
-    record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
+    record = _record_text(fields, carried)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
@@ -241,7 +245,9 @@ def _has(fields: Collection[str], carried: str) -> str:
     return has if fields else "true"
 
 
-def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool) -> str:
+def _problem(
+    contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool, too_late: str | None
+) -> str:
     """Return why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     has_key = "true"
@@ -280,6 +286,8 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
             read = frozenset[str]().union(*(needs.get(name, ()) for name in declared.columns))
             condition = f"{_breaks(declared)} AND {carried.all_of(read)} AND {is_kept}"
             rules.append((condition, _broken(declared.name, _why_broken(declared), declared.column)))
+    if too_late is not None:
+        rules.append((too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), contract.sequence_by[0])))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
 
 

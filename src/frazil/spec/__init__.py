@@ -15,6 +15,7 @@ from frazil.spec.pipeline import (
     ServiceCatalog,
     Table,
 )
+from frazil.spec.retention import Retention
 from frazil.spec.rule import Age, Freshness, References, RowCount, Rule
 from frazil.spec.upkeep import Upkeep
 
@@ -37,6 +38,7 @@ __all__ = [
     "Pipeline",
     "Postgres",
     "References",
+    "Retention",
     "RowCount",
     "Rule",
     "ServiceCatalog",

@@ -14,6 +14,7 @@ from frazil.spec.check_columns import column_problems
 from frazil.spec.check_marts import mart_problems
 from frazil.spec.check_paths import path_problems
 from frazil.spec.check_pii import pii_problems
+from frazil.spec.check_retention import retention_problems
 from frazil.spec.check_rules import rule_problems
 from frazil.spec.check_source import source_problems
 from frazil.spec.check_table_rules import reference_problems
@@ -54,6 +55,7 @@ def problems(pipeline: Pipeline) -> list[Problem]:
     for index, table in enumerate(pipeline.tables):
         at = ("tables", index)
         found += [*source_problems(table, (*at, "source")), *column_problems(table, at), *rule_problems(table, at)]
+        found += retention_problems(table, at)
         for number, mart in enumerate(table.marts):
             found += mart_problems(table, mart, (*at, "marts", number))
     found += [*pii_problems(pipeline), *certificate_problems(pipeline), *reference_problems(pipeline), *_gold(pipeline)]

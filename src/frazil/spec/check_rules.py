@@ -22,7 +22,18 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
 _OWN: Final = frozenset(
-    {"record", "op", "expr", "cast", "null_key", "null_sequence", "new_column", "missing_column", *COLUMN_RULES}
+    {
+        "record",
+        "op",
+        "expr",
+        "cast",
+        "null_key",
+        "null_sequence",
+        "new_column",
+        "missing_column",
+        "before_horizon",
+        *COLUMN_RULES,
+    }
 )
 """Rules that have their names from Frazil."""
 

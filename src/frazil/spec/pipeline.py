@@ -12,6 +12,7 @@ from frazil.spec.column import Column
 from frazil.spec.evolution import Evolution
 from frazil.spec.kinds import Source, with_kind
 from frazil.spec.mart import Current, Gold, History, Mart
+from frazil.spec.retention import Retention  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.stores import Store  # noqa: TC001 - pydantic reads it at run time
@@ -106,6 +107,9 @@ class Table(Spec):
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",
     )
     marts: tuple[Mart, ...] = Field(default=(Current(),), description="The tables made of it; left out: current, hard.")
+    retention: Retention | None = Field(
+        default=None, description="How long changes are kept one by one. Left out: for ever."
+    )
     max_bad_rows: int | None = Field(
         default=None, ge=0, description="More bad records than this in a batch stop the run."
     )

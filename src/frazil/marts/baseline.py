@@ -1,0 +1,136 @@
+"""The changes that a baseline keeps: those that some mart needs, each with every column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.bronze import record as r
+from frazil.marts.fold import fill
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
+from frazil.marts.layout import fold_spec
+from frazil.marts.query import query
+from frazil.silver.baseline import Served
+from frazil.spec import Current, History
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+    from frazil.marts.fold_spec import FoldSpec
+    from frazil.silver.contract import Contract
+
+_UP: Final = "_cdc_up"
+_NUMBER: Final = "_cdc_number"
+_LAST: Final = "_cdc_last"
+_STANDS: Final = "_cdc_stands"
+
+
+def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
+    """Return what marts need of a baseline."""
+    tracked, deleted = [], False
+    for mart in marts:
+        if isinstance(mart, History):
+            tracked.append(fold_spec(contract, mart, since={}, partial=False).tracked)
+        deleted = deleted or isinstance(mart, History) or mart.deletes == "soft"
+    return Served(deleted=deleted, tracked=tuple(dict.fromkeys(tracked)))
+
+
+def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served) -> DataFrame:
+    """Keep the changes that a baseline is made of.
+
+    A fold of what is kept and of any newer changes is the fold of all of them: of a living key the newest upsert is
+    kept; where deleted keys are needed, also the last upsert and the last change; of a history the first and the last
+    change of each version and of each gap, and what was last known before a delete.
+
+    Args:
+        changes: *all* changes older than the horizon, in the shape of silver, with event time; where histories are
+            served, event times follow the order.
+        spec: the table's parts.
+        served: what the marts need.
+
+    Returns:
+        Some of the rows, in the same shape, without event time. Every upsert carries every column.
+
+    Cost: one shuffle on the keys and one sort; two where some changes do not carry every column.
+    """
+    whole = fill(changes, spec) if spec.fills else changes
+    newest_column = max(spec.since.values(), default=0)
+    batch = f"greatest({r.BATCH}, {newest_column}L)" if newest_column else r.BATCH
+    shown = [f"{batch} AS {r.BATCH}" if name == r.BATCH else quote(name) for name in changes.columns]
+    shown = [one for one, name in zip(shown, changes.columns, strict=True) if name != EVENT_TIME]
+    keys = columns_of(spec.keys)
+    if not served.deleted:
+        return query(
+            f"""
+            SELECT {", ".join(shown)} FROM (
+                SELECT *, lead(true) OVER (PARTITION BY {keys} ORDER BY _cdc_order) IS NULL AS {_LAST}
+                FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+            ) WHERE {_LAST} AND {IS_UPSERT}""",
+            frazil_changes=whole,
+        )
+    kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}"]
+    kept += [
+        condition
+        for number in range(len(served.tracked))
+        for condition in (f"{_STANDS} AND _cdc_begins_{number}", f"{_STANDS} AND _cdc_ends_{number}", _is_last_known(number))
+    ]
+    # Of several changes at one event time the last in order stands: no other may come to stand in its place.
+    kept_of_time = f"max(_cdc_kept) OVER (PARTITION BY {keys}, {EVENT_TIME})"
+    return query(
+        f"""
+        WITH {_numbered(spec)}, {_joined(spec, served)}
+        SELECT {", ".join(shown)} FROM (
+            SELECT *, {_STANDS} AND {kept_of_time} AS _cdc_stands_for
+            FROM (SELECT *, {" OR ".join(f"({one})" for one in kept)} AS _cdc_kept FROM joined)
+        ) WHERE _cdc_kept OR _cdc_stands_for""",
+        frazil_changes=whole,
+    )
+
+
+def _numbered(spec: FoldSpec) -> str:
+    """Write the changes with their number in the order of their key, and whether they stand at their event time."""
+    by_key = f"(PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order)"
+    return f"""numbered AS (
+            SELECT
+                *, {IS_UPSERT} AS {_UP}, row_number() OVER {by_key} AS {_NUMBER},
+                lead(true) OVER {by_key} IS NULL AS {_LAST},
+                coalesce(NOT (lead(struct({EVENT_TIME})) OVER {by_key} <=> struct({EVENT_TIME})), true) AS {_STANDS}
+            FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+        )"""
+
+
+def _joined(spec: FoldSpec, served: Served) -> str:
+    """Write the changes with what follows them in their key, and where versions of each history begin and end."""
+    keys = columns_of(spec.keys)
+    among = f"(PARTITION BY {keys}, {_STANDS} ORDER BY {_NUMBER})"
+    behind = f"(PARTITION BY {keys} ORDER BY {_NUMBER} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+    begins: list[str] = []
+    ends: list[str] = []
+    nexts: list[str] = []
+    for number, tracked in enumerate(served.tracked):
+        state = f"struct({_UP}, CASE WHEN {_UP} THEN struct({columns_of(tracked) or 'true'}) END)"
+        for name, found, side in (("begins", begins, "lag"), ("ends", ends, "lead")):
+            found.append(f"NOT ({side}(struct({state})) OVER {among} <=> struct({state})) AS _cdc_{name}_{number}")
+        nexts.append(
+            f"first_value(CASE WHEN {_STANDS} THEN struct({_NUMBER}, {_UP}, _cdc_begins_{number} AS begins) END, true) "
+            f"OVER {behind} AS _cdc_next_{number}"
+        )
+    inner = ", ".join(["*", *begins, *ends])
+    outer = ", ".join(
+        [
+            "*",
+            f"max(CASE WHEN {_UP} THEN {_NUMBER} END) OVER (PARTITION BY {keys}) AS _cdc_last_upsert",
+            f"min(CASE WHEN {_UP} THEN {_NUMBER} END) OVER {behind} AS _cdc_next_upsert",
+            *nexts,
+        ]
+    )
+    return f"joined AS (SELECT {outer} FROM (SELECT {inner} FROM numbered))"
+
+
+def _is_last_known(number: int) -> str:
+    """Write the condition that a gap shows the values of an upsert that does not stand: the gap begins at its time."""
+    after = f"_cdc_next_{number}"
+    begins = f"NOT {after}.{_UP} AND {after}.begins"
+    return f"{_UP} AND NOT {_STANDS} AND {begins} AND coalesce(_cdc_next_upsert > {after}.{_NUMBER}, true)"
