@@ -11,7 +11,8 @@ A bronze table has seven kinds of rows, partitioned by ``_cdc_kind``:
 - ``folded``: how many records of a file are gone because their changes are in silver's baseline, in ``_cdc_offset``;
 - ``file``: the ledger, one row a file taken (or met again), committed with its records.
 
-``lines = rows + bad + headers + foreign`` holds for every file of the ledger; an erased or folded record counts as what it was.
+``lines = rows + bad + headers + foreign`` holds for every file of the ledger; an erased or folded record counts as what
+it was.
 
 The bytes of a CSV file are those of ``_cdc_raw`` in its ledger row, and then row by row: ``_cdc_raw``, where that is
 NULL the fields written in the file's form (``_cdc_form`` in its ledger row); ``_cdc_end``, where that is NULL the

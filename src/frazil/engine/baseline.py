@@ -20,7 +20,7 @@ from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_older
 from frazil.silver.changes import PROBLEM, change_rows
-from frazil.silver.renames import renamed_records
+from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 from frazil.steps import Normalize
@@ -82,7 +82,9 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
     spec = fold_spec(contract, None, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     older = is_older(contract, before)
     changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
-    [seen] = changes.where(older).agg(F.count("*").alias("count"), F.expr(f"max(struct({r.POSITION}, {r.ROW}))")).collect()
+    [seen] = (
+        changes.where(older).agg(F.count("*").alias("count"), F.expr(f"max(struct({r.POSITION}, {r.ROW}))")).collect()
+    )
     position, row = seen[1] or (None, None)
     truncates = [one for one in known_truncates(silver) if not _is_before(one, contract, before)]
     if position is not None and any(one.place < (position, row) for one in truncates):
@@ -107,9 +109,9 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
 
 
 def _is_before(one: Truncate, contract: Contract, before: str) -> bool:
-    # Texts of Spark's times compare as the times do, as far as the horizon has digits: it begins a day.
+    # Texts of times compare as the times do; a date is shorter.
     text = one.values.get(contract.sequence_by[0])
-    return text is not None and text < before
+    return text is not None and text < before[: len(text)]
 
 
 def _prune_bronze(context: TableRun, contract: Contract) -> None:
@@ -141,13 +143,14 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
 def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: Mapping[str, Any]) -> DataFrame:
     """Return the change rows of all records of bronze, as they were judged when they came."""
     whole = Normalize(table=context.table.name, after=0, upto=baseline.batch, rebuild=True)
-    records = renamed_records(bronze_records(context, whole, bookmark), context.table, bookmark)
+    known = renamed_bookmark(context.table, bookmark)
+    records = renamed_records(bronze_records(context, whole, known), context.table, bookmark)
     return change_rows(
         records,
         contract,
         source_of(context.table),
         expressions_of(context.spark, contract),
-        since=bookmark.get("since", {}),
+        since=known.get("since", {}),
         truncates=context.table.source.truncates,
     )
 
@@ -159,5 +162,3 @@ def _stubs(bronze: DataFrame, gone: DataFrame) -> DataFrame:
     old = bronze.where(f"{r.KIND} = {literal(r.FOLDED)}").select(r.FILE, r.BATCH, F.col(r.OFFSET).alias("_count"))
     by_file = new.unionByName(old).groupBy(r.FILE).agg(F.min(r.BATCH).alias(r.BATCH), F.sum("_count").alias(r.OFFSET))
     return by_file.withColumn(r.KIND, F.lit(r.FOLDED))
-
-

@@ -22,6 +22,7 @@ from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import bronze_layout
+from frazil.silver.baseline import kept_baseline
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.pii import declared_pii
@@ -94,7 +95,8 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
 
     ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``lists``: some
-    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records.
+    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records. ``baseline``: the horizon
+    before which records are gone.
     """
     fields = dict(before.get("fields", {}))
     types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])
@@ -106,7 +108,7 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     )
     fields = {column: types.get(column, "string") for column in [*fields, *arrived]}
     corrections = {"corrections": before["corrections"]} if "corrections" in before else {}
-    return {"fields": fields, "since": since, "lists": lists, **corrections}
+    return {"fields": fields, "since": since, "lists": lists, **corrections, **kept_baseline(before)}
 
 
 def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:

@@ -202,9 +202,7 @@ def _rows(
     records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
     baseline = baseline_of(base.bookmark)
     too_late = None if baseline is None else came_too_late(contract, baseline)
-    rows = change_rows(
-        records, contract, source, expressions, since=since, truncates=can_truncate, too_late=too_late
-    )
+    rows = change_rows(records, contract, source, expressions, since=since, truncates=can_truncate, too_late=too_late)
     if rebuild:
         return spread_truncates(context, contract, rows, [], held=baseline_changes(context, contract))
     held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from frazil.engine.expressions import check_expressions
@@ -50,7 +51,8 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
-    return table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    today = dt.datetime.now(dt.UTC).date() if with_source else None
+    return table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns, today=today)
 
 
 def check_new_expressions(context: TableRun, state: TableState) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from frazil.engine.alter import alter_table
+from frazil.engine.baseline import fold_changes
 from frazil.engine.compact import compact_appended
 from frazil.engine.ingest import ingest
 from frazil.engine.marts import update_mart
@@ -21,7 +22,7 @@ from frazil.errors import DeclarationError, Failure
 from frazil.lake.trouble import explained
 from frazil.plan.input_bytes import input_bytes
 from frazil.spec.amount import counted
-from frazil.steps import AlterTable, Ingest, Normalize, RefreshGold, UpdateMart
+from frazil.steps import AlterTable, FoldChanges, Ingest, Normalize, RefreshGold, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +75,8 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
     due = {step.mart for step in steps if isinstance(step, UpdateMart)}
     for step in steps:
         match step:
+            case FoldChanges():
+                fold_changes(context, contract_of(context), step)
             case Ingest():
                 ingested = ingest(context, step)
                 context.report.batch = step.batch

@@ -119,6 +119,8 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     stand = state.tables[table.name]
     taken = stand.taken
     bronze = stand.bronze
+    if stand.fold is not None and _may_fold(table, stand, state):
+        yield stand.fold
     if taken.files or taken.duplicates:
         bronze += 1
         yield from _alter(table, stand, BRONZE)
@@ -152,6 +154,20 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
                 rows=stand.rows.get(name, 0),
                 reason=reason,
             )
+
+
+def _may_fold(table: Table, stand: TableState, state: State) -> bool:
+    """Return whether nothing has yet to look at the changes one by one; a fold that was killed is ended in any case."""
+    if stand.fold is not None and not stand.fold.days:
+        return True
+    of_table = {table.mart_name(mart) for mart in table.marts}
+    behind = any(
+        batch != stand.marts[mart]
+        for inputs in state.gold.values()
+        for mart, batch in inputs.items()
+        if mart in of_table
+    )
+    return not (behind or SILVER in stand.alters or stand.taken.reorders)
 
 
 def _alter(table: Table, stand: TableState, key: str, *, is_whole: bool = False) -> Iterator[AlterTable]:

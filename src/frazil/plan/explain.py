@@ -10,6 +10,7 @@ from frazil.spec.amount import counted, sized
 from frazil.steps import (
     AddColumn,
     AlterTable,
+    FoldChanges,
     Ingest,
     Normalize,
     RefreshGold,
@@ -36,6 +37,9 @@ def explain(step: Step) -> str:
     match step:
         case Ingest():
             return _explain_files(step)
+        case FoldChanges():
+            why = f"older than {counted(step.days, 'day')}" if step.days else "to end what a killed run began"
+            return f"{step.table}: fold the changes before {step.before[:10]} into the baseline; {why}"
         case Normalize(rebuild=True):
             return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
         case Normalize():

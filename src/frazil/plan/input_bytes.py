@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.steps import Ingest, Normalize, UpdateMart
+from frazil.steps import FoldChanges, Ingest, Normalize, UpdateMart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,8 @@ def input_bytes(steps: Sequence[Step]) -> int | None:
     """
     takes = {step.table: step for step in steps if isinstance(step, Ingest)}
     for step in steps:
+        if isinstance(step, FoldChanges):
+            return None
         if isinstance(step, Normalize | UpdateMart) and (
             step.rebuild or step.table not in takes or step.upto > step.after + 1
         ):

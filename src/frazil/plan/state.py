@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
+from frazil.plan.folding import check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.table_changes import table_changes
@@ -22,12 +23,14 @@ from frazil.spec.pii import declared_pii
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Mapping
 
     from frazil.errors import FrazilError
     from frazil.plan.table_changes import TableChange
     from frazil.silver.contract import Contract
     from frazil.spec import Gold, Pipeline, Table
+    from frazil.steps import FoldChanges
 
 
 class SourceChangedError(SchemaError):
@@ -69,6 +72,8 @@ class TableState:
     """Marts, and ``SILVER``, that must be rebuilt -> why."""
     alters: Mapping[str, TableChange] = field(default_factory=dict)
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts that are not what they will have to hold -> what differs."""
+    fold: FoldChanges | None = None
+    """The fold that the table begins with."""
     snapshots: Mapping[str, int | None] = field(default_factory=dict)
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot, None without one; empty if not kept."""
 
@@ -95,6 +100,7 @@ def table_state(
     *,
     rows: Mapping[str, int] | None = None,
     columns: Mapping[str, Mapping[str, str]] | None = None,
+    today: dt.date | None = None,
 ) -> TableState:
     """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
 
@@ -106,6 +112,7 @@ def table_state(
         rows: of each mart by name, and of ``QUARANTINE``.
         columns: of each table that exists, by the keys of ``bookmarks``: name -> type; None where they are not known,
             and of columns no alteration is planned.
+        today: the present day in UTC; without it no fold of changes is due.
 
     Raises:
         OtherOwnerError: one of the tables belongs to something else.
@@ -114,6 +121,7 @@ def table_state(
         DeclarationProblems: an expression or a setting names a field or a column that there is not.
         MissingFieldError: a declared column is a field of no file, neither of those taken nor of those offered.
         EvolutionError: the source changed shape, and ``evolution`` says that the run then fails.
+        BaselineError: what is declared needs changes that are folded into the baseline.
     """
     rebuilds = moved_marts(pipeline, table, bookmarks)
     _check_reading(table, bookmarks[BRONZE], taken)
@@ -138,6 +146,8 @@ def table_state(
         name = table.mart_name(mart)
         if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), index, bookmarks[name]):
             rebuilds.setdefault(name, reason)
+    check_baseline(table, contract, bookmarks, rebuilds, (columns or {}).get(SILVER, {}))
+    fold = fold_due(table, bookmarks, None if rebuilds else today)
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(
         bronze=batches[BRONZE],
@@ -150,6 +160,7 @@ def table_state(
         contract=contract,
         rebuilds=rebuilds,
         alters=table_changes(table, wanted, columns or {}, bookmarks),
+        fold=fold,
     )
 
 

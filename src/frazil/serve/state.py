@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -83,7 +84,8 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
         taken = source_of(table).find_new(pipeline.folder, ledger)
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
-    found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    today = dt.datetime.now(dt.UTC).date() if is_read else None
+    found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns, today=today)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 
