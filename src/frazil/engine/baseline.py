@@ -82,10 +82,9 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
     spec = fold_spec(contract, None, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     older = is_older(contract, before)
     changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
-    [seen] = (
-        changes.where(older).agg(F.count("*").alias("count"), F.expr(f"max(struct({r.POSITION}, {r.ROW}))")).collect()
-    )
-    position, row = seen[1] or (None, None)
+    place = F.expr(f"max(struct({r.POSITION}, {r.ROW}))").alias("place")
+    [seen] = changes.where(older).agg(F.count("*").alias("count"), place).collect()
+    position, row = seen["place"] or (None, None)
     truncates = [one for one in known_truncates(silver) if not _is_before(one, contract, before)]
     if position is not None and any(one.place < (position, row) for one in truncates):
         context.report.warnings.append(

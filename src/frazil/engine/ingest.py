@@ -95,8 +95,8 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
     """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
 
     ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``lists``: some
-    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records. ``baseline``: the horizon
-    before which records are gone.
+    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records.
+    ``baseline``: the horizon before which records are gone.
     """
     fields = dict(before.get("fields", {}))
     types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])

@@ -18,6 +18,7 @@ from frazil.bronze import record as r
 from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
 from frazil.lake.row_delta import takes_row_deltas
+from frazil.silver.baseline import baseline_of
 from frazil.silver.plain_changes import PlainChanges
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
@@ -138,7 +139,8 @@ def plain_batch(
     if not (context.spark.conf.get("spark.master", "") or "").startswith("local"):
         return None  # executors share the work
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
-    changes = PlainChanges.of(contract, meaning.plain)
+    baseline = baseline_of(base.bookmark)
+    changes = PlainChanges.of(contract, meaning.plain, None if baseline is None else baseline.before)
     at = context.head(context.bronze).snapshot_id
     if changes is None or at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
         return None

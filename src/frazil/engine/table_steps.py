@@ -72,11 +72,11 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         Mart -> why it failed. What fails before the marts is raised.
     """
     contract, ingested, normalized = None, None, None
+    for fold in (step for step in steps if isinstance(step, FoldChanges)):
+        fold_changes(context, contract_of(context), fold)
     due = {step.mart for step in steps if isinstance(step, UpdateMart)}
     for step in steps:
         match step:
-            case FoldChanges():
-                fold_changes(context, contract_of(context), step)
             case Ingest():
                 ingested = ingest(context, step)
                 context.report.batch = step.batch
@@ -87,8 +87,8 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
             case AlterTable():
                 if step.mart not in due:
                     alter_table(context, step, notes=bool(step.mart))
-            case UpdateMart():
-                pass  # below, all of them
+            case UpdateMart() | FoldChanges():
+                pass  # below, all of them; the fold was before
             case RefreshGold():
                 raise DeclarationError(f"{step.name} is an aggregate, not a step of table {context.table.name!r}")
             case _:

@@ -71,15 +71,8 @@ def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served) -> DataFra
             frazil_changes=whole,
         )
     kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}"]
-    kept += [
-        condition
-        for number in range(len(served.tracked))
-        for condition in (
-            f"{_STANDS} AND _cdc_begins_{number}",
-            f"{_STANDS} AND _cdc_ends_{number}",
-            _is_last_known(number),
-        )
-    ]
+    for number in range(len(served.tracked)):
+        kept += [f"{_STANDS} AND (_cdc_begins_{number} OR _cdc_ends_{number})", _is_last_known(number)]
     # Of several changes at one event time the last in order stands: no other may come to stand in its place.
     kept_of_time = f"max(_cdc_kept) OVER (PARTITION BY {keys}, {EVENT_TIME})"
     return query(

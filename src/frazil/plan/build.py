@@ -161,12 +161,8 @@ def _may_fold(table: Table, stand: TableState, state: State) -> bool:
     if stand.fold is not None and not stand.fold.days:
         return True
     of_table = {table.mart_name(mart) for mart in table.marts}
-    behind = any(
-        batch != stand.marts[mart]
-        for inputs in state.gold.values()
-        for mart, batch in inputs.items()
-        if mart in of_table
-    )
+    read = [item for inputs in state.gold.values() for item in inputs.items()]
+    behind = any(batch != stand.marts[mart] for mart, batch in read if mart in of_table)
     return not (behind or SILVER in stand.alters or stand.taken.reorders)
 
 

@@ -37,13 +37,8 @@ def explain(step: Step) -> str:
     match step:
         case Ingest():
             return _explain_files(step)
-        case FoldChanges():
-            why = f"older than {counted(step.days, 'day')}" if step.days else "to end what a killed run began"
-            return f"{step.table}: fold the changes before {step.before[:10]} into the baseline; {why}"
-        case Normalize(rebuild=True):
-            return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
-        case Normalize():
-            return f"{step.table}: normalize {_batches(step.after, step.upto)}"
+        case FoldChanges() | Normalize():
+            return _explain_changes(step)
         case UpdateMart():
             return _explain_mart(step)
         case AlterTable():
@@ -77,6 +72,15 @@ def _explain_files(step: Ingest) -> str:
         f"    {file.path} is the same as {file.same_as}: noted, not read" for file in step.duplicates[:_SHOWN_FILES]
     ]
     return "\n".join(lines)
+
+
+def _explain_changes(step: FoldChanges | Normalize) -> str:
+    if isinstance(step, FoldChanges):
+        why = f"older than {counted(step.days, 'day')}" if step.days else "to end what a killed run began"
+        return f"{step.table}: fold the changes before {step.before[:10]} into the baseline; {why}"
+    if step.rebuild:
+        return f"{step.table}: rebuild the typed changes from bronze, {_batches(0, step.upto)}; {step.reason}"
+    return f"{step.table}: normalize {_batches(step.after, step.upto)}"
 
 
 def _explain_mart(step: UpdateMart) -> str:

@@ -104,7 +104,7 @@ def _rebuilt(proof: Proof) -> Verdict:
         return None, "an older version took its files and did not keep in which form they are written"
     if pii_fields(proof.here.table):
         return None, "values of columns with pii are not kept, so its files cannot be written again"
-    files, unknown, erased = _files(proof)
+    files, unknown, erased, folded = _files(proof)
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
         _see(proof, writing, list(some))
     wrong = [file.path for file in files if not file.is_proved]
@@ -120,6 +120,8 @@ def _rebuilt(proof: Proof) -> Verdict:
         notes.append(
             f"{counted(erased, 'file')} cannot be rebuilt: records of {'it' if erased == 1 else 'them'} were erased"
         )
+    if folded:
+        notes.append(f"records of {counted(folded, 'file')} are folded into the baseline")
     if wrong:
         notes[:0] = [
             f"{counted(len(wrong), 'file')} cannot be rebuilt from bronze: {', '.join(sorted(wrong)[:_SHOWN])}"
@@ -128,19 +130,21 @@ def _rebuilt(proof: Proof) -> Verdict:
     return (False if wrong else True if files else None), "; ".join(notes) or "no file was taken"
 
 
-def _files(proof: Proof) -> tuple[list[_File], int, int]:
-    """List the files with records of their own, and count those of unknown form, and those with erased ones."""
+def _files(proof: Proof) -> tuple[list[_File], int, int, int]:
+    """List the files with records of their own; count those of unknown form, with erased records, with folded ones."""
     gone = proof.connection.execute(
-        f"SELECT DISTINCT {r.FILE} FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.ERASED}'"
+        f"SELECT {r.FILE}, bool_or({r.KIND} = '{r.ERASED}') FROM {proof.here.bronze.rows} "
+        f"WHERE {r.KIND} IN ('{r.ERASED}', '{r.FOLDED}') GROUP BY 1"
     )
-    emptied = {path for (path,) in gone.fetchall()}
+    emptied = dict(gone.fetchall())
     ledger = proof.connection.execute(
         f"SELECT {r.FILE}, {r.RAW}, {r.LEDGER}, {r.FORM} FROM {proof.here.bronze.rows} "
         f"WHERE {r.KIND} = '{r.LEDGER_ROW}' AND {r.LEDGER}.same_as IS NULL"
     ).fetchall()
     known = [line for line in ledger if line[3] is not None and line[3]["content"] is not None]
     whole = [_file(*line) for line in known if line[0] not in emptied]
-    return whole, len(ledger) - len(known), len(known) - len(whole)
+    erased = [emptied[line[0]] for line in known if line[0] in emptied]
+    return whole, len(ledger) - len(known), sum(erased), len(erased) - sum(erased)
 
 
 def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[str, Any]) -> _File:

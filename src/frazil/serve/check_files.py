@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
+from frazil.silver.baseline import BASELINE, baseline_of
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.storage.files import address_of, storage_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from frazil.serve.layers import Layers
 
 _SHOWN: Final = 3
+_DUCK_TIMES: Final = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "date": "DATE"}
 _READERS: Final = 4
 _LEDGER: Final = "_cdc_ledger_rows"
 _RECORDS: Final = "_cdc_records"
@@ -176,12 +178,16 @@ def _ledger_is_bronze(proof: Proof) -> Verdict:
     erased = (
         f"SELECT {r.FILE}, count(*) AS erased FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.ERASED}' GROUP BY ALL"
     )
+    folded = (
+        f"SELECT {r.FILE}, sum({r.OFFSET}) AS folded FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.FOLDED}' "
+        "GROUP BY ALL"
+    )
     # Of an erased record nobody knows any more whether it was a good one.
-    told = "coalesce(l.rows + l.bad - coalesce(e.erased, 0), 0)"
+    told = "coalesce(l.rows + l.bad - coalesce(e.erased, 0) - coalesce(f.folded, 0), 0)"
     different = (
         f"SELECT {r.FILE} AS file, coalesce(h.good + h.bad, 0) AS held, {told} AS told "
         f"FROM {_taken(proof)} AS l FULL JOIN ({held}) AS h USING ({r.FILE}) "
-        f"LEFT JOIN ({erased}) AS e USING ({r.FILE}) "
+        f"LEFT JOIN ({erased}) AS e USING ({r.FILE}) LEFT JOIN ({folded}) AS f USING ({r.FILE}) "
         f"WHERE l.rows IS NULL OR coalesce(h.good + h.bad, 0) <> {told} OR coalesce(h.good, 0) > l.rows "
         "OR coalesce(h.bad, 0) > l.bad OR h.places <> h.good + h.bad"
     )
@@ -191,7 +197,9 @@ def _ledger_is_bronze(proof: Proof) -> Verdict:
         return False, f"{counted(count, 'file differs', 'files differ')}: {examples}"
     good, bad = proof.one(f'SELECT coalesce(sum("rows"), 0), coalesce(sum(bad), 0) FROM {_taken(proof)}')
     (gone,) = proof.one(f"SELECT coalesce(sum(erased), 0) FROM ({erased})")
+    (kept,) = proof.one(f"SELECT coalesce(sum(folded), 0) FROM ({folded})")
     note = f"; {gone:,} of them {'was' if gone == 1 else 'were'} erased" if gone else ""
+    note += f"; {kept:,} of them {'is' if kept == 1 else 'are'} folded into the baseline" if kept else ""
     return True, f"{counted(good, 'record')} and {bad:,} bad {'is' if good + bad == 1 else 'are'} the ledger's{note}"
 
 
@@ -199,7 +207,9 @@ def _bronze_went_on(proof: Proof) -> Verdict:
     here = proof.here
     if not here.changes.exists:
         return None, "no such table yet"
-    batch = here.changes.snapshot.batch
+    batch, baseline = here.changes.snapshot.batch, baseline_of(here.changes.snapshot.bookmark)
+    if baseline is not None and here.bronze.snapshot.bookmark.get(BASELINE) != baseline.before:
+        return None, "a fold of old changes has not ended: frazil run ends it"
     proof.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_SUSPECTS} AS {_suspects(proof)}")
     (suspects,) = proof.one(f"SELECT count(*) FROM {_SUSPECTS}")
     wrong = _astray(proof) if suspects else []
@@ -214,11 +224,12 @@ def _suspects(proof: Proof) -> str:
     """Select the words of rows in which bronze, changes and quarantine do not add up; exact, in little memory."""
     here = proof.here
     upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
+    one_by_one = _one_by_one(here)
     # A change of key is two changes of one record, of different classes.
     went = (
         f"SELECT {r.FILE}, {_WORD}, {r.CLASS}, "
         f"coalesce(bit_or(1::UBIGINT << ({r.ROW} & 63)) FILTER ({upto}), 0) AS _cdc_bits, "
-        f"count(*) = bit_count({_BITS}) AS _cdc_single FROM {here.changes.rows} GROUP BY ALL"
+        f"count(*) = bit_count({_BITS}) AS _cdc_single FROM {here.changes.rows} WHERE {one_by_one} GROUP BY ALL"
     )
     sides = [
         (
@@ -239,6 +250,16 @@ def _suspects(proof: Proof) -> str:
     )
 
 
+def _one_by_one(here: Layers) -> str:
+    """Write the condition that leaves the changes of the baseline out: bronze has no records of them."""
+    baseline = baseline_of(here.changes.snapshot.bookmark)
+    if baseline is None:
+        return "true"
+    first = here.table.sequence_by[0]
+    kind = next(column.type for column in here.contract.columns if column.name == first)
+    return f"{identifier(first)} >= CAST({literal(baseline.before)} AS {_DUCK_TIMES[kind]})"
+
+
 def _not_truncates(here: Layers) -> str:
     """Write the condition that leaves truncates out: of each there are as many deletes as keys before it."""
     places = [f"({literal(one['file'])}, {one['row']})" for one in here.changes.snapshot.bookmark.get("truncates", ())]
@@ -255,8 +276,9 @@ def _astray(proof: Proof) -> list[str]:
     upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
     upto += _not_truncates(here)
     came = f"SELECT {_PLACE} FROM {here.bronze.rows} {suspected} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') AND {upto}"
-    went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto}"
-    twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {upto} "
+    kept = f"{upto} AND {_one_by_one(here)}"
+    went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {kept}"
+    twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {kept} "
     twice += f"GROUP BY {_PLACE}, {r.CLASS} HAVING count(*) > 1"
     if here.quarantine.exists:
         went += f" UNION ALL SELECT {_PLACE} FROM {here.quarantine.rows} {suspected} WHERE {upto}"

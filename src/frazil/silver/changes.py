@@ -117,7 +117,7 @@ def change_rows(
         spark.sql(typed).select("*", *kept).createOrReplaceTempView(_TYPED)
         typed = f"SELECT * FROM {_TYPED}"
     rules = _problem(contract, fields, carried, truncates=truncates, too_late=too_late)
-    rows = _checked(typed, contract, fields, carried, meaning.old_keys, rules)
+    rows = _checked(typed, contract, fields, carried, meaning.old_keys, problem=rules)
     return spark.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
@@ -145,6 +145,7 @@ def _checked(
     fields: Mapping[str, str],
     carried: _Carried,
     old_keys: Iterable[str],
+    *,
     problem: str,
 ) -> str:
     """Write the SELECT of change rows with their problems; ``problem`` is what :func:`_problem` wrote."""

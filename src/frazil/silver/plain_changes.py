@@ -7,6 +7,7 @@ records, bad ones among them, are left to that one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,15 +35,17 @@ class PlainChanges:
         meaning: what records mean.
         field_of: column -> the field of bronze that it is made of.
         not_null: columns of which no NULL is a plain value.
+        before: the horizon: older changes are not plain; None for none.
     """
 
     contract: Contract
     meaning: PlainMeaning
     field_of: dict[str, str]
     not_null: frozenset[str]
+    before: str | None = None
 
     @classmethod
-    def of(cls, contract: Contract, meaning: PlainMeaning | None) -> Self | None:
+    def of(cls, contract: Contract, meaning: PlainMeaning | None, before: str | None = None) -> Self | None:
         """Return what makes the changes of a contract; None where some setting asks for more."""
         fields = {name.lower(): name for name, _ in contract.fields}
         asks_more = bool(contract.blocked or contract.whole or contract.renames or contract.ignores_nulls)
@@ -59,6 +62,7 @@ class PlainChanges:
             meaning=meaning,
             field_of={column.name: fields[column.name.lower()] for column in contract.columns},
             not_null=frozenset({*contract.keys, *contract.sequence_by, *(rule.column or "" for rule in rules)}),
+            before=before,
         )
 
     @property
@@ -86,6 +90,11 @@ class PlainChanges:
             conditions.append(is_proven)
             if column.name in self.not_null:
                 conditions.append(columns[column.name].is_valid())
+        if self.before is not None:
+            first = columns[self.contract.sequence_by[0]]
+            horizon = pa.scalar(datetime.fromisoformat(f"{self.before}+00:00"))
+            is_newer = pc.greater_equal(first, horizon.cast(pa.timestamp("us", "UTC")).cast(first.type))
+            conditions.append(pc.fill_null(is_newer, fill_value=False))
         is_plain = reduce(pc.and_, conditions)
         columns[r.CLASS] = classes
         columns |= {name: records[name] for name in _PASSED_ON}
