@@ -72,8 +72,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         Mart -> why it failed. What fails before the marts is raised.
     """
     contract, ingested, normalized = None, None, None
-    for fold in (step for step in steps if isinstance(step, FoldChanges)):
-        fold_changes(context, contract_of(context), fold)
+    _fold(context, steps)
     due = {step.mart for step in steps if isinstance(step, UpdateMart)}
     for step in steps:
         match step:
@@ -103,6 +102,13 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
     if spans and not errors:
         compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
     return errors
+
+
+def _fold(context: TableRun, steps: Sequence[Step]) -> None:
+    """Fold old changes, before anything new is taken."""
+    for step in steps:
+        if isinstance(step, FoldChanges):
+            fold_changes(context, contract_of(context), step)
 
 
 def _update_marts(

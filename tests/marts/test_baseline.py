@@ -1,0 +1,109 @@
+"""CONVERGE with a baseline: what is kept of old changes, and any newer ones, fold to what all of them fold to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from frazil.marts.all_rows import all_rows
+from frazil.marts.baseline import baseline_rows
+from frazil.marts.fold_spec import EVENT_TIME, FoldSpec, with_event_time
+from frazil.silver.baseline import Served
+from frazil.spec import Current, History
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SILVER = (
+    "id int, ts timestamp, value string, note string, late string, _cdc_class string, _cdc_position string, "
+    "_cdc_row bigint, _cdc_file string, _cdc_batch bigint, _cdc_known array<string>"
+)
+SPEC = FoldSpec(
+    keys=("id",),
+    sequence_by=("ts",),
+    columns=("id", "ts", "value", "note", "late"),
+    event_times=("ts",),
+    tracked=("value", "note"),
+    since={"late": 2},
+    partial=True,
+)
+HORIZON = "ts < TIMESTAMP '2026-01-01 00:00:05'"
+MARTS: dict[str, tuple[Current | History, tuple[str, ...]]] = {
+    "hard": (Current(), ()),
+    "soft": (Current(deletes="soft"), ()),
+    "close": (History(), ("value", "note")),
+    "mark": (History(deletes="mark"), ("value", "note")),
+    "coarse": (History(deletes="mark"), ("value",)),
+    "nothing": (History(), ()),
+}
+SERVED = {
+    "hard": Served(),
+    "soft": Served(deleted=True),
+    "close": Served(deleted=True, tracked=(("value", "note"),)),
+    "coarse": Served(deleted=True, tracked=(("value",), ("note", "late"))),
+}
+
+
+def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
+    """Draw the changes of some keys: many at one time, deletes first and twice, some that carry few columns."""
+    chance = Random(seed)
+    rows: list[tuple[Any, ...]] = []
+    for key in range(keys):
+        for _ in range(chance.randint(1, 9)):
+            second, batch = chance.choice((1, 2, 2, 3, 3, 4, 6, 7)), chance.randint(1, 3)
+            is_delete, has_late = chance.random() < 0.35, batch >= 2
+            values = [None] * 3 if is_delete else [chance.choice("ab"), chance.choice("xy"), chance.choice("pq")]
+            known = None
+            if not is_delete and chance.random() < 0.2:
+                known = ["id", "ts", chance.choice(("value", "note"))]
+                values = [
+                    value if name in known else None for name, value in zip(("value", "note"), values, strict=False)
+                ]
+                values = [*values, None]
+            values = values if has_late else [*values[:2], None]
+            at = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+            kind = "delete" if is_delete else "upsert"
+            rows.append((key, at, *values, kind, f"1/{batch}/", len(rows) + 1, f"f{batch}", batch, known))
+    return rows
+
+
+def rows_of(frame: DataFrame) -> Counter[str]:
+    names = sorted(frame.columns)
+    return Counter(repr([row[name] for name in names]) for row in frame.toArrow().to_pylist())
+
+
+@pytest.mark.parametrize("served", SERVED)
+def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: str, spark: SparkSession) -> None:
+    changes = with_event_time(spark.createDataFrame(random_rows(7, 400), SILVER), SPEC).localCheckpoint()
+
+    kept = baseline_rows(changes.where(HORIZON), SPEC, SERVED[served]).localCheckpoint()
+
+    found = with_event_time(kept, SPEC).unionByName(changes.where(f"NOT {HORIZON}"))
+    assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
+    assert kept.count() < changes.where(HORIZON).count() * (0.95 if served in {"close", "coarse"} else 0.6)
+    compared = 0
+    for mart, tracked in MARTS.values():
+        needs = Served(
+            deleted=not (isinstance(mart, Current) and mart.deletes == "hard"),
+            tracked=(tracked,) if isinstance(mart, History) else (),
+        )
+        if SERVED[served].covers(needs):
+            spec = replace(SPEC, tracked=tracked)
+            assert rows_of(all_rows(mart, found, spec)) == rows_of(all_rows(mart, changes, spec)), mart
+            compared += 1
+    assert compared == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
+
+
+def test_a_baseline_serves_what_needs_no_more() -> None:
+    fine = Served(deleted=True, tracked=(("a", "b"), ("c",)))
+
+    assert fine.covers(Served())
+    assert fine.covers(Served(deleted=True, tracked=(("b",), ("c",), ())))
+    assert not fine.covers(Served(deleted=True, tracked=(("a", "c"),)))
+    assert not Served().covers(Served(deleted=True))
+    assert not Served(deleted=True).covers(Served(deleted=True, tracked=((),)))
