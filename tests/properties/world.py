@@ -14,11 +14,16 @@ import pytest
 import frazil
 from frazil import api
 from frazil.engine import marts
+from frazil.engine.baseline import fold_changes
+from frazil.engine.normalize import contract_of
+from frazil.engine.one_table import table_session
 from frazil.engine.options import RunOptions
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.plan.apply_strategy import choose_strategy
 from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
+from frazil.silver.baseline import baseline_of
+from frazil.steps import FoldChanges
 from frazil.testing import oracle
 from frazil.testing.changes import COLUMNS, as_files, deliveries, oracle_changes, random_history, write_csv
 
@@ -133,6 +138,8 @@ class World:
         runs: what arrives before each run: (history, file name) pairs.
         spoiled: place of a record that comes with a value that is none -> whether it was corrected since.
         erased: history and id of the keys that were erased.
+        horizon: changes before it are folded; None where none were.
+        horizons: history and file name -> the horizon when the file came first.
     """
 
     folder: Path
@@ -145,6 +152,8 @@ class World:
     runs: list[list[tuple[int, str]]] = field(default_factory=list)
     spoiled: dict[Place, bool] = field(default_factory=dict)
     erased: set[tuple[int, str]] = field(default_factory=set)
+    horizon: dt.datetime | None = None
+    horizons: dict[tuple[int, str], dt.datetime | None] = field(default_factory=dict)
 
     @classmethod
     def at(
@@ -265,9 +274,21 @@ class World:
         texts = [json.dumps({"id": key, "h": history}) for history, key in keys]
         return api.erase(self.folder, "things", keys=texts, spark=self.session(spark))
 
+    def fold(self, spark: SparkSession, before: dt.datetime) -> None:
+        """Fold what is older than a horizon, as a run does that is due."""
+        pipeline, session = frazil.load(self.folder), self.session(spark)
+        step = FoldChanges(table="things", before=f"{before:%Y-%m-%d %H:%M:%S}")
+        try:
+            with table_session(pipeline, pipeline.tables[0], session) as context:
+                fold_changes(context, contract_of(context), step)
+        finally:
+            found = baseline_of(head(session, "lake.silver.things_changes").bookmark)
+            self.horizon = dt.datetime.fromisoformat(f"{found.before}+00:00") if found else None
+
     def deliver(self, number: int) -> None:
         """Put the files of one run into the landing folder; one that is there already gets another name."""
         for history, name in self.runs[number]:
+            self.horizons.setdefault((history, name), self.horizon)
             path = self.folder / "landing" / f"{history}" / name
             path.parent.mkdir(exist_ok=True)
             if path.exists():
@@ -331,7 +352,9 @@ class World:
         for table in ("bronze.things", "silver.things_changes", "silver.things_quarantine"):
             came = session.table(f"lake.{table}")
             if table.startswith("bronze."):
-                came = came.where("_cdc_kind NOT IN ('corrected', 'erased')")
+                came = came.where("_cdc_kind NOT IN ('corrected', 'erased', 'folded')")
+            elif table.endswith("_changes") and self.horizon is not None:
+                came = came.where(f"ts >= TIMESTAMP '{self.horizon:%Y-%m-%d %H:%M:%S}+00:00'")
             rows = came.select("_cdc_file", "_cdc_row").toArrow().to_pylist()
             seen = Counter(tuple(row.values()) for row in rows)
             found += [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]
@@ -350,11 +373,11 @@ class World:
             places = [(history, name, row) for name, records in files.items() for row, _ in enumerate(records, start=1)]
             ids = [record["id"] for records in files.values() for record in records]
             came = [
-                change
+                (change, self.horizons.get(place[:2]))
                 for place, key, change in zip(places, ids, changes, strict=True)
                 if self.spoiled.get(place, True) and (history, key) not in self.erased
             ]
-            changes = [_with_share(change) for change in came if not _fails(change)]
+            changes = [_with_share(change) for change in oracle.accepted(came) if not _fails(change)]
             if self.ignores_nulls:
                 changes = [_with_values(change) for change in changes]
             if self.by_place:

@@ -16,6 +16,7 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.query import QueryError, result_of
 from frazil.serve.tables import tables
+from frazil.silver.baseline import baseline_of
 from frazil.spec.pii import stored_keys
 from frazil.spec.select import source_table
 
@@ -285,6 +286,10 @@ class _Teller:
             for name, batch in held.items()
             if batch < newest
         ]
+        if (baseline := baseline_of(here.changes.snapshot.bookmark)) is not None:
+            notes.append(
+                f"changes before {baseline.before[:10]} are folded: only those of the baseline are left of them"
+            )
         if not self._raw_keys:
             notes.append("the key is made by an expression: quarantined records of it cannot be told")
         return notes

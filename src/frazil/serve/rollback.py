@@ -9,15 +9,17 @@ from frazil.gold.template import tables_of
 from frazil.lake.points import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
 from frazil.serve.as_of import metadata_of
 from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import tables
+from frazil.serve.tables import read_snapshot, tables
+from frazil.silver.baseline import baseline_of
 from frazil.spec import CATALOG
 from frazil.spec.select import source_table
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from frazil.lake.catalogs import Located
+    from frazil.silver.baseline import Baseline
     from frazil.spec import Pipeline, Table
     from frazil.spec.tables import LakeTable
 
@@ -62,6 +64,19 @@ class Rollback:
     stale: tuple[tuple[str, str, str], ...]
 
 
+class FoldedPointError(PointError):
+    """A rollback goes back to before changes were folded into the baseline."""
+
+    code = "FZ187"
+
+    def __init__(self, move: Move, baseline: Baseline) -> None:
+        super().__init__(
+            f"{move.table} cannot go back to batch {move.to_batch}: changes up to batch {baseline.batch} are folded "
+            "into the baseline, and the next run could not apply them again",
+            hint=f"go back to batch {baseline.batch} or later; to see the mart as it was: frazil query --as-of",
+        )
+
+
 def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     """Find out what a rollback does; nothing is changed.
 
@@ -74,6 +89,7 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     Raises:
         UnknownSelectionError: there is no such source table.
         PointError: the text is no point, or a mart cannot be read as it was then.
+        FoldedPointError: changes after the point are folded into the baseline.
         NoLakeError: nothing was written yet.
         DamagedTableError: a file of a table is missing or damaged.
     """
@@ -96,10 +112,21 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     moves = [*gold, *moves]
     for move in moves:
         verify_manifests(located[move.path[1], move.path[2]], move.to_snapshot)
+    _refuse_folded(pipeline, table, located, moves)
     moves = [move for move in moves if move.snapshot != move.to_snapshot]
     return Rollback(
         table=table.name, to=f"{point}", moves=tuple(moves), stays=tuple(stays), stale=tuple(stale) if moves else ()
     )
+
+
+def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Sequence[Move]) -> None:
+    """Stop where the changes that a mart would lack are no longer kept one by one."""
+    made = source_tables(pipeline, table)
+    baseline = baseline_of(read_snapshot(located.get(made.changes.key)).bookmark)
+    marts = {mart.full_name for mart in made.marts}
+    for move in moves:
+        if baseline is not None and move.table in marts and move.to_batch < baseline.batch:
+            raise FoldedPointError(move, baseline)
 
 
 def _gold_moves(

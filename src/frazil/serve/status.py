@@ -19,6 +19,7 @@ from frazil.lake.trouble import translated
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables, unfinished_erase
+from frazil.silver.baseline import baseline_of
 from frazil.spec import Current
 from frazil.spec.select import selected
 from frazil.spec.tables import gold_table, source_tables
@@ -80,6 +81,7 @@ class TableStatus:
         silver_batch: the batch of bronze the typed changes hold.
         changes: typed changes.
         quarantined: records in quarantine.
+        horizon: the day before which changes are folded into the baseline; None where none were.
         committed_at: time of bronze's newest commit, in UTC.
         marts: in the order of the declaration.
         waiting: paths of files at the source that bronze does not know.
@@ -111,6 +113,7 @@ class TableStatus:
     failures: tuple[PastFailure, ...] = ()
     unfinished_erase: str | None = None
     captured: tuple[CaptureLag, ...] = ()
+    horizon: str | None = None
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -251,6 +254,7 @@ class _Lake:
             trouble=source.trouble,
             failures=self.failures.get(table.name, ()),
             unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
+            horizon=_horizon(changes),
         )
 
     def mart(self, made: LakeTable, newest: int) -> MadeStatus:
@@ -276,6 +280,11 @@ class _Lake:
             f"{line}.same_as IS NOT NULL FROM {scan(bronze)} WHERE {r.KIND} = '{r.LEDGER_ROW}'"
         )
         return [_Line(*row) for row in found.fetchall()]
+
+
+def _horizon(changes: TableSnapshot) -> str | None:
+    baseline = baseline_of(changes.bookmark)
+    return None if baseline is None else baseline.before[:10]
 
 
 def _made(name: str, stands: TableSnapshot, *, lag: int, rows: int, deleted: int | None) -> MadeStatus:

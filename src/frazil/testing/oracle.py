@@ -87,6 +87,18 @@ def handed_over(changes: Iterable[Change], snapshots: Iterable[Snapshot]) -> lis
     return found
 
 
+def accepted(came: Iterable[tuple[Change, Any]]) -> list[Change]:
+    """Return the changes that a table with a retention accepts; the tables are made of these, and of no others.
+
+    What is folded into a baseline counts as it did before, so the oracle knows nothing of how that is done.
+
+    Args:
+        came: each change, and the horizon that the table had when it came; None for none. A change is too late if the
+            first value of its sequence is less.
+    """
+    return [change for change, horizon in came if horizon is None or change.sequence[0] >= horizon]
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """A key just after ``change``: no ``values`` when the row is gone; ``last_known`` outlives a delete."""

@@ -41,6 +41,8 @@ def _table(table: TableStatus) -> None:
         f"[bold]{table.table}[/]: batch {table.batch}, {counted(table.files, 'file')}, "
         f"{counted(table.rows, 'record')}, {counted(table.changes, 'change')}, {table.quarantined:,} in quarantine"
     )
+    if table.horizon:
+        out.print(f"  changes before {table.horizon} are folded into the baseline", markup=False)
     for lag in table.captured:
         _lag(lag)
     if table.waiting:
