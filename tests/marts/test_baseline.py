@@ -57,7 +57,9 @@ def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
         for _ in range(chance.randint(1, 9)):
             second, batch = chance.choice((1, 2, 2, 3, 3, 4, 6, 7)), chance.randint(1, 3)
             is_delete, has_late = chance.random() < 0.35, batch >= 2
-            values = [None] * 3 if is_delete else [chance.choice("ab"), chance.choice("xy"), chance.choice("pq")]
+            values: list[str | None] = (
+                [None] * 3 if is_delete else [chance.choice("ab"), chance.choice("xy"), chance.choice("pq")]
+            )
             known = None
             if not is_delete and chance.random() < 0.2:
                 known = ["id", "ts", chance.choice(("value", "note"))]

@@ -1,4 +1,4 @@
-"""CONVERGE: folds of old changes between the runs, with kills, erasures and rebuilds, change nothing of what is there."""
+"""CONVERGE: folds of old changes between the runs, with kills, erasures and rebuilds, change no row of a mart."""
 
 from __future__ import annotations
 
