@@ -14,10 +14,11 @@ from frazil.plan.build import build
 from frazil.plan.explain import explain
 from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.input_bytes import input_bytes
-from frazil.plan.state import State, TableState, table_state
+from frazil.plan.state import State, TableState, table_state, with_fold
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
+from frazil.silver import contract
 from frazil.silver.baseline import Baseline, Served, baseline_of, came_too_late, kept_baseline
-from frazil.silver.contract import Contract, declared, declared_mart, settings, settle
+from frazil.silver.contract import Contract, declared, declared_mart, settle
 from frazil.sources.base import SourceDelta
 from frazil.steps import FoldChanges, UpdateMart
 
@@ -42,12 +43,9 @@ def contract_of(one: Table) -> Contract:
 def stand(one: Table, batch: int = 4, baseline: Baseline | None = None, **others: int) -> dict[str, dict[str, Any]]:
     """Return the bookmarks of a table that stands at a batch."""
     marts = {one.mart_name(mart): {"declared": declared_mart(one, mart)} for mart in one.marts}
-    marks: dict[str, dict[str, Any]] = {
-        BRONZE: {"fields": dict.fromkeys(("id", "ts", "name"), "string")},
-        SILVER: {"declared": declared(one), "settings": settings(one)},
-        QUARANTINE: {},
-        **marts,
-    }
+    fields = dict.fromkeys(("id", "ts", "name"), "string")
+    marks: dict[str, dict[str, Any]] = {BRONZE: {"fields": fields}, QUARANTINE: {}, **marts}
+    marks[SILVER] = {"declared": declared(one), "settings": contract.settings(one)}
     if baseline is not None:
         marks[SILVER] |= baseline.in_bookmark()
         marks[BRONZE]["baseline"] = baseline.before
@@ -82,7 +80,7 @@ def test_a_fold_that_was_killed_is_ended_first_whatever_is_declared() -> None:
     marks = stand(one, baseline=baseline(one), hosts=3)
     marks[BRONZE]["baseline"] = "2026-01-01 00:00:00"
 
-    stands = table_state(declaration, one, marks, SourceDelta(), today=TODAY)
+    stands = with_fold(table_state(declaration, one, marks, SourceDelta()), one, marks, TODAY)
     first, *rest = build(declaration, State(tables={"hosts": stands}))
 
     assert first == FoldChanges(table="hosts", before=BEFORE)
@@ -97,7 +95,7 @@ def test_a_run_begins_with_the_fold_unless_an_aggregate_has_yet_to_see_changes()
     declaration, one = declare()
     gold = {"name": "living", "sql": "select count(*) as n from {{ hosts }}"}
     declaration = declaration.model_copy(update={"gold": pipeline(table(), gold=[gold]).gold})
-    stands = table_state(declaration, one, stand(one), SourceDelta(), today=TODAY)
+    stands = with_fold(table_state(declaration, one, stand(one), SourceDelta()), one, stand(one), TODAY)
 
     def steps(batch: int, stands: TableState = stands) -> list[str]:
         found = build(declaration, State(tables={"hosts": stands}, gold={"living": {"hosts": batch}}))

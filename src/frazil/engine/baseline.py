@@ -20,6 +20,7 @@ from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_older
 from frazil.silver.changes import PROBLEM, change_rows
+from frazil.silver.quarantine import good
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
@@ -47,9 +48,10 @@ def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
     return context.spark.table(quote(*context.changes)).where(is_older(contract, found.before))
 
 
-def with_baseline(context: TableRun, contract: Contract, changes: DataFrame) -> DataFrame:
-    """Return all changes of a rebuilt silver: those made of bronze, and those of the baseline, which bronze has not."""
-    held = baseline_changes(context, contract)
+def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: Normalize) -> DataFrame:
+    """Return the good ones among change rows; in a rebuild with those of the baseline, which bronze has not."""
+    changes = good(rows)
+    held = baseline_changes(context, contract) if step.rebuild else None
     if held is None:
         return changes
     kinds = {field.name: field.dataType for field in changes.schema}

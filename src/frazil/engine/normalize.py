@@ -32,7 +32,7 @@ from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
-from frazil.silver.quarantine import change_columns, good, quarantined
+from frazil.silver.quarantine import change_columns, quarantined
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
@@ -112,23 +112,19 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         return _normalize_plain(context, step, contract, plain)
     records = bronze_records(context, step, bronze) if at_hand is None else at_hand.where(IS_RECORD)
     rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
-    counts, is_new = Observation(), step.after > 0 and not step.rebuild
-    watched = Watched.of(contract, _since(contract, bronze))
+    watched, is_new = Watched.of(contract, _since(contract, bronze)), step.after > 0 and not step.rebuild
+    counts = Observation()
     observed = rows.observe(counts, *_sums(contract, is_new=is_new), *watched.sums(spark))
     failpoint("silver.before_write")
     bookmark = _bookmark(context, step, contract, base, bronze) | in_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="recompute" if step.rebuild else "append")
         here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
-        # What marts read next.
         kept = None if here is None else here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
         staged = kept.rows if kept is not None and batch.takes_rows else None
         if staged is None:
-            new = good(observed) if kept is None else kept.frame(spark)
-            if step.rebuild:
-                batch.replace(with_baseline(context, contract, new))
-            else:
-                batch.append(new)
+            new = with_baseline(context, contract, observed, step) if kept is None else kept.frame(spark)
+            (batch.replace if step.rebuild else batch.append)(new)
         seen = counts.get
         _judge(context, step, watched, seen, rows)
         if seen["partial"] and not bookmark["partial"]:
@@ -201,8 +197,8 @@ def _rows(
     expressions, since = expressions_of(context.spark, contract), _bronze_bookmark(context).get("since", {})
     records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
     baseline = baseline_of(base.bookmark)
-    too_late = None if baseline is None else came_too_late(contract, baseline)
-    rows = change_rows(records, contract, source, expressions, since=since, truncates=can_truncate, too_late=too_late)
+    judged = contract if baseline is None else replace(contract, too_late=came_too_late(contract, baseline))
+    rows = change_rows(records, judged, source, expressions, since=since, truncates=can_truncate)
     if rebuild:
         return spread_truncates(context, contract, rows, [], held=baseline_changes(context, contract))
     held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
@@ -231,7 +227,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
     bookmark |= in_bookmark(truncates)
     context.heads[context.changes] = replace_table(
-        context.spark, layout, base, bookmark, with_baseline(context, contract, good(rows)), run_id=context.run_id
+        context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
     failpoint("silver.after_publish")
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])

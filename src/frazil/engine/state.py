@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.engine.rules import check_rules
+from frazil.lake.clock import today
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
-from frazil.plan.state import TableState, gold_state, moved_marts, table_state
+from frazil.plan.state import TableState, gold_state, moved_marts, table_state, with_fold
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
@@ -51,8 +51,8 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
-    today = dt.datetime.now(dt.UTC).date() if with_source else None
-    return table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns, today=today)
+    found = table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    return with_fold(found, table, bookmarks, today() if with_source else None)
 
 
 def check_new_expressions(context: TableRun, state: TableState) -> None:

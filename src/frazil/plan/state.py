@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import DeclarationProblems, SchemaError
@@ -100,7 +100,6 @@ def table_state(
     *,
     rows: Mapping[str, int] | None = None,
     columns: Mapping[str, Mapping[str, str]] | None = None,
-    today: dt.date | None = None,
 ) -> TableState:
     """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
 
@@ -112,7 +111,6 @@ def table_state(
         rows: of each mart by name, and of ``QUARANTINE``.
         columns: of each table that exists, by the keys of ``bookmarks``: name -> type; None where they are not known,
             and of columns no alteration is planned.
-        today: the present day in UTC; without it no fold of changes is due.
 
     Raises:
         OtherOwnerError: one of the tables belongs to something else.
@@ -147,7 +145,6 @@ def table_state(
         if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), index, bookmarks[name]):
             rebuilds.setdefault(name, reason)
     check_baseline(table, contract, bookmarks, rebuilds, (columns or {}).get(SILVER, {}))
-    fold = fold_due(table, bookmarks, None if rebuilds else today)
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(
         bronze=batches[BRONZE],
@@ -160,8 +157,21 @@ def table_state(
         contract=contract,
         rebuilds=rebuilds,
         alters=table_changes(table, wanted, columns or {}, bookmarks),
-        fold=fold,
     )
+
+
+def with_fold(
+    state: TableState, table: Table, bookmarks: Mapping[str, Mapping[str, Any]], today: dt.date | None
+) -> TableState:
+    """Return a table's state with the fold that is due; none begins where tables must be rebuilt.
+
+    Args:
+        state: from :func:`table_state`.
+        table: the declaration.
+        bookmarks: as for :func:`table_state`.
+        today: the present day in UTC; None where only one that was killed is to be ended.
+    """
+    return replace(state, fold=fold_due(table, bookmarks, None if state.rebuilds else today))
 
 
 def _contract(

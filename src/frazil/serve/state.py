@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
+from frazil.lake.clock import today
 from frazil.lake.duck import connect
 from frazil.lake.duck_sql import scan
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.plan import read_only
-from frazil.plan.state import State, TableState, gold_problems, gold_state, moved_marts, table_state
+from frazil.plan.state import State, TableState, gold_problems, gold_state, moved_marts, table_state, with_fold
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables
@@ -84,8 +84,8 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
         taken = source_of(table).find_new(pipeline.folder, ledger)
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
-    today = dt.datetime.now(dt.UTC).date() if is_read else None
-    found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns, today=today)
+    found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    found = with_fold(found, table, bookmarks, today() if is_read else None)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 

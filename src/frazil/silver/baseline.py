@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 BASELINE: Final = "baseline"
 """Key of the bookmarks of silver and bronze."""
-BEFORE_HORIZON: Final = "before_horizon"
-"""Rule of a change that came too late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
-from frazil.silver.baseline import BEFORE_HORIZON
 from frazil.silver.cast import exact, why_not
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
@@ -34,6 +33,8 @@ MOVED = "_cdc_moved"
 """The old key, see :func:`key_text`, of a change of key that does not carry every column; else NULL."""
 FAILS = "expr"
 """Rule of a record on which a column's expression fails."""
+BEFORE_HORIZON = "before_horizon"
+"""Rule of a change that came too late."""
 _TOO_LATE = "older than the horizon: the changes of that time are folded into the baseline"
 
 _RECORDS, _TYPED = "frazil_records", "frazil_typed"
@@ -81,7 +82,6 @@ def change_rows(
     *,
     since: Mapping[str, int] | None = None,
     truncates: bool = False,
-    too_late: str | None = None,
 ) -> DataFrame:
     """Turn bronze records into typed change rows, good and bad ones alike.
 
@@ -92,7 +92,6 @@ def change_rows(
         expressions: those of the contract.
         since: name of a field that came later than the table -> batch that it came with; earlier records lack it.
         truncates: some records may be truncates: good rows of that class have no keys.
-        too_late: SQL condition of a change that the baseline came before; None where there is none.
 
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
@@ -116,8 +115,7 @@ def change_rows(
         kept = [column.alias(_KEPT + name) for name, column in expressions.kept.items()]
         spark.sql(typed).select("*", *kept).createOrReplaceTempView(_TYPED)
         typed = f"SELECT * FROM {_TYPED}"
-    rules = _problem(contract, fields, carried, truncates=truncates, too_late=too_late)
-    rows = _checked(typed, contract, fields, carried, meaning.old_keys, problem=rules)
+    rows = _checked(typed, contract, fields, carried, meaning.old_keys, truncates=truncates)
     return spark.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
 
 
@@ -146,15 +144,15 @@ def _checked(
     carried: _Carried,
     old_keys: Iterable[str],
     *,
-    problem: str,
+    truncates: bool,
 ) -> str:
-    """Write the SELECT of change rows with their problems; ``problem`` is what :func:`_problem` wrote."""
+    """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
     known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
-    record = _record_text(fields, carried)
+    record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
@@ -246,9 +244,7 @@ def _has(fields: Collection[str], carried: str) -> str:
     return has if fields else "true"
 
 
-def _problem(
-    contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool, too_late: str | None
-) -> str:
+def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool) -> str:
     """Return why a record cannot be a change; the first rule that fails speaks."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     has_key = "true"
@@ -287,8 +283,8 @@ def _problem(
             read = frozenset[str]().union(*(needs.get(name, ()) for name in declared.columns))
             condition = f"{_breaks(declared)} AND {carried.all_of(read)} AND {is_kept}"
             rules.append((condition, _broken(declared.name, _why_broken(declared), declared.column)))
-    if too_late is not None:
-        rules.append((too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), contract.sequence_by[0])))
+    if contract.too_late is not None:
+        rules.append((contract.too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), contract.sequence_by[0])))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
 
 

@@ -46,6 +46,7 @@ class Contract:
         whole: a record that lacks a field of a column goes to quarantine.
         renames: old name of a field, in lower case, and the one that it has now.
         ignores_nulls: an upsert does not carry the columns in which it has NULL.
+        too_late: SQL condition of a change that can no longer be applied; None for none.
     """
 
     columns: tuple[Column, ...]
@@ -58,6 +59,7 @@ class Contract:
     whole: bool = False
     renames: tuple[tuple[str, str], ...] = ()
     ignores_nulls: bool = False
+    too_late: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
