@@ -38,7 +38,7 @@ def live_with_a_horizon(world: World, lot: Random, spark: SparkSession, patch: p
         if lot.random() < 0.3 and (keys := world.draw_keys(lot, 0.2)):
             world.erased |= {*keys}
             world.erase(spark, keys)
-        assert world.differences(spark) == []
+    assert world.differences(spark) == []
     world.run(spark, rebuild=True)
     assert world.differences(spark) == []
     assert [finding for finding in api.check(world.folder) if finding.ok is False] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -13,6 +14,7 @@ import frazil
 from frazil.serve.check_files import file_steps
 from frazil.serve.finding import Proof
 from frazil.serve.layers import Layers
+from frazil.silver.baseline import Baseline
 from frazil.silver.contract import settle
 from frazil.spec import Column, DmsFiles, Pipeline, Table
 
@@ -206,3 +208,31 @@ def test_files_that_are_all_gone_cannot_be_counted(tmp_path: Path) -> None:
         found = verdicts(proof)
 
     assert found[RECOUNT] == (None, "0 lines of 0 files are the ledger's; 3 files are no longer there")
+
+
+def test_records_that_are_folded_are_counted_and_what_is_left_is_proven(tmp_path: Path) -> None:
+    with lake(tmp_path) as proof:
+        baseline = Baseline(before="2026-01-01 00:00:00", batch=3)
+        for sql in (
+            "ALTER TABLE bronze ADD COLUMN _cdc_offset BIGINT",
+            "ALTER TABLE changes ADD COLUMN ts TIMESTAMPTZ DEFAULT '2026-02-01 00:00:00+00'",
+            "UPDATE changes SET ts = '2025-01-01 00:00:00+00' WHERE _cdc_file = 'landing/a.csv' AND _cdc_row <= 40",
+            "DELETE FROM changes WHERE ts < '2026-01-01 00:00:00+00' AND _cdc_row <> 7",
+            "DELETE FROM bronze WHERE _cdc_file = 'landing/a.csv' AND _cdc_row <= 40 AND _cdc_row % 10 <> 0",
+            "INSERT INTO bronze (_cdc_kind, _cdc_file, _cdc_offset) VALUES ('folded', 'landing/a.csv', 36)",
+        ):
+            proof.connection.execute(sql)
+
+        def seen(**bronze: str) -> dict[str, Verdict]:
+            held = layer("bronze", {"_cdc_offset": "bigint"}, **bronze)
+            here = replace(proof.here, bronze=held, changes=layer("changes", {}, **baseline.in_bookmark()))
+            return verdicts(replace(proof, here=here, kept=set()))
+
+        found, unfinished = seen(baseline=baseline.before), seen()
+
+        records = "263 records and 2 bad are the ledger's; 36 of them are folded into the baseline"
+        assert found[LEDGER] == (True, records)
+        assert found[WENT_ON] == (True, "each of 229 records is a change or in quarantine, batch 3")
+        assert unfinished[WENT_ON] == (None, "a fold of old changes has not ended: frazil run ends it")
+        proof.connection.execute("DELETE FROM changes WHERE _cdc_file = 'landing/a.csv' AND _cdc_row = 64")
+        assert LOST in seen(baseline=baseline.before)[WENT_ON][1]

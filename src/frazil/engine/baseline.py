@@ -15,9 +15,11 @@ from frazil.engine.bronze_records import bronze_records
 from frazil.engine.expressions import expressions_of
 from frazil.engine.truncates import in_bookmark, known_truncates
 from frazil.failpoints import failpoint
+from frazil.lake.tables import ensure
 from frazil.marts.baseline import baseline_rows, served_of
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
+from frazil.plan.table_layout import bronze_layout
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_older
 from frazil.silver.changes import PROBLEM, change_rows
 from frazil.silver.quarantine import good
@@ -125,6 +127,8 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
         return
     rows = _typed(context, contract, found, base.bookmark)
     is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found.before)} AND {r.BATCH} <= {found.batch}"
+    # A table that an older version made lacks the column that counts.
+    ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)
     gone = rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti").localCheckpoint()
     bronze = context.spark.table(quote(*context.bronze))

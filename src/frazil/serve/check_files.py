@@ -178,8 +178,10 @@ def _ledger_is_bronze(proof: Proof) -> Verdict:
     erased = (
         f"SELECT {r.FILE}, count(*) AS erased FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.ERASED}' GROUP BY ALL"
     )
+    # Tables that older versions made lack the column.
+    how_many = r.OFFSET if r.OFFSET in proof.here.bronze.snapshot.columns else "0"
     folded = (
-        f"SELECT {r.FILE}, sum({r.OFFSET}) AS folded FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.FOLDED}' "
+        f"SELECT {r.FILE}, sum({how_many}) AS folded FROM {proof.here.bronze.rows} WHERE {r.KIND} = '{r.FOLDED}' "
         "GROUP BY ALL"
     )
     # Of an erased record nobody knows any more whether it was a good one.

@@ -287,9 +287,7 @@ class _Teller:
             if batch < newest
         ]
         if (baseline := baseline_of(here.changes.snapshot.bookmark)) is not None:
-            notes.append(
-                f"changes before {baseline.before[:10]} are folded: only those of the baseline are left of them"
-            )
+            notes.append(f"changes before {baseline.before[:10]} are folded into the baseline")
         if not self._raw_keys:
             notes.append("the key is made by an expression: quarantined records of it cannot be told")
         return notes
