@@ -48,7 +48,7 @@ REFUSED: Final = {2, 6}
 KILLS: Final = tuple(
     name
     for name in FAILPOINTS
-    if not name.startswith(("gold.", "maintain.", "certificate.", "capture.", "replay.", "cut.", "rollback."))
+    if not name.startswith(("gold.", "fold.", "maintain.", "certificate.", "capture.", "replay.", "cut.", "rollback."))
 )
 """Failpoints that a run of tables can reach."""
 BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_share=1.0)
