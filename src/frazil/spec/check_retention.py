@@ -26,7 +26,7 @@ def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
     here, whose = (*at, "retention"), f"retention of table '{table.name}'"
     if table.source.kind not in _KINDS:
         message = f"the {whose}: changes of kind '{table.source.kind}' cannot be folded into a baseline"
-        yield Problem(here, message, f"retention can be had for {' and '.join(_KINDS)}; leave it out")
+        yield Problem(here, message, f"only {' and '.join(_KINDS)} can have a retention: leave it out")
         return
     first = table.sequence_by[0] if table.sequence_by else ""
     column = declared(table).get(first)
