@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from frazil.lake.damage import DamagedTableError
 from frazil.lake.gateway import java_class, java_table
-from frazil.lake.heads import is_missing
+from frazil.lake.heads import head, is_missing
 from frazil.lake.trouble import told
+from frazil.silver.baseline import BASELINE
 from frazil.spec.names import quote
 from frazil.spec.tables import gold_table, source_tables
 
@@ -35,13 +36,17 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) 
         The tables that were dropped, with their namespaces.
 
     Raises:
-        DamagedTableError: it is bronze that cannot be read; then nothing is dropped.
+        DamagedTableError: it is bronze that cannot be read, or a silver with a baseline; then nothing is dropped.
 
     Cost: the manifests of the newest snapshot of each table.
     """
     made = [source_tables(pipeline, table) for table in pipeline.tables if table.name in names]
     for own in made:
         if (damage := _damage(spark, own.bronze.path)) is not None:
+            raise damage
+        # Bronze has no records of what is in a baseline.
+        is_kept = BASELINE in head(spark, quote(*own.bronze.path)).bookmark
+        if is_kept and (damage := _damage(spark, own.changes.path)) is not None:
             raise damage
     dropped = []
     aggregates = [gold_table(pipeline, gold) for gold in pipeline.gold]
