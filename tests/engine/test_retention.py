@@ -35,6 +35,7 @@ def marts(shop: Shop) -> list[list[tuple[Any, ...]]]:
     return [rows(shop, f"select * from marts.{name} order by all") for name in ("orders", "orders_history")]
 
 
+@pytest.mark.long
 def test_old_changes_are_folded_and_all_is_as_before(shop: Shop) -> None:
     shop.land("20200101-000000001.csv", *(f"U,{key},2020-01-0{day} 00:00:00,a" for key in (1, 2) for day in (1, 2, 3)))
     shop.run()
