@@ -63,6 +63,13 @@ def test_what_was_changed_removed_reordered_or_written_by_somebody_else_is_named
         shop.run()
     first, second, third = files(shop)
     assert wrong(shop, known=[digest(shop)]) == unsure(shop) == []
+    told = [json.loads(file.read_bytes())["sources"]["orders"]["changes"] for file in files(shop)]
+    assert [(one["batch"], one["rows"], one["restated"]) for one in told] == [
+        (1, 2, True),
+        (2, 4, False),
+        (3, 6, False),
+    ]
+    assert "2.csv" in told[2]["through"]
     assert len(found(shop)) == 1 + 5 + 1  # the certificates, each table, the changes
 
     content = second.read_bytes()

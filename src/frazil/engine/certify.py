@@ -17,7 +17,7 @@ from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.catalogs import NoLakeError, catalog_reader
 from frazil.lake.certificates import FORM, CertificateStore, certificate_key
-from frazil.lake.change_hash import ChangeHash, change_hashes
+from frazil.lake.change_hash import ChangeHash, change_hashes, newest_position
 from frazil.lake.snapshot import BOOKMARK
 from frazil.lake.store_conf import lake_address
 from frazil.lake.table_seal import TableFiles, file_hashes, snapshot_files, table_files
@@ -181,7 +181,8 @@ class Certifying:
                 since = ChangeHash(**{name: before[name] for name in _CHANGE_FIELDS}) if goes_on else ChangeHash()
                 at = (change_hashes(table.location, table.columns, since) or [since])[-1]
                 changes[made.made_of] = {**asdict(at), "columns": columns}
-                new[made.made_of] = {"changes": {**asdict(at), "restated": not goes_on}}
+                through = newest_position(table.location, since.batch)
+                new[made.made_of] = {"changes": {**asdict(at), "restated": not goes_on, "through": through}}
         return changes, new
 
 

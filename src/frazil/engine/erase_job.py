@@ -84,7 +84,7 @@ class EraseJob:
         places.distinct().localCheckpoint().createOrReplaceTempView(PLACES)
 
     def block(self, erase_id: str) -> tuple[ErasedKeys, str, bool]:
-        """Keep the hashes of the subjects; from now on they are what everything is found by.
+        """Keep the hashes of the subjects; an erase that was killed is ended by them.
 
         Returns:
             The erased keys, the name of the erase, and whether it is one that was killed.
@@ -105,8 +105,10 @@ class EraseJob:
             "key_hash", F.lit(erase_id).alias("erase_id"), F.lit(context.now).cast("timestamp").alias("erased_at")
         )
         named.coalesce(1).writeTo(quote(*erased.path)).append()
-        self._is_subject = erased.is_erased
-        self._see_places()
+        if erased.unfinished is not None:
+            # The subjects of the one that was killed are known by their hashes alone.
+            self._is_subject = erased.is_erased
+            self._see_places()
         return erased, erase_id, erased.unfinished is not None
 
     def hashes(self, erased: ErasedKeys) -> DataFrame:

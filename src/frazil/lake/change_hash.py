@@ -71,6 +71,21 @@ def change_hashes(location: str, columns: Mapping[str, str], since: ChangeHash) 
     return hashes
 
 
+def newest_position(location: str, after: int) -> str:
+    """Return the greatest position of the changes of a silver table that came after a batch; empty for none.
+
+    Cost: one scan of a column.
+    """
+    connection = cursor({("", ""): location}, _SETTINGS)
+    try:
+        newest, batch = identifier(r.POSITION), identifier(r.BATCH)
+        sql = f"SELECT max({newest}) FROM {scan(location)} WHERE {batch} > {int(after)}"
+        [(found,)] = connection.execute(sql).fetchall()
+        return str(found or "")
+    finally:
+        connection.close()
+
+
 def batch_hashes(
     connection: duckdb.DuckDBPyConnection,
     rows: str,
