@@ -97,6 +97,11 @@ def test_what_was_changed_removed_reordered_or_written_by_somebody_else_is_named
     third.write_bytes(three)
     assert wrong(shop) == []
 
+    strange = forged.write({"number": 4, "previous": noted, "state": {"tables": {"marts.orders": 7}}}, b"")
+    assert wrong(shop) == ["marts.orders: a certificate is not of a form that Frazil writes"]
+    assert shop.run_again() == 0  # what cannot be certified stops no run
+    next(file for file in files(shop) if strange in file.name).unlink()
+
     mart = shop.pipeline.folder / "lake" / "marts" / "orders"
     changed = max(mart.rglob("data/*.parquet"), key=lambda path: path.stat().st_mtime)
     content = changed.read_bytes()

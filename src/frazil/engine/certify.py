@@ -13,6 +13,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import duckdb
+
 from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.catalogs import NoLakeError, catalog_reader
@@ -81,6 +83,9 @@ class Certifying:
             return error.message
         except OSError as error:
             return error.strerror or f"{error}"
+        except (duckdb.Error, LookupError, TypeError, ValueError, AttributeError) as error:
+            # Also where the newest certificate is not of a form that was written here.
+            return f"{type(error).__name__}: {error}".partition("\n")[0]
         return None
 
     def write_or_tell(self, tell: Callable[[str], None]) -> None:

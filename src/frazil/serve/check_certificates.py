@@ -92,7 +92,8 @@ def _findings(
             f"the newest is {chain[-1].real_digest}"
         )
         yield Finding(source_table=name, law=LAW, table="certificates", ok=True, detail=detail)
-    stood: Mapping[str, Any] = chain[-1].content.get("state", {}).get("tables", {})
+    chain = [one for one in chain if one.is_whole]
+    stood = _stood(chain)
     for made in lake_tables(pipeline):
         if made.full_name in stood:
             listener.began(made.made_of, f"hash the files of {made.full_name}")
@@ -100,6 +101,15 @@ def _findings(
             if made.role == "silver" and made.key in located:
                 listener.began(made.made_of, f"hash the changes in {made.full_name}")
                 yield _guarded(made, lambda made=made: _changes(made, chain, located))
+
+
+def _stood(chain: Sequence[Certificate]) -> Mapping[str, Any]:
+    """Return the tables that the newest certificate names, and where they stood."""
+    try:
+        stood = chain[-1].content["state"]["tables"]
+    except (LookupError, TypeError):
+        return {}
+    return stood if isinstance(stood, dict) else {}
 
 
 def _guarded(made: LakeTable, prove: Any) -> Finding:
@@ -111,6 +121,8 @@ def _guarded(made: LakeTable, prove: Any) -> Finding:
         ok, detail, code = False, error.message, error.code
     except duckdb.Error as error:
         ok, detail = False, f"cannot be read: {error}".partition("\n")[0]
+    except (LookupError, TypeError, ValueError, AttributeError):
+        ok, detail = False, "a certificate is not of a form that Frazil writes"
     hint = None
     if ok is False and made.role in ("mart", "gold", "silver", "quarantine"):
         hint = f"to make silver and marts from bronze again: frazil rebuild --select {made.made_of}"
