@@ -79,9 +79,11 @@ GOLD = """gold:
 PARTS = """
   - name: parts
     materialized: incremental
-    sql: >-
-      select h, coalesce(qty, 0) % 3 as part, name, count(*) as records, sum(qty) as total, max(note) as note
-      from {{ hard }} where id <> 2 group by all"""
+    sql: "select {columns} from {{{{ hard }}}} where id <> 2 group by h, coalesce(qty, 0) % 3, name\""""
+PART_GROUPS: Final = ("h", "coalesce(qty, 0) % 3 as part", "name")
+PART_VALUES: Final = ("count(*) as records", "sum(qty) as total", "max(note) as newest")
+PART_LATER: Final = ("total / 2 as half", "records > 1 as many", "coalesce(newest, name) as said")
+"""Expressions over values that are selected before them, by their names."""
 
 STRATEGIES: tuple[Strategy, ...] = ("row_delta", "delete_append", "overwrite", "recompute")
 """The strategies for marts that have rows."""
@@ -111,6 +113,15 @@ def go_by(strategy: Strategy) -> Policy:
         small_file_share=1.0,
         touched_share=9.0,
     )
+
+
+def parts(lot: Random) -> str:
+    """Draw an incremental aggregate: some of its groups and all its values, each in any order, what uses them last."""
+    groups = lot.sample(PART_GROUPS[1:], lot.randint(0, 2))
+    groups = [PART_GROUPS[0], *groups] if lot.random() < 0.8 or not groups else groups
+    later = [*PART_LATER, "part + 1 as next"] if PART_GROUPS[1] in groups else PART_LATER
+    columns = lot.sample([*groups, *PART_VALUES], len(groups) + len(PART_VALUES))
+    return PARTS.format(columns=", ".join([*columns, *lot.sample(later, lot.randint(1, len(later)))]))
 
 
 def go_by_lot(lot: Random, patch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,20 @@ def test_a_circle_is_named_from_one_to_the_same() -> None:
         ("cast(t as date) as day, sum(x) / count(*) as mean from {{ o }} group by all order by 1", "day"),
         ("year(t), t, 'a' as constant, my_own(t) as other, count(*) n from {{ o }} group by 1, 2", "t"),
         ("a, bit_xor(b) c, every(b) d, mode(b) e, percentile(b, 0.1) f, listagg(b) g from {{ o }} group by a", "a"),
+        ("a, sum(b) as total, total / 100 as euros, euros > 3 as Many from {{ o }} group by a", "a"),
+        ("a, count(*) as N, n > 3 as many, a + 1 as next from {{ o }} group by a", "a next"),
+        ("a, named_struct('n', count(*)) as s, s.n as n, `s`.n + 1 as m from {{ o }} group by a", "a"),
+        ("a, count(*), `count(1)` > 3 as many, sum(b), `sum(b)` as c from {{ o }} group by a", "a"),
+        ("a, my_own(b) as c, c as d from {{ o }} group by a, my_own(b)", "a"),
+        ("a as total, total + 1 as next, sum(b) as c, a + 2 as last from {{ o }} group by a", "total next last"),
+        ("b as `f(x)`, `f(x)` as c, sum(d) as e from {{ o }} group by b", "f(x) c"),
     ],
 )
 def test_groups_are_the_named_columns_of_scalars(select: str, groups: str) -> None:
-    """A function that may be an aggregate names no group: its value would change with the rows of the group."""
+    """A function that may be an aggregate names no group: its value would change with the rows of the group.
+
+    Nor does what uses such a value by its name, as Spark allows.
+    """
     sql = f"select {select}"
 
     assert incremental_problems(sql) == ()

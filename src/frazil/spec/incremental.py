@@ -82,17 +82,31 @@ def _problems(tree: exp.Select, sql: str) -> Iterator[str]:
 
 
 def _groups(tree: exp.Query) -> Iterator[str]:
-    """Name the output columns that are no aggregates and no constants."""
+    """Name the output columns that are no aggregates and no constants, nor made of such by their names.
+
+    An expression may use the names of those before it, as ``total`` in ``sum(x) AS total, total / 100 AS euros``: Spark
+    reads that name where the mart has no such column. What the mart has is not known here, so the name always counts.
+    """
+    from sqlglot import exp  # noqa: PLC0415
+
+    others: set[str] = set()
+    for projection in tree.selects:
+        names = [column.parts[0].name.lower() for column in projection.find_all(exp.Column)]
+        is_named = isinstance(projection, exp.Alias | exp.Column)
+        # Spark names what has no name by its text, as `count(1)`, and that name can be used too.
+        uses_others = any(name in others or ("(" in name and "" in others) for name in names)
+        if is_named and names and not uses_others and _is_of_one_record(projection):
+            yield projection.alias_or_name
+        else:
+            others.add(projection.alias_or_name.lower() if is_named else "")
+
+
+def _is_of_one_record(projection: exp.Expr) -> bool:
+    """Return whether a value is surely decided by one record: what may be an aggregate is not."""
     from sqlglot import exp, tokenize  # noqa: PLC0415
 
-    for projection in tree.selects:
-        called = calls(tokenize(projection.sql("spark"), read="spark"))
-        is_of_one_record = projection.find(exp.AggFunc, exp.Star) is None and all(
-            is_scalar(call.name) for call in called
-        )
-        is_named = isinstance(projection, exp.Alias | exp.Column)
-        if is_named and is_of_one_record and projection.find(exp.Column) is not None:
-            yield projection.alias_or_name
+    called = calls(tokenize(projection.sql("spark"), read="spark"))
+    return projection.find(exp.AggFunc, exp.Star) is None and all(is_scalar(call.name) for call in called)
 
 
 def _parse(sql: str) -> exp.Query:
