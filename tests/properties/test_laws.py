@@ -105,10 +105,23 @@ def counted(call: Callable[..., DataFrame], asked: Counter[str]) -> Callable[...
 
 @pytest.mark.laws
 def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_path: Path) -> None:
-    """ORDER, HISTORY: event times run against the order, and some are NULL."""
-    world = World.at(tmp_path / "world", by_place=True).draw(range(400, 430)).live(spark)
+    """ORDER, HISTORY: event times run against the order, some are NULL, and some changes do not carry theirs."""
+    world = World.at(tmp_path / "world", by_place=True).draw(range(400, 420)).draw(range(420, 430), narrow=0.4)
 
+    assert world.live(spark).differences(spark) == []
+    world.run(spark, rebuild=True)
     assert world.differences(spark) == []
+
+
+@pytest.mark.parametrize("strategy", SOME_STRATEGIES)
+def test_new_keys_whose_changes_lack_their_event_times_converge(
+    strategy: Strategy, spark: SparkSession, tmp_path: Path
+) -> None:
+    """HISTORY, MISSING-IS-NOT-NULL: a change that does not carry its time takes effect no later than the one before."""
+    world = World.at(tmp_path / "world", "close", "mark", by_place=True, policy=go_by(strategy))
+    world.draw_apart(range(430, 442), runs=2, narrow=0.5)
+
+    assert world.live(spark).differences(spark) == []
 
 
 @pytest.mark.laws

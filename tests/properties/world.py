@@ -141,7 +141,7 @@ class World:
         folder: where the declaration, the landing folder and the lake are.
         marts: which marts there are.
         by_place: no column orders the changes, only their place in the source; ``ts`` is when they took effect,
-            and NULL where ``note`` is.
+            NULL where ``note`` is, and not in the files without ``note``.
         bad: every file that holds all fields ends with a record that cannot be cast.
         policy: thresholds of its runs.
         ignores_nulls: a NULL leaves the value that a row has.
@@ -209,6 +209,14 @@ class World:
         self.runs = [arriving[number::runs] for number in range(runs)]
         return self
 
+    def draw_apart(self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0) -> Self:
+        """Add a history per seed, all of its files in one run: no run has a key that one before has."""
+        self.runs = [[] for _ in range(runs)]
+        for seed in seeds:
+            self._add(seed, as_files(random_history(seed, size=size), seed, narrow=narrow))
+            self.runs[seed % runs] += [(seed, name) for name in self.histories[seed]]
+        return self
+
     def draw_in_time(self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0) -> Self:
         """Add a history per seed, its records in the order of their times; each run has those of the same seconds."""
         for seed in seeds:
@@ -237,7 +245,10 @@ class World:
         }
         if self.by_place:
             for record in (record for records in self.histories[history].values() for record in records):
-                record["ts"] = None if record["note"] is None else record["ts"]
+                if "note" not in record:
+                    del record["ts"]
+                elif record["note"] is None:
+                    record["ts"] = None
 
     def spoil(self, share: float, lot: Random) -> Self:
         """Let a share of the records, deletes apart, come with a ``qty`` that is no number."""

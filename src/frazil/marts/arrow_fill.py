@@ -24,7 +24,8 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
         spec: the table's parts.
 
     Returns:
-        The same rows in another order, every column of an upsert filled.
+        The same rows in another order, every column of an upsert filled; those that are none of the contract's are
+        as they were.
 
     Cost: a sort of the order columns; memory as the changes take.
     """

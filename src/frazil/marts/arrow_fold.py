@@ -57,7 +57,7 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
     return pa.table(
         columns
         | {
-            EVENT_TIME: _event_time(newest, spec),
+            EVENT_TIME: event_times(newest, spec),
             r.POSITION: newest[r.POSITION],
             r.ROW: newest[r.ROW],
             BEGINS: changes[spec.order_columns[0]].take(first),
@@ -103,7 +103,7 @@ def is_incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
     return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), lacks)
 
 
-def _event_time(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
+def event_times(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
     """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
     times = [_timestamp(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)

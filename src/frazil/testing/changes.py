@@ -178,12 +178,12 @@ def _change(name: str, row: int, record: Record) -> Change:
     values = {field: _value(text, COLUMNS[field]) for field, text in record.items() if field != "op"}
     return Change(
         key=(values["id"],),
-        sequence=(values["ts"],),
+        sequence=(values.get("ts"),),
         position=f"{0 if name.startswith('LOAD') else 1}/{name}/",
         row=row,
         deleted=record.get("op") == "D",
         values=values,
-        event_time=values["ts"],
+        event_time=values.get("ts"),
     )
 
 

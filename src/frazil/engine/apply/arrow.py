@@ -18,9 +18,9 @@ from frazil.engine.driver_batch import spark_frame
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns
-from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, grouped_keys, newest_arrow
+from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, event_times, grouped_keys, newest_arrow
 from frazil.marts.current import FLAGS, STANDS, last_known
-from frazil.marts.fold_spec import EVENT_TIME, with_event_time
+from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED, verdict_sql
 from frazil.spec import Current, History
@@ -157,7 +157,8 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame] | N
     None where the mart has other types, or only the content of two changes says which is newer.
     """
     spec, names, keys, held = batch.spec, batch.spec.keys, folded.keys, folded.found
-    changes = folded.changes
+    # A change took effect when it says itself: a time that is filled in is that of an older one.
+    changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
     held = held.filter(held[late.LIVED]).select([*names, *folded.lacking])
     if any(held.schema.field(name).type != changes.schema.field(name).type for name in folded.lacking):
         return None
@@ -175,10 +176,10 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame] | N
         keys = keys.set_column(keys.schema.get_field_index(name), name, column)
     if isinstance(batch.mart, Current):
         return keys, batch.new
-    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW]
+    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
     rows = pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
     types = StructType([batch.new.schema[name] for name in shown])
-    return keys, with_event_time(spark_frame(batch.changes.spark, rows, types), spec)
+    return keys, spark_frame(batch.changes.spark, rows, types)
 
 
 def _with_late(batch: MartBatch, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
