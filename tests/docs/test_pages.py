@@ -26,6 +26,8 @@ PAGES: Final = {
 }
 BEGINS: Final = {"README.md": "examples/airbnb", "docs/errors.md": "examples/airbnb"}
 """Folder that a page begins in, where that is not the clone."""
+LONG: Final = ("docs/erase.md", "docs/handover.md", "docs/personal-data.md", "docs/time.md")
+"""Pages of many runs, which `make e2e` follows."""
 
 BLOCKS: Final = [(name, block) for name, page in PAGES.items() for block in blocks(page)]
 
@@ -50,7 +52,14 @@ def reader(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if steps(page)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in LONG else [])
+        for name, page in PAGES.items()
+        if steps(page)
+    ],
+)
 def test_a_page_does_what_it_says(name: str, reader: Reader) -> None:
     for step in steps(PAGES[name]):
         reader.follow(step)

@@ -23,6 +23,7 @@ def roll(world: World, to: str, spark: SparkSession) -> None:
     api.rollback(world.folder, plan, spark=world.session(spark))
 
 
+@pytest.mark.long
 def test_marts_and_aggregates_go_back_and_the_next_run_catches_up_wherever_it_is_killed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

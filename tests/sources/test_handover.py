@@ -215,7 +215,9 @@ def _made(folder: Path) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("form", "seed"), [("dumps and debezium", 1), ("loads and dms", 2)])
+@pytest.mark.parametrize(
+    ("form", "seed"), [pytest.param("dumps and debezium", 1, marks=pytest.mark.long), ("loads and dms", 2)]
+)
 def test_snapshots_and_changes_meet(
     form: str, seed: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -258,6 +260,7 @@ def ids(pipeline: Pipeline) -> list[int]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_a_snapshot_that_would_delete_too_much_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     usual = declared(tmp_path, "dumps and dms", "max_delete_fraction: 0.2")

@@ -71,6 +71,7 @@ def drawn(draw: random.Random, landing: Path) -> tuple[list[tuple[Path, str]], d
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sequence", "seed"),
     [
