@@ -213,6 +213,7 @@ ADDED = ("is_deleted", "Deleted_At", "valid_from", "VALID_TO", "is_current", "so
 """Fields that an application has, named like columns that marts add."""
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_fields_named_like_a_mart_s_own_columns_come_under_another_name(tmp_path: Path) -> None:
     """EVOLVE, AGREE: in every mart, from the first file on or from a later one."""

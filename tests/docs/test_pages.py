@@ -26,7 +26,7 @@ PAGES: Final = {
 }
 BEGINS: Final = {"README.md": "examples/airbnb", "docs/errors.md": "examples/airbnb"}
 """Folder that a page begins in, where that is not the clone."""
-LONG: Final = ("docs/erase.md", "docs/handover.md", "docs/personal-data.md", "docs/time.md")
+LONG: Final = ("docs/erase.md", "docs/handover.md", "docs/personal-data.md", "docs/quickstart.md", "docs/time.md")
 """Pages of many runs, which `make e2e` follows."""
 
 BLOCKS: Final = [(name, block) for name, page in PAGES.items() for block in blocks(page)]

@@ -51,6 +51,7 @@ def land(folder: Path, first: int, *documents: tuple[str, str, str | None]) -> N
     (folder / "landing" / f"{first}.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
+@pytest.mark.long
 def test_nested_columns_are_kept_compared_and_checked(tmp_path: Path, spark: SparkSession) -> None:
     del spark  # only there so that Java runs
     (tmp_path / "frazil.yml").write_text(DECLARATION)

@@ -73,6 +73,7 @@ def rows_of(session: SparkSession, table: str) -> list[Any]:
     return sorted(map(repr, rows.collect()))
 
 
+@pytest.mark.long
 def test_arrow_and_spark_make_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
     del spark  # only there so that Java runs
     made: list[tuple[list[str], list[str], int]] = []

@@ -74,6 +74,7 @@ def test_a_changed_key_leaves_no_row_behind_and_keeps_its_story(lake: Any) -> No
     assert lake.ask("SELECT id, is_current FROM marts.orders_history ORDER BY id") == [(1, False), (2, True)]
 
 
+@pytest.mark.long
 def test_events_that_come_again_in_other_files_change_nothing(lake: Any) -> None:
     events = [
         (1, "I", {"id": 1, "amount": 1, "note": "a"}, None),
@@ -90,6 +91,7 @@ def test_events_that_come_again_in_other_files_change_nothing(lake: Any) -> None
     assert history == [("a", False), ("b", False), ("c", True)]
 
 
+@pytest.mark.long
 def test_a_mart_can_say_when_and_from_where_a_row_came(lake: Any) -> None:
     lake("a", (1, "I", {"id": 1, "amount": "0.10"}, None))
     lake("b", (2, "U", {"id": 1, "amount": "0.20"}, None), (3, "I", {"id": 2, "size": "L"}, None))

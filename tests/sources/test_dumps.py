@@ -211,6 +211,7 @@ def test_a_missing_folder_is_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_marts_follow_the_dumps(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     pipeline = declared(tmp_path)

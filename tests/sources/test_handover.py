@@ -215,9 +215,8 @@ def _made(folder: Path) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("form", "seed"), [pytest.param("dumps and debezium", 1, marks=pytest.mark.long), ("loads and dms", 2)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("form", "seed"), [("dumps and debezium", 1), ("loads and dms", 2)])
 def test_snapshots_and_changes_meet(
     form: str, seed: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
