@@ -257,7 +257,8 @@ def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) 
     if before is None:
         return
     now = {**source_of(table).reading(), **declared_pii(table)}
-    known = {name.lower() for name in bronze.get("fields", {})}
+    fields = bronze.get("fields", {})
+    known = {name.lower() for name in (*fields, *renamed_fields(table, fields))}
     for setting in sorted(before.keys() | now.keys()):
         old, new = before.get(setting), now.get(setting)
         if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
@@ -266,7 +267,7 @@ def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) 
             fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
         elif setting == "pii":
             # A column that no file had yet can be given any.
-            fits = not {said.split(":")[0].lower() for said in {*(old or ())} ^ {*(new or ())}} & known
+            fits = not {said.rpartition(": ")[0].lower() for said in {*(old or ())} ^ {*(new or ())}} & known
         else:
             fits = setting == "by_place" and not taken.again
         if not fits:

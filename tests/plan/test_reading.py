@@ -1,0 +1,75 @@
+"""Bronze that was read in another way than declared now is refused, before any step is planned."""
+
+from __future__ import annotations
+
+import pytest
+
+from frazil.plan.state import SourceChangedError, table_state
+from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
+from frazil.sources.base import NewFile, SourceDelta
+from frazil.sources.kinds import source_of
+from frazil.spec import Column, Current, DmsFiles, Lake, Pipeline, Table
+from frazil.spec.pii import declared_pii
+
+
+def people(column: Column, **renames: str) -> Table:
+    source = DmsFiles(path=("people",), header=True)
+    columns = (Column(name="id", type="int"), column)
+    return Table(name="t", source=source, keys=("id",), columns=columns, renames=renames, marts=(Current(),))
+
+
+def offered(*fields: str) -> SourceDelta:
+    columns = tuple((name, "string") for name in ("op", "id", *fields))
+    file = NewFile(
+        path="f",
+        uri="f",
+        name="f",
+        size_bytes=1,
+        modified_ns=1,
+        load=False,
+        position="1/f",
+        sha256="0",
+        columns=columns,
+    )
+    return SourceDelta(files=(file,))
+
+
+def begin(before: Table, now: Table, *fields: str, new: SourceDelta) -> None:
+    """Plan with a declaration, after bronze was read with another one; its files had some fields."""
+    bronze = {
+        "batch": 1,
+        "fields": dict.fromkeys(("op", "id", *fields), "string"),
+        "reading": {**source_of(before).reading(), **declared_pii(before)},
+    }
+    pipeline = Pipeline(pipeline="p", lake=Lake(warehouse="lake"), tables=(now,))
+    table_state(pipeline, now, {BRONZE: bronze, SILVER: {}, QUARANTINE: {}, "t": {}}, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "renames"),
+    [
+        ("email", "email", {}),
+        ("email", "Email", {}),
+        ("email", "mail", {"mail": "email"}),
+        ("email", "Mail", {"mail": "Email"}),
+        ("a:b", "a:b", {}),
+        ("a: b", "a: b", {}),
+    ],
+)
+def test_values_that_are_in_bronze_cannot_be_treated_otherwise(name: str, field: str, renames: dict[str, str]) -> None:
+    """Clear values would stay beside hashed ones, whatever the source calls the column."""
+    clear = people(Column(name=name, type="string"), **renames)
+    hashed = people(Column(name=name, type="string", pii="hmac"), **renames)
+    masked = people(Column(name=name, type="string", pii="mask"), **renames)
+
+    for before, now in ((clear, hashed), (hashed, clear), (hashed, masked)):
+        with pytest.raises(SourceChangedError, match="pii of its columns"):
+            begin(before, now, field, new=SourceDelta())
+
+
+def test_a_column_that_no_file_had_yet_can_be_given_any_treatment() -> None:
+    clear, hashed = (people(Column(name="email", type="string", pii=pii)) for pii in (None, "hmac"))
+    renamed = people(Column(name="email", type="string", pii="hmac"), mail="email")
+
+    for before, now in ((clear, hashed), (hashed, clear), (clear, renamed)):
+        begin(before, now, "email_of_the_shop", new=offered("mail" if now.renames else "email"))
