@@ -184,3 +184,21 @@ def test_records_of_others_and_broken_ones_are_passed_over(pipeline: Pipeline) -
 
     assert [*found.failures] == ["orders"]
     assert found.open_run is None
+
+
+def test_a_run_on_a_lake_in_a_store_goes_on_where_its_client_is_not_installed(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads and writes the tables by itself."""
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    there = pipeline.model_copy(update={"lake": Lake(warehouse="s3://lake-of-nobody/warehouse")})
+
+    report = ran(there, 1, items=SourceError("gone"))
+
+    [warning] = report.warnings
+    assert warning == (
+        "the record of this run cannot be written: s3://lake-of-nobody needs obstore, which is not installed: "
+        "s3://lake-of-nobody/warehouse/.frazil/runs. "
+        "The tables are as they should be; frazil status will not know of this run"
+    )
+    assert [*run_files.run_files(there)] == []

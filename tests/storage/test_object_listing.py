@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from frazil.spec.stores import StoreAccess
 from frazil.storage import object_store, store_client
 from frazil.storage.base import Found, Passed
 from frazil.storage.object_store import ObjectStore, StoreAddress
-from frazil.storage.store_client import ObjectStoreError
+from frazil.storage.store_client import ObjectStoreError, StoreClientError
 
 S3 = StoreAccess("s3", "raw", settings=(("access_key_id", "A"), ("secret_access_key", "B")))
 
@@ -171,3 +172,22 @@ def test_the_login_is_the_declared_one_or_that_of_the_environment(monkeypatch: p
     provide = store_client._own_login()
     assert provide()["access_key_id"] == "of-environment"
     assert provide()["expires_at"] is None
+
+
+def test_without_the_client_every_request_names_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("obstore", "obstore.store", "obstore.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    store_client.client.cache_clear()
+
+    for request in (
+        lambda: [*store_client.keys(S3, "in")],
+        lambda: store_client.get(S3, "in/a.csv"),
+        lambda: store_client.head(S3, "in/a.csv"),
+        lambda: store_client.put(S3, "in/a.csv", b"1"),
+        lambda: store_client.delete(S3, ["in/a.csv"]),
+        lambda: store_client.client(S3),
+        lambda: ObjectStore(S3).open("s3://raw/in/a.csv"),
+    ):
+        with pytest.raises(StoreClientError, match="obstore, which is not installed") as caught:
+            request()
+        assert caught.value.hint == "pip install 'frazil[stores]'"

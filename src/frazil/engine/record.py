@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.engine.certify import Certifying
 from frazil.engine.past_runs import FACET, standing
 from frazil.engine.settle import report_of, settle
-from frazil.errors import BusyError, FrazilError, StorageError
+from frazil.errors import BusyError, FrazilError, SetupError, StorageError
 from frazil.lake.lock import lock
 from frazil.lake.run_files import runs_place, write_run_file
 from frazil.spec.location import locate, warehouse
@@ -125,9 +125,9 @@ class Record:
         }
         try:
             write_run_file(self._pipeline, f"{self._began:%Y%m%dT%H%M%S.%fZ}-{self._report.run_id}", part, _safe(event))
-        except (OSError, StorageError) as error:
+        except (OSError, StorageError, SetupError) as error:
             self._is_wanted = False
-            why = error.message if isinstance(error, StorageError) else error.strerror or error
+            why = error.message if isinstance(error, FrazilError) else error.strerror or error
             self._report.warnings.append(
                 f"the record of this run cannot be written: {why}: {runs_place(self._pipeline)}. "
                 "The tables are as they should be; frazil status will not know of this run"

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from frazil.errors import StorageError
+from frazil.errors import SetupError, StorageError
 from frazil.lake.store_conf import lake_access
 from frazil.spec.location import warehouse
 from frazil.spec.stores import is_store
@@ -100,7 +100,7 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
         content: plain values.
 
     Raises:
-        OSError, StorageError: the file cannot be written.
+        OSError, StorageError, SetupError: the file cannot be written.
 
     Cost: a few system calls, and at the end of a run a listing of the folder; in an object store a request each.
     """
@@ -133,7 +133,7 @@ def _let_go(folder: FilesPlace) -> None:
 def _runs(folder: FilesPlace) -> list[str]:
     try:
         return _by_time(folder.names())
-    except StorageError:
+    except (StorageError, SetupError):
         return []
 
 
@@ -146,7 +146,7 @@ def _by_time(names: Iterable[str]) -> list[str]:
 def _read(folder: FilesPlace, name: str) -> dict[str, Any] | None:
     try:
         found = json.loads(folder.read(name))
-    except (OSError, ValueError, StorageError):
+    except (OSError, ValueError, StorageError, SetupError):
         return None
     return found if isinstance(found, dict) else None
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SetupError, StorageError
 
@@ -83,6 +84,22 @@ class StoreClientError(SetupError):
         super().__init__(f"{where} needs {name}, which is not installed", hint="pip install 'frazil[stores]'")
 
 
+def _library(where: str, part: str = "") -> Any:
+    """Import obstore, which is an extra, or a module of it.
+
+    Args:
+        where: what it is needed for, for messages.
+        part: the module.
+
+    Raises:
+        StoreClientError: it is not installed.
+    """
+    try:
+        return import_module(f"obstore.{part}" if part else "obstore")
+    except ModuleNotFoundError as error:
+        raise StoreClientError(where, "obstore") from error
+
+
 @lru_cache(maxsize=64)
 def client(access: StoreAccess) -> Any:
     """Return obstore's client of a bucket; one for each login.
@@ -91,10 +108,7 @@ def client(access: StoreAccess) -> Any:
         StoreClientError: obstore is not installed.
         ObjectStoreError: a setting cannot be used.
     """
-    try:
-        from obstore import store  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise StoreClientError(access.root, error.name) from error
+    store = _library(access.root, "store")
     options: dict[str, Any] = {"connect_timeout": "10s", "timeout": "120s"}
     if (access.get("endpoint") or "").startswith("http://"):
         options["allow_http"] = True
@@ -165,8 +179,7 @@ def answering(where: str) -> Iterator[None]:
     Args:
         where: what is asked for, for messages.
     """
-    from obstore import exceptions  # noqa: PLC0415 - an extra
-
+    exceptions = _library(where, "exceptions")
     try:
         yield
     except FileNotFoundError as error:
@@ -185,40 +198,35 @@ def keys(access: StoreAccess, prefix: str) -> Iterator[Sequence[dict[str, Any]]]
 
     Cost: a request for each thousand; memory of one answer.
     """
-    import obstore  # noqa: PLC0415 - an extra
-
+    obstore = _library(access.root)
     with answering(f"{access.root}/{prefix}"):
         yield from obstore.list(client(access), prefix.strip("/") or None, chunk_size=LISTED_AT_ONCE)
 
 
 def get(access: StoreAccess, key: str, **options: Any) -> Any:
     """Ask for an object, or a range of it; returns obstore's answer, of which nothing is read yet."""
-    import obstore  # noqa: PLC0415 - an extra
-
+    obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
-        return obstore.get(client(access), key, options=cast("Any", options) or None)
+        return obstore.get(client(access), key, options=options or None)
 
 
 def head(access: StoreAccess, key: str) -> dict[str, Any]:
     """Describe an object as :func:`keys` does."""
-    import obstore  # noqa: PLC0415 - an extra
-
+    obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         return {**obstore.head(client(access), key)}
 
 
 def put(access: StoreAccess, key: str, content: bytes) -> None:
     """Write an object, whole or not at all, in place of one that is there."""
-    import obstore  # noqa: PLC0415 - an extra
-
+    obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         obstore.put(client(access), key, content)
 
 
 def delete(access: StoreAccess, names: Sequence[str]) -> None:
     """Remove objects; those that are not there are passed over."""
-    import obstore  # noqa: PLC0415 - an extra
-
+    obstore = _library(access.root)
     with answering(access.root):
         obstore.delete(client(access), list(names))
 
