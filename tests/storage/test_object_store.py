@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import pickle
+import re
+from fnmatch import fnmatchcase
+from glob import glob
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.lake.store_conf import iceberg_properties
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 from frazil.spec.stores import Store, StoreAccess
-from frazil.storage.object_store import StoreAddress, _pattern
+from frazil.storage.object_store import StoreAddress, _part, _pattern
 from frazil.storage.store_client import ObjectStoreError, config
 
 S3 = StoreAccess(
@@ -34,10 +40,33 @@ S3 = StoreAccess(
         ("a/[!a-c]1/x", "a/b1/x", False),
         ("a/b+.csv", "a/bb.csv", False),
         ("a/[.csv", "a/[.csv", True),
+        ("a/[z-a]x", "a/zx", False),
+        ("a/[z-ab]x", "a/bx", True),
+        ("a/[z-ab]x", "a/zx", False),
+        ("a/[!z-a]x", "a/qx", True),
+        ("a/[!b]c", "a/c", False),
+        ("a/[^b]c", "a/^c", True),
+        ("a/[^b]c", "a/xc", False),
+        ("a/[]b]c", "a/]c", True),
+        ("a/[!]b]c", "a/bc", False),
+        ("a/[b-]c", "a/-c", True),
+        ("a/[\\]c", "a/\\c", True),
+        ("a/[[]c", "a/[c", True),
+        ("a/[a&&b~~c||d]e", "a/&e", True),
     ],
 )
-def test_a_pattern_means_what_it_means_on_a_disk(pattern: str, key: str, is_meant: bool) -> None:  # noqa: FBT001
+def test_a_pattern_means_what_it_means_on_a_disk(pattern: str, key: str, is_meant: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    (tmp_path / key).parent.mkdir(parents=True)
+    (tmp_path / key).write_bytes(b"1")
+    below = {Path(found) for found in glob(f"{tmp_path}/{pattern}", recursive=True)}  # noqa: PTH207 - as the storage of local files does
+
     assert bool(_pattern(pattern).fullmatch(key)) is is_meant
+    assert bool(below & {tmp_path / key, *(tmp_path / key).parents}) is is_meant
+
+
+@given(st.text("ab-!^][*?\\&", min_size=1, max_size=8), st.text("ab-!^][\\", min_size=1, max_size=3))
+def test_any_part_of_a_pattern_means_what_it_means_to_fnmatch(pattern: str, name: str) -> None:
+    assert bool(re.fullmatch(_part(pattern), name, re.DOTALL)) is fnmatchcase(name, pattern)
 
 
 def test_an_address_is_its_text_and_brings_its_version_along_to_other_processes() -> None:

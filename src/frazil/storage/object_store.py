@@ -5,6 +5,7 @@ By obstore, and not by os.scandir's like: docs/decisions/0031 has the measuremen
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import io
 import itertools
@@ -217,7 +218,7 @@ def _pattern(key: str) -> re.Pattern[str]:
 
 def _part(text: str) -> str:
     """Return a part of a pattern as a regular expression; ``*`` and ``?`` stay within a part."""
-    return "".join(_piece(piece) for piece in re.findall(r"\[[!^]?.[^\]]*\]|.", text, re.DOTALL))
+    return "".join(_piece(piece) for piece in re.findall(r"\[!?.[^\]]*\]|.", text, re.DOTALL))
 
 
 def _piece(piece: str) -> str:
@@ -225,6 +226,5 @@ def _piece(piece: str) -> str:
         return "[^/]*" if piece == "*" else "[^/]"
     if len(piece) == 1:
         return re.escape(piece)
-    inner, is_not = piece[1:-1], piece[1] in "!^"
-    inner = inner[is_not:].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
-    return f"[{'^' if is_not else ''}{inner}]"
+    # As on a disk: a range that ends before it begins has no letters. What is written around the brackets varies.
+    return f"(?!/){fnmatch.translate(piece).removeprefix('(?s:').rpartition(')')[0]}"
