@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
+import obstore
 import pytest
+from obstore.store import MemoryStore
 from tests.serve.in_memory import layer
 
 import frazil
@@ -17,12 +19,14 @@ from frazil.serve.layers import Layers
 from frazil.silver.baseline import Baseline
 from frazil.silver.contract import settle
 from frazil.spec import Column, DmsFiles, Pipeline, Table
+from frazil.storage import store_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from frazil.serve.finding import Verdict
+    from frazil.spec.stores import StoreAccess
 
 FILES: Final = {"a.csv": 200, "b.csv": 64, "c.csv": 1}
 BAD: Final = 10
@@ -114,6 +118,28 @@ def test_what_adds_up_is_proven(tmp_path: Path) -> None:
             LEDGER: (True, "263 records and 2 bad are the ledger's"),
             WENT_ON: (True, "each of 265 records is a change or in quarantine, batch 3"),
         }
+
+
+def test_a_file_in_a_store_is_counted_as_the_version_that_was_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at once, and so read in parts, whatever its size."""
+    bucket, looked = MemoryStore(), list[str]()
+    head = store_client.head
+
+    def noted(access: StoreAccess, key: str) -> dict[str, Any]:
+        looked.append(key)
+        return head(access, key)
+
+    monkeypatch.setattr(store_client, "client", lambda _: bucket)
+    monkeypatch.setattr(store_client, "head", noted)
+    with lake(tmp_path) as proof:
+        proof.connection.execute("UPDATE bronze SET _cdc_file = 's3://raw/' || _cdc_file")
+        for name in FILES:
+            obstore.put(bucket, f"landing/{name}", (tmp_path / "landing" / name).read_bytes())
+
+        assert verdicts(proof)[RECOUNT] == (True, "268 lines of 3 files are the ledger's")
+    assert sorted(looked) == [f"landing/{name}" for name in FILES]
 
 
 LEDGER_SAYS = (

@@ -105,6 +105,36 @@ def test_a_large_object_is_read_in_parts_and_fails_when_it_is_replaced(
             file.read()
 
 
+def test_an_address_without_a_size_is_read_in_parts_too_and_as_one_version(
+    bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    get = store_client.get
+
+    def noted(access: StoreAccess, key: str, **options: Any) -> Any:
+        asked.append(options.get("range"))
+        return get(access, key, **options)
+
+    monkeypatch.setattr(store_client, "get", noted)
+    monkeypatch.setattr(object_store, "_PART_BYTES", 10)
+    obstore.put(bucket, "in/large.csv", bytes(range(35)))
+
+    for address in ("s3://raw/in/large.csv", StoreAddress("s3://raw/in/large.csv", S3)):
+        with ObjectStore(S3).open(address) as file:
+            assert file.read() == bytes(range(35))
+    assert asked
+    assert None not in asked
+
+    with ObjectStore(S3).open("s3://raw/in/large.csv") as file:
+        assert file.read(3) == bytes(range(3))
+        obstore.put(bucket, "in/large.csv", bytes(35))
+        file.seek(20)
+        with pytest.raises(OSError, match="another object has its place"):
+            file.read()
+    with pytest.raises(FileNotFoundError, match="no such object"):
+        ObjectStore(S3).open("s3://raw/in/gone.csv")
+
+
 def test_only_so_many_bytes_of_small_objects_are_kept(bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     get = store_client.get

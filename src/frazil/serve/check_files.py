@@ -157,9 +157,10 @@ def _count(proof: Proof, path: str, size_bytes: int) -> int | str | None:
     table = proof.here.table
     uri = address_of(path, proof.pipeline.folder, table.stores)
     try:
-        if storage_of(uri).stat(uri).size_bytes != size_bytes:
+        found = storage_of(uri).stat(uri)
+        if found.size_bytes != size_bytes:
             return "has another size than when it was taken"
-        return source_of(table).recount(uri)
+        return source_of(table).recount(found.uri)  # what was looked at, where the store names versions
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -127,10 +127,18 @@ class ObjectStore:
         return isinstance(uri, StoreAddress) and bool(uri.etag)
 
     def open(self, uri: str) -> BinaryIO:
-        """Open one object, as :meth:`frazil.storage.base.Storage.open`."""
+        """Open one object, as :meth:`frazil.storage.base.Storage.open`.
+
+        Cost: memory of a few parts, however large it is; a request more where its size is not known.
+        """
         version = uri if isinstance(uri, StoreAddress) else StoreAddress(uri, self._access)
-        if version.size_bytes is not None and version.size_bytes > _PART_BYTES:
-            return cast("BinaryIO", io.BufferedReader(_Parts(version, version.size_bytes), _PART_BYTES))
+        size_bytes = version.size_bytes
+        if size_bytes is None:
+            found = store_client.head(version.access, version.key)
+            size_bytes = cast("int", found["size"])
+            version = StoreAddress(uri, version.access, version.etag or found["e_tag"] or "", size_bytes)
+        if size_bytes > _PART_BYTES:
+            return cast("BinaryIO", io.BufferedReader(_Parts(version, size_bytes), _PART_BYTES))
         return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(_kept.of(version)))))
 
     def read(self, uri: str) -> bytes:
