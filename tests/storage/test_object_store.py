@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
+from frazil.lake.session import _SECRET
 from frazil.lake.store_conf import iceberg_properties
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 from frazil.spec.stores import Store, StoreAccess
@@ -129,6 +130,21 @@ def test_iceberg_is_told_how_its_store_is_reached() -> None:
         "adls.auth.shared-key.account.key": "k",
         "adls.sas-token.account.dfs.core.windows.net": "s",
     }
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "settings"),
+    [
+        ("s3://lake/shop", ("access_key_id", "secret_access_key", "session_token")),
+        ("abfss://raw@account.dfs.core.windows.net/x", ("account_key", "sas_token")),
+    ],
+)
+def test_spark_shows_no_property_that_has_a_secret_of_a_store(warehouse: str, settings: tuple[str, ...]) -> None:
+    known = iceberg_properties(pipeline(warehouse, **{name: f"the {name}" for name in settings}))
+    secret = [name for name, value in known.items() if value.startswith("the ")]
+
+    assert len(secret) == len(settings)
+    assert [name for name in secret if not re.search(_SECRET, f"spark.sql.catalog.lake.{name}")] == []
 
 
 def test_obstore_is_told_how_a_bucket_is_reached() -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 _SPARK: Final = "4.1"
-_SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|access[.-]?key"  # noqa: S105 - a pattern
+_SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
 _fit: Final[WeakSet[SparkSession]] = WeakSet()
