@@ -89,7 +89,7 @@ def counts_on_driver(
             duck.register(_REPLACED, left.replaced)
             judge = _Judge(duck=duck, context=context, located=located, left=left, mart=path)
             counts = [judge.count(rule, columns) for rule, columns in rules]
-    except (duckdb.Error, FrazilError, OSError):
+    except (duckdb.Error, FrazilError, OSError, ValueError, LookupError):  # the last two of damaged metadata
         return None  # Spark reads the same files, and says what is wrong with them
     known = [count for count in counts if count is not None]
     return known if len(known) == len(counts) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
@@ -47,19 +48,23 @@ def connect(located: Located, settings: Mapping[str, str] | None = None) -> duck
 def cursor(located: Located, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     """As :func:`connect`, for a process that does it often: to load DuckDB's extensions takes longer than small scans.
 
-    A database over local tables in the same folders is kept, and each call opens a connection to it.
+    A database over local tables in the same folders is kept, and each call opens a connection to it. Threads may call
+    it at once; one waits while another opens a database.
     """
     if any(isinstance(location, StoreAddress) for location in located.values()):
         return connect(located, settings)  # what opens a store may change
     key = tuple(sorted(folder_addresses(location) for location in located.values()))
-    if key not in _kept:
-        while len(_kept) >= _KEPT:
-            _kept.pop(next(iter(_kept)), None)
-        _kept[key] = connect(located, settings)
-    return _kept[key].cursor()
+    with _keeping:
+        connection = _kept.get(key)
+        if connection is None:
+            while len(_kept) >= _KEPT:
+                del _kept[next(iter(_kept))]
+            connection = _kept[key] = connect(located, settings)
+        return connection.cursor()
 
 
 _KEPT: Final = 4
+_keeping: Final = Lock()
 _kept: dict[tuple[tuple[str, ...], ...], duckdb.DuckDBPyConnection] = {}
 
 
