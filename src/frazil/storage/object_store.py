@@ -129,14 +129,18 @@ class ObjectStore:
     def open(self, uri: str) -> BinaryIO:
         """Open one object, as :meth:`frazil.storage.base.Storage.open`.
 
-        Cost: memory of a few parts, however large it is; a request more where its size is not known.
+        Cost: memory of a few parts, however large it is; where its size is not known, what is large is asked for twice.
         """
         version = uri if isinstance(uri, StoreAddress) else StoreAddress(uri, self._access)
         size_bytes = version.size_bytes
         if size_bytes is None:
-            found = store_client.head(version.access, version.key)
-            size_bytes = cast("int", found["size"])
-            version = StoreAddress(uri, version.access, version.etag or found["e_tag"] or "", size_bytes)
+            # Not a HEAD: what a store refuses it explains in a body.
+            answer = store_client.get(version.access, version.key, **_matching(version))
+            size_bytes = cast("int", answer.meta["size"])
+            if size_bytes <= _PART_BYTES:
+                with store_client.answering(f"{uri}"):
+                    return io.BytesIO(bytes(answer.bytes()))
+            version = StoreAddress(uri, version.access, answer.meta["e_tag"] or "", size_bytes)
         if size_bytes > _PART_BYTES:
             return cast("BinaryIO", io.BufferedReader(_Parts(version, size_bytes), _PART_BYTES))
         return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(_kept.of(version)))))
@@ -171,8 +175,8 @@ class _Parts(io.RawIOBase):
         until = min(self._at + len(buffer), self._size)
         if until <= self._at:
             return 0
-        match = {"if_match": self._address.etag} if self._address.etag else {}
-        answer = store_client.get(self._address.access, self._address.key, range=(self._at, until), **match)
+        wanted = {"range": (self._at, until), **_matching(self._address)}
+        answer = store_client.get(self._address.access, self._address.key, **wanted)
         with store_client.answering(f"{self._address}"):
             data = memoryview(answer.bytes()).cast("B")
         buffer[: len(data)] = data
@@ -194,8 +198,7 @@ class _Kept:
             if name in self._content:
                 self._content.move_to_end(name)
                 return self._content[name]
-        match = {"if_match": address.etag} if address.etag else {}
-        answer = store_client.get(address.access, address.key, **match)
+        answer = store_client.get(address.access, address.key, **_matching(address))
         with store_client.answering(f"{address}"):
             content = bytes(answer.bytes())
         if address.etag and len(content) <= _PART_BYTES:
@@ -212,6 +215,10 @@ class _Kept:
 
 
 _kept: Final = _Kept(OrderedDict(), 0, Lock())
+
+
+def _matching(address: StoreAddress) -> dict[str, Any]:
+    return {"if_match": address.etag} if address.etag else {}
 
 
 def _pattern(key: str) -> re.Pattern[str]:
