@@ -51,6 +51,8 @@ TRUSTED = {
     "sources/postgres/brake.py": {"name", "names", "same"},
     "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
     "silver/record_keys.py": {"rest", "own", "old", "typed", "before", "_text", "operation", "whole", "key_text"},
+    "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
+    "engine/late_moves.py": {"place_of_row", "place", "is_before", "last_place", "same"},
     "silver/changes.py": {"added", "condition", "broken", "exact", "rows", "carried", "operation", "change_class"},
 }
 """What is SQL already: conditions, quoted names, types and transforms that the declaration's check has passed,
@@ -67,6 +69,7 @@ SQL_MODULES = {
     "engine/erased.py",
     "engine/purge.py",
     "engine/subjects.py",
+    "engine/late_moves.py",
     "engine/maintain.py",
     "engine/marts.py",
     "engine/register.py",
@@ -86,6 +89,7 @@ SQL_MODULES = {
     "marts/late.py",
     "marts/table_rules.py",
     "silver/changes.py",
+    "silver/old_keys.py",
     "silver/record_keys.py",
     "sources/postgres/brake.py",
     "sources/postgres/examine.py",  # what people are told to type

@@ -198,6 +198,23 @@ def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
     assert state.taken is ONE
 
 
+def test_a_mart_that_was_made_of_another_silver_is_made_again() -> None:
+    """ONCE: also where a run died after silver was made again, and before its marts were."""
+    bookmarks: dict[str, dict[str, object]] = {
+        BRONZE: {"batch": 3},
+        SILVER: {"batch": 3, "declared": declared(HOSTS), "made_by": "second"},
+        "hosts": {"batch": 3, "declared": declared_mart(HOSTS, HOSTS.marts[0]), "silver_made_by": "second"},
+        "hosts_history": {"batch": 3, "declared": declared_mart(HOSTS, HOSTS.marts[1]), "silver_made_by": "first"},
+    }
+
+    state = table_state(PIPELINE, HOSTS, bookmarks, SourceDelta())
+    steps = build(PIPELINE, State(tables={"hosts": state}))
+
+    assert state.rebuilds == {"hosts_history": "its changes were made from bronze again"}
+    [step] = [step for step in steps if isinstance(step, UpdateMart)]
+    assert (step.mart, step.after, step.upto, step.rebuild) == ("hosts_history", 0, 3, True)
+
+
 def test_an_aggregate_whose_select_or_mart_was_declared_anew_stands_nowhere() -> None:
     """CONVERGE: gold is a function of the declaration too."""
     bookmark = {"inputs": {"hosts": 3}, "declared": declared_gold(PIPELINE, LIVING)}

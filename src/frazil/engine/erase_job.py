@@ -15,7 +15,7 @@ from frazil.failpoints import failpoint
 from frazil.gold.template import tables_of
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
-from frazil.silver.changes import key_text
+from frazil.silver.old_keys import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.gold_order import gold_in_order, marts_of
 from frazil.spec.names import literal, quote

@@ -16,7 +16,7 @@ from frazil.engine.subjects import PARTS
 from frazil.lake.damage import local_path
 from frazil.lake.gateway import java_table
 from frazil.lake.store_conf import lake_address
-from frazil.silver.changes import key_text
+from frazil.silver.old_keys import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.names import literal, quote
 from frazil.spec.stores import is_store

@@ -126,6 +126,7 @@ def update_mart(
         layout=mart_layout(mart),
         newest=_newest_sequence(context, step, contract, normalized) if stats is None else stats.newest_sequence,
         made_by=context.run_id if stats is None else base.bookmark.get("made_by", ""),
+        silver_made_by=silver.get("made_by", ""),
     )
     report = MartReport(mart=step.mart, batch=step.upto)
     failpoint("mart.before_write")

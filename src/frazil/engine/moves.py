@@ -5,7 +5,8 @@ before it that could fill them; the old key has. They are filled before silver i
 readers of silver see a whole change and need not follow a row from key to key.
 
 A row is followed by *stretches*: the changes of one key from one place to another are changes of one row. Changes of
-place count, not of sequence: what a row held at the source when its key was changed depends on nothing else.
+place count, not of sequence: what a row held at the source when its key was changed depends on nothing else. Where
+records say their own places, a record that came twice has one place, whatever its number in its files.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from frazil.bronze import record as r
 from frazil.engine.driver_batch import spark_frame
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import FoldSpec
-from frazil.silver.changes import MOVED, PROBLEM, key_text
-from frazil.spec.names import quote
+from frazil.silver.changes import PROBLEM
+from frazil.silver.old_keys import LEFT, MOVED, key_text
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
+    from frazil.spec import Table
 
 Place = tuple[str, int]
 
@@ -66,15 +69,23 @@ class Stretch:
     end: Place | None
 
 
-def moves_sql(contract: Contract) -> str:
+def place_of_row(table: Table, prefix: str = "") -> str:
+    """Write the struct of a change's place; ``prefix`` stands before the columns, such as ``t.``."""
+    row = "0L" if table.source.orders_records else f"{prefix}{r.ROW}"
+    return f"struct({prefix}{r.POSITION} AS {r.POSITION}, {row} AS {r.ROW})"
+
+
+def moves_sql(table: Table, contract: Contract) -> str:
     """Write the aggregate that collects the moves among change rows; see :func:`moves_of`."""
-    keys = f"{MOVED} AS old, {key_text(contract.keys)} AS new"
-    return f"collect_list(CASE WHEN {MOVED} IS NOT NULL THEN struct({r.POSITION}, {r.ROW}, {keys}) END)"
+    move = f"struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new)"
+    return f"collect_set(CASE WHEN {MOVED} <> {literal(LEFT)} THEN {move} END)"
 
 
 def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
     """Return the moves that :func:`moves_sql` collected."""
-    return [Move(place=(one[r.POSITION], one[r.ROW]), old=one["old"], new=one["new"]) for one in collected]
+    return [
+        Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]) for one in collected
+    ]
 
 
 def stretches(moves: Iterable[Move]) -> list[Stretch]:
@@ -103,15 +114,22 @@ def stretches(moves: Iterable[Move]) -> list[Stretch]:
 
 
 def fill_moves(
-    context: TableRun, contract: Contract, rows: DataFrame, moves: Sequence[Move], *, held: DataFrame | None
+    context: TableRun,
+    contract: Contract,
+    rows: DataFrame,
+    moves: Sequence[Move],
+    since: Mapping[str, int],
+    *,
+    held: DataFrame | None,
 ) -> DataFrame:
     """Fill what changes of key do not carry with the values in force under the old key.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        rows: from :func:`frazil.silver.changes.change_rows`.
+        rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
         moves: all moves among them.
+        since: column that came later than the table -> batch that it came with.
         held: changes of silver that stay beside ``rows``; None for none.
 
     Returns:
@@ -120,7 +138,7 @@ def fill_moves(
     Cost: the moves are in the driver's memory, two keys each; one scan of silver and a sort of the changes of their
     keys.
     """
-    among = rows.where(f"{PROBLEM} IS NULL AND {r.CLASS} <> '{r.TRUNCATE}'")
+    among, is_move = rows.where(f"{PROBLEM} IS NULL"), f"{MOVED} <> {literal(LEFT)}"
     if held is not None:
         among = among.unionByName(held, allowMissingColumns=True)
     followed = [(one.number, one.key, *one.start, *(one.end or (None, None))) for one in stretches(moves)]
@@ -128,14 +146,18 @@ def fill_moves(
         pa.array(values, field.type) for values, field in zip(zip(*followed, strict=True), _STRETCHES, strict=True)
     ]
     where = F.broadcast(spark_frame(context.spark, pa.table(columns, schema=_STRETCHES)))
-    of_rows = among.join(where, _within(contract)).drop(*_STRETCHES.names[1:])
-    spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), partial=True)
-    filled = fill(of_rows, spec).where(f"{MOVED} IS NOT NULL").select(*map(quote, rows.columns))
-    return rows.where(f"{MOVED} IS NULL").unionByName(filled)
+    of_rows = among.join(where, _within(context.table, contract)).drop(*_STRETCHES.names[1:])
+    spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), since=since, partial=True)
+    filled = fill(of_rows, spec).where(is_move).select(*map(quote, rows.columns))
+    if newest := max(since.values(), default=0):
+        # Of a batch before a column came, a change that lists nothing does not carry it.
+        everything = f"array({', '.join(map(literal, contract.names))})"
+        filled = filled.withColumn(r.KNOWN, F.expr(f"CASE WHEN {r.BATCH} < {newest} THEN {everything} END"))
+    return rows.where(f"NOT coalesce({is_move}, false)").unionByName(filled)
 
 
-def _within(contract: Contract) -> Column:
-    place = F.struct(r.POSITION, r.ROW)
+def _within(table: Table, contract: Contract) -> Column:
+    place = F.expr(place_of_row(table))
     start, end = F.struct("from_position", "from_row"), F.struct("to_position", "to_row")
     is_before = F.col("to_position").isNull() | (place < end)
     return (F.expr(key_text(contract.keys)) == F.col("key")) & (place >= start) & is_before

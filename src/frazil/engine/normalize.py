@@ -21,7 +21,7 @@ from frazil.engine.left_out import fields_left_out
 from frazil.engine.plain_batch import plain_batch
 from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
-from frazil.engine.truncates import Truncate, in_bookmark, known_truncates, spread_truncates
+from frazil.engine.truncates import Beside, Spread, known_truncates, spread_truncates
 from frazil.engine.unread import explained
 from frazil.failpoints import failpoint
 from frazil.lake.commit import replace_table
@@ -55,6 +55,9 @@ _OP_AND_ONE = 2
 """No more fields than these: of no file more than one field could be read."""
 
 _IS_GOOD: Final = f"{PROBLEM} IS NULL"
+OLD_KEY: Final = "a change arrived that comes before a change of its key"
+"""Why silver is made from bronze again, which no plan can know."""
+
 _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
     f"count_if({PROBLEM} IS NOT NULL) AS bad",
@@ -111,16 +114,18 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     if at_hand is None and (plain := plain_batch(context, step, contract, base, bronze)) is not None:
         return _normalize_plain(context, step, contract, plain)
     records = bronze_records(context, step, bronze) if at_hand is None else at_hand.where(IS_RECORD)
-    rows, truncates = _rows(context, contract, records, base, rebuild=step.rebuild)
-    watched, is_new = Watched.of(contract, _since(contract, bronze)), step.after > 0 and not step.rebuild
-    counts = Observation()
+    spread = _rows(context, contract, records, base, rebuild=step.rebuild)
+    if spread.is_late:
+        return normalize(context, replace(step, after=0, rebuild=True, reason=OLD_KEY), contract)
+    counts, watched = Observation(), Watched.of(contract, _since(contract, bronze))
+    rows, is_new = spread.rows, step.after > 0 and not step.rebuild
     observed = rows.observe(counts, *_sums(contract, is_new=is_new), *watched.sums(spark))
     failpoint("silver.before_write")
-    bookmark = _bookmark(context, step, contract, base, bronze) | in_bookmark(truncates)
+    bookmark = _bookmark(context, step, contract, base, bronze) | spread.in_bookmark()
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="recompute" if step.rebuild else "append")
         here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
-        kept = None if here is None else here.filter(pc.is_null(here.rows[PROBLEM]), [*change_columns(contract)])
+        kept = None if here is None else _good(here, contract)
         staged = kept.rows if kept is not None and batch.takes_rows else None
         if staged is None:
             new = with_baseline(context, contract, observed, step) if kept is None else kept.frame(spark)
@@ -140,11 +145,20 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         batch.publish()
     failpoint("silver.after_publish")
     _report(context, seen)
-    if not step.rebuild:
-        renamed = renamed_records(records, context.table, context.head(context.bronze).bookmark)
-        context.report.warnings += fields_left_out(renamed, contract)
+    _warn_of_left_out(context, contract, records, step)
     newest, measures = seen["greatest_sequence"], Measures.of(seen) if is_new else None
     return Normalized(after=step.after, upto=step.upto, newest_sequence=newest, measures=measures, driver_batch=kept)
+
+
+def _warn_of_left_out(context: TableRun, contract: Contract, records: DataFrame, step: Normalize) -> None:
+    if step.rebuild:
+        return
+    renamed = renamed_records(records, context.table, context.head(context.bronze).bookmark)
+    context.report.warnings += fields_left_out(renamed, contract)
+
+
+def _good(batch: DriverBatch, contract: Contract) -> DriverBatch:
+    return batch.filter(pc.is_null(batch.rows[PROBLEM]), [*change_columns(contract)])
 
 
 def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
@@ -159,7 +173,7 @@ def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, pla
     rest: DriverBatch | None = None
     if plain.others is not None:
         counts, records = Observation(), spark_frame(context.spark, plain.others)
-        rows, _ = _rows(context, contract, records, base, rebuild=False)
+        rows = _rows(context, contract, records, base, rebuild=False).rows
         observed = rows.observe(counts, *_sums(contract, is_new=False))
         rest = DriverBatch(observed.toArrow(), rows.schema.toNullable())
         seen = dict(counts.get)
@@ -171,7 +185,7 @@ def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, pla
         batch.note(strategy="append", changes=seen["good"], quarantined=int(seen["bad"]), plain=plain.count)
         streams = [plain.rows()]
         if rest is not None:
-            streams.append(iter([rest.filter(pc.is_null(rest.rows[PROBLEM]), [*change_columns(contract)]).rows]))
+            streams.append(iter([_good(rest, contract).rows]))
         batch.stream(streams, [*change_columns(contract)])
         if rest is not None and seen["bad"]:
             _to_quarantine(context, step, rest.frame(context.spark), {})
@@ -189,20 +203,20 @@ def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
     return [*map(F.expr, [*measured, *_SUMS])]
 
 
-def _rows(
-    context: TableRun, contract: Contract, records: DataFrame, base: TableSnapshot, *, rebuild: bool
-) -> tuple[DataFrame, list[Truncate]]:
-    """Return the change rows of records of bronze, and all truncates of the table."""
+def _rows(context: TableRun, contract: Contract, records: DataFrame, base: TableSnapshot, *, rebuild: bool) -> Spread:
+    """Return the change rows of records of bronze, and what is to be known of them."""
     source, can_truncate = source_of(context.table), context.table.source.truncates
-    expressions, since = expressions_of(context.spark, contract), _bronze_bookmark(context).get("since", {})
+    expressions, bronze = expressions_of(context.spark, contract), _bronze_bookmark(context)
     records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
     baseline = baseline_of(base.bookmark)
     judged = contract if baseline is None else replace(contract, too_late=came_too_late(contract, baseline))
-    rows = change_rows(records, judged, source, expressions, since=since, truncates=can_truncate)
+    rows = change_rows(records, judged, source, expressions, since=bronze.get("since", {}), truncates=can_truncate)
     if rebuild:
-        return spread_truncates(context, contract, rows, [], held=baseline_changes(context, contract))
-    held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
-    return spread_truncates(context, contract, rows, known_truncates(base.bookmark), held=held)
+        beside = Beside(rows=baseline_changes(context, contract), is_rebuild=True)
+    else:
+        held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
+        beside = Beside(rows=held, truncates=known_truncates(base.bookmark))
+    return spread_truncates(context, contract, rows, _since(contract, bronze), beside)
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
@@ -216,7 +230,8 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     """Replace a silver table whose columns are other than declared, with its rows in one commit."""
     base, bronze = context.head(context.changes, rebuilt=True), _bronze_bookmark(context)
     whole = replace(step, after=0, rebuild=True)
-    rows, truncates = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True)
+    spread = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True)
+    rows = spread.rows
     watched = Watched.of(contract, _since(contract, bronze))
     sums = [*_sums(contract, is_new=False), *watched.sums(context.spark)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
@@ -225,7 +240,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
     bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
-    bookmark |= in_bookmark(truncates)
+    bookmark |= spread.in_bookmark()
     context.heads[context.changes] = replace_table(
         context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
@@ -245,6 +260,7 @@ def _bookmark(
         settings=settings(context.table),
         since=_since(contract, bronze),
         partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
+        made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_evolved(context).in_bookmark(),
         **kept_baseline(base.bookmark),
     )

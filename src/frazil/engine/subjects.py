@@ -11,7 +11,7 @@ from frazil.bronze import record as r
 from frazil.errors import DeclarationError
 from frazil.lake.expression import user_sql
 from frazil.silver.cast import exact
-from frazil.silver.changes import key_text
+from frazil.silver.old_keys import key_text
 from frazil.sources.kinds import source_of
 from frazil.spec.names import backslashes, literal, quote
 

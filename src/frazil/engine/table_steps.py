@@ -7,6 +7,7 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,7 +16,7 @@ from frazil.engine.baseline import fold_changes
 from frazil.engine.compact import compact_appended
 from frazil.engine.ingest import ingest
 from frazil.engine.marts import update_mart
-from frazil.engine.normalize import contract_of, normalize
+from frazil.engine.normalize import OLD_KEY, contract_of, normalize
 from frazil.engine.settle import warn_of_late
 from frazil.engine.table_rules import TableRules
 from frazil.errors import DeclarationError, Failure
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import MartReport
+    from frazil.engine.step_results import Normalized
     from frazil.engine.table_run import TableRun
     from frazil.errors import FrazilError
     from frazil.steps import Step
@@ -83,6 +85,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
                 contract = contract_of(context)
                 normalized = normalize(context, step, contract, ingested)
                 context.report.batch = step.upto
+                steps = _as_normalized(steps, step, normalized)
             case AlterTable():
                 if step.mart not in due:
                     alter_table(context, step, notes=bool(step.mart))
@@ -109,6 +112,15 @@ def _fold(context: TableRun, steps: Sequence[Step]) -> None:
     for step in steps:
         if isinstance(step, FoldChanges):
             fold_changes(context, contract_of(context), step)
+
+
+def _as_normalized(steps: Sequence[Step], step: Normalize, done: Normalized) -> Sequence[Step]:
+    """Return the steps of a table; where silver was made again though the plan did not say so, its marts are too."""
+    if done.after >= step.after:
+        return steps
+    return [
+        replace(one, after=0, rebuild=True, reason=OLD_KEY) if isinstance(one, UpdateMart) else one for one in steps
+    ]
 
 
 def _update_marts(

@@ -7,13 +7,15 @@ that arrives later and is older than one of them brings the delete of its key wi
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
+from frazil.engine import late_moves
 from frazil.engine.brake import place_sql, verify_snapshots
-from frazil.engine.moves import fill_moves, moves_of, moves_sql
-from frazil.silver.changes import MOVED, PROBLEM, TEXT
+from frazil.engine.moves import fill_moves, moves_of, moves_sql, place_of_row
+from frazil.silver.changes import PROBLEM, TEXT
+from frazil.silver.old_keys import LEFT, MOVED
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -21,9 +23,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.engine.moves import Move
+    from frazil.engine.moves import Move, Place
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
+    from frazil.spec import Table
 
 _IS_TRUNCATE: Final = f"({r.CLASS} = {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL)"
 _IS_CHANGE: Final = f"({r.CLASS} <> {literal(r.TRUNCATE)} AND {PROBLEM} IS NULL)"
@@ -68,56 +71,123 @@ def in_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
     return {"truncates": kept} if kept else {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """What silver holds that stays beside new change rows.
+
+    Attributes:
+        rows: its changes; in a rebuild those of its baseline. None for none.
+        truncates: those of earlier batches; none in a rebuild.
+        is_rebuild: the new rows are all that bronze has.
+    """
+
+    rows: DataFrame | None
+    truncates: Sequence[Truncate] = ()
+    is_rebuild: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Change rows as silver takes them.
+
+    Attributes:
+        rows: without truncates and ``_cdc_moved``, with a delete for every key and truncate where a change of the key
+            is older.
+        truncates: all there are.
+        last_move: place of the newest change of key; None where nobody looked.
+        is_late: some come before a change of key that silver holds already, so silver must be made from bronze again.
+    """
+
+    rows: DataFrame
+    truncates: list[Truncate] = field(default_factory=list)
+    last_move: Place | None = None
+    is_late: bool = False
+
+    def in_bookmark(self) -> dict[str, Any]:
+        """Return what silver's bookmark keeps."""
+        return in_bookmark(self.truncates) | late_moves.in_bookmark(self.last_move)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What one pass over change rows finds: truncates, moves that lack columns, the newest move, the first change."""
+
+    truncates: Sequence[Truncate] = ()
+    moves: Sequence[Move] = ()
+    last_move: Place = late_moves.NONE
+    least: Place | None = None
+    least_of_move: Place | None = None
+
+
 def spread_truncates(
-    context: TableRun, contract: Contract, rows: DataFrame, before: Sequence[Truncate], *, held: DataFrame | None
-) -> tuple[DataFrame, list[Truncate]]:
+    context: TableRun, contract: Contract, rows: DataFrame, since: Mapping[str, int], beside: Beside
+) -> Spread:
     """Put deletes in the place of truncates, and fill what changes of key do not carry.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
         rows: from :func:`frazil.silver.changes.change_rows`, truncates among them.
-        before: the truncates of earlier batches; none in a rebuild.
-        held: changes of silver that stay beside ``rows``; in a rebuild those of the baseline. None for none.
-
-    Returns:
-        The rows without truncates and ``_cdc_moved``, and a delete for every key and truncate where a change of the key
-        is older; then all truncates there are.
+        since: column that came later than the table -> batch that it came with.
+        beside: what silver holds that stays.
 
     Raises:
         TooManyDeletesError: a snapshot would delete more rows than the declaration allows.
 
-    Cost: nothing for sources that know no truncates. For others one Spark job over the batch; with a truncate, or a
-    change older than one, another pass over the batch, and with a truncate one over the keys of silver. For moves see
-        :func:`frazil.engine.moves.fill_moves`.
+    Cost: nothing for sources that know no truncates, where no change of key lacks columns. For others one Spark job
+        over the batch; with a truncate, or a change older than one, another pass over the batch, and with a truncate
+        one over the keys of silver. For moves see :func:`frazil.engine.moves.fill_moves` and
+        :func:`frazil.engine.late_moves.come_before_moves`.
     """
-    if not context.table.source.truncates:
-        return rows.drop(MOVED), []
+    follows = late_moves.may_lack_columns(context, contract, rows, since)
+    if not context.table.source.truncates and not follows:
+        return Spread(rows=rows.drop(MOVED))
+    seen = _seen(context.table, rows, _carried(contract, context.table.source.shard_column), contract)
+    every, last = [*beside.truncates, *seen.truncates], None
+    if follows:
+        held = late_moves.NONE if beside.is_rebuild else late_moves.last_move(context)
+        last = max(held, seen.last_move)
+        if _is_late(context, contract, rows, seen, held):
+            return Spread(rows=rows, is_late=True)
+    if seen.truncates or (seen.least is not None and any(one.place >= seen.least for one in beside.truncates)):
+        rows = _with_deletes(context, contract, rows, seen.truncates, beside)
+    if seen.moves:
+        rows = fill_moves(context, contract, rows, seen.moves, since, held=beside.rows)
+    return Spread(rows=rows.drop(MOVED), truncates=every, last_move=last)
+
+
+def _is_late(context: TableRun, contract: Contract, rows: DataFrame, seen: _Seen, held: Place) -> bool:
+    places = [one.place for one in seen.truncates]
+    if any(place < held for place in places):
+        return True
+    if seen.least_of_move is None or seen.least_of_move >= held:
+        return False
+    return late_moves.come_before_moves(context, contract, rows.where(_IS_CHANGE), held)
+
+
+def _with_deletes(
+    context: TableRun, contract: Contract, rows: DataFrame, found: Sequence[Truncate], beside: Beside
+) -> DataFrame:
+    """Return the rows with the deletes in the place of truncates."""
     shard = context.table.source.shard_column
     carried = _carried(contract, shard)
-    found, least, moves = _seen(rows, carried, contract)
-    if moves:
-        rows = fill_moves(context, contract, rows, moves, held=held)
-    rows = rows.drop(MOVED)
-    every = [*before, *found]
-    if not found and (least is None or all(one.place < least for one in before)):
-        return rows, every
+    every = [*beside.truncates, *found]
     rows.createOrReplaceTempView(_ROWS)
     keys = ", ".join(map(quote, contract.keys))
-    has = f"{keys}, {_PLACE}, {r.BATCH}, {r.CLASS}"
-    older = f"SELECT {has}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
-    if found and held is not None:
-        held.createOrReplaceTempView(_HELD)
-        older += f" UNION ALL SELECT {has}, true FROM {_HELD}"
+    columns = f"{keys}, {_PLACE}, {r.BATCH}, {r.CLASS}"
+    older = f"SELECT {columns}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
+    if found and beside.rows is not None:
+        beside.rows.createOrReplaceTempView(_HELD)
+        older += f" UNION ALL SELECT {columns}, true FROM {_HELD}"
     allowed = {one.identity for one in known_truncates(context.head(context.changes).bookmark)}
     new_places = [one.place for one in found if one.identity not in allowed]
     verify_snapshots(context, contract, new_places, [one.place for one in every], older)
     new = {one.identity for one in found}
     truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
-    problem = rows.schema[PROBLEM].dataType.simpleString()
-    deletes = _deletes(contract, (carried, shard), older, truncates, problem)
-    return context.spark.sql(f"{kept} UNION ALL {deletes}"), every
+    deletes = _deletes(contract, (carried, shard), older, truncates, rows.schema[PROBLEM].dataType.simpleString())
+    moved = f", CAST(NULL AS string) AS {MOVED}" if MOVED in rows.columns else ""
+    return context.spark.sql(f"{kept} UNION ALL SELECT *{moved} FROM ({deletes})")
 
 
 def _deletes(
@@ -151,20 +221,22 @@ def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
     return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times, shard)) if name is not None}
 
 
-def _seen(
-    rows: DataFrame, carried: Mapping[str, str], contract: Contract
-) -> tuple[list[Truncate], tuple[str, int] | None, list[Move]]:
-    """Return the truncates among the rows, the place of the first change, and the moves."""
-    moves = moves_sql(contract) if MOVED in rows.columns else "array()"
+def _seen(table: Table, rows: DataFrame, carried: Mapping[str, str], contract: Contract) -> _Seen:
+    """Look at all rows once."""
+    has_moves = MOVED in rows.columns
     values = ", ".join(f"CAST({quote(name)} AS string) AS {quote(name)}" for name in carried)
     held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, struct({values or 'true AS _none'}) AS _values)"
+    place = place_of_row(table)
+    is_left = f"{MOVED} = {literal(LEFT)}" if has_moves else "false"
     seen = rows.selectExpr(
         f"collect_list(CASE WHEN {_IS_TRUNCATE} THEN {held} END) AS found",
         f"min(CASE WHEN {_IS_CHANGE} THEN struct({r.POSITION}, {r.ROW}) END) AS least",
-        f"{moves} AS moves",
+        f"min(CASE WHEN {_IS_CHANGE} THEN {place} END) AS least_of_move",
+        f"max(CASE WHEN {is_left} THEN {place} END) AS last_move",
+        f"{moves_sql(table, contract) if has_moves else 'array()'} AS moves",
     ).first()
     if seen is None:
-        return [], None, []
+        return _Seen()
     found = [
         Truncate(
             position=one[r.POSITION],
@@ -175,8 +247,11 @@ def _seen(
         )
         for one in seen["found"]
     ]
-    least = None if seen["least"] is None else (seen["least"][0], seen["least"][1])
-    return found, least, moves_of(seen["moves"])
+
+    def at(name: str) -> Place | None:
+        return None if seen[name] is None else (seen[name][0], seen[name][1])
+
+    return _Seen(found, moves_of(seen["moves"]), at("last_move") or late_moves.NONE, at("least"), at("least_of_move"))
 
 
 def _as_row(one: Truncate, carried: Mapping[str, str], *, is_new: bool) -> str:

@@ -144,6 +144,8 @@ def table_state(
         name = table.mart_name(mart)
         if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), index, bookmarks[name]):
             rebuilds.setdefault(name, reason)
+        elif bookmarks[name] and bookmarks[name].get("silver_made_by", "") != silver.get("made_by", ""):
+            rebuilds.setdefault(name, "its changes were made from bronze again")
     check_baseline(table, contract, bookmarks, rebuilds, (columns or {}).get(SILVER, {}))
     wanted = {} if contract is None else source_layouts(pipeline, table, fields, contract)
     return TableState(

@@ -22,6 +22,7 @@ from frazil.sources.comparison import Compared
 from frazil.sources.kinds import rows_at_source
 from frazil.spec import Current
 from frazil.spec.amount import counted
+from frazil.spec.contract import previous_keys
 from frazil.spec.select import selected
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ class Comparison:
         compared = {column.name for column in self._columns}
         there = {name.lower() for name in self._rows.columns}
         source = self._here.table.source
-        own = {*source.own_fields, *source.made_columns}
+        own = {*source.own_fields, *source.made_columns, *previous_keys(self._here.table)}
         missing = [name for name in self._here.columns_in(layer) if name not in compared | own]
         only_there = sorted(there - {name.lower() for name in layer.snapshot.columns})
         said = f"; not compared: {', '.join(missing)}" if missing else ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.silver.cast import exact, why_not
+from frazil.silver.old_keys import OLD, with_old_keys_deleted
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
 from frazil.spec.names import literal, quote
 from frazil.spec.nested import is_nested, outer_of
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
-MOVED = "_cdc_moved"
-"""The old key, see :func:`key_text`, of a change of key that does not carry every column; else NULL."""
 FAILS = "expr"
 """Rule of a record on which a column's expression fails."""
 BEFORE_HORIZON = "before_horizon"
@@ -38,7 +37,7 @@ BEFORE_HORIZON = "before_horizon"
 _TOO_LATE = "older than the horizon: the changes of that time are folded into the baseline"
 
 _RECORDS, _TYPED = "frazil_records", "frazil_typed"
-_MADE, _SAID, _OLD, _KEPT = "_cdc_made_", "_cdc_said_", "_cdc_old_", "_cdc_kept_"
+_MADE, _SAID, _KEPT = "_cdc_made_", "_cdc_said_", "_cdc_kept_"
 _REASON_SIGNS, _REASON_FIELDS = 80, 6
 _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
@@ -110,16 +109,21 @@ def change_rows(
     meaning = source.meaning(fields, r.POSITION)
     fields |= {column.name.lower(): column.name for column in _made_by_source(contract, meaning)}
     carried = _Carried({name.lower(): batch for name, batch in (since or {}).items()})
-    typed = _typed(contract, meaning, fields)
+    typed = _typed(contract, meaning, fields, carried.since)
     if expressions.kept:
         kept = [column.alias(_KEPT + name) for name, column in expressions.kept.items()]
         spark.sql(typed).select("*", *kept).createOrReplaceTempView(_TYPED)
         typed = f"SELECT * FROM {_TYPED}"
     rows = _checked(typed, contract, fields, carried, meaning.old_keys, truncates=truncates)
-    return spark.sql(_with_old_keys_deleted(rows, contract) if meaning.old_keys else rows)
+    if not meaning.old_keys:
+        return spark.sql(rows)
+    newest = max(
+        (carried.since.get(name, 0) for column in contract.columns for name in contract.needs(column)), default=0
+    )
+    return spark.sql(with_old_keys_deleted(rows, contract, newest, (PROBLEM, TEXT)))
 
 
-def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]) -> str:
+def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str], since: Mapping[str, int]) -> str:
     """Write the SELECT of typed values, and of the texts they come from."""
     typed = ", ".join(
         f"{exact(_text(column, fields), column.type)} AS {quote(column.name)}" for column in contract.columns
@@ -127,11 +131,11 @@ def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]
     said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
     made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
-    old = "".join(f", {exact(text, types[key])} AS {quote(_OLD + key)}" for key, text in meaning.old_keys.items())
+    old = "".join(f", {exact(text, types[key])} AS {quote(OLD + key)}" for key, text in meaning.old_keys.items())
     by_source = _made_by_source(contract, meaning)
     added = "".join(f", {meaning.made[column.name.lower()]} AS {quote(column.name)}" for column in by_source)
     carried = _carried(by_source)
-    known, change_class = _known(contract, carried), meaning.change_class
+    known, change_class = _known(contract, carried, since), meaning.change_class
     return f"""SELECT {typed}{said}{made}{old}, {change_class} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
         {_WHERE_FROM}, {carried} AS _cdc_carried, {meaning.problem} AS _cdc_wrong, {known} AS {r.KNOWN}
         FROM (SELECT *, {meaning.operation} AS _cdc_op{added} FROM {_RECORDS})"""
@@ -148,7 +152,7 @@ def _checked(
 ) -> str:
     """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
-    old = "".join(f", {quote(_OLD + key)}" for key in old_keys)
+    old = "".join(f", {quote(OLD + key)}" for key in old_keys)
     # A record that carries every column lists none.
     carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
     known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
@@ -156,26 +160,6 @@ def _checked(
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
-
-
-def _with_old_keys_deleted(rows: str, contract: Contract) -> str:
-    """Write the SELECT that adds a delete of the old key to every change of key."""
-    whole = " AND ".join(f"{quote(_OLD + key)} IS NOT NULL" for key in contract.keys)
-    same = " AND ".join(f"{quote(_OLD + key)} <=> {quote(key)}" for key in contract.keys)
-    moved = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.UPSERT)} AND {PROBLEM} IS NULL"
-    kept = ", ".join(map(quote, contract.names))
-    gone = ", ".join(quote(_OLD + name if name in contract.keys else name) for name in contract.names)
-    rest = f"{_WHERE_FROM}, {r.KNOWN}, {PROBLEM}, {TEXT}"
-    old_key = key_text(contract.keys, _OLD)
-    return f"""WITH changes AS ({rows})
-        SELECT {kept}, {r.CLASS}, {rest}, CASE WHEN {moved} AND {r.KNOWN} IS NOT NULL THEN {old_key} END AS {MOVED}
-        FROM changes
-        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {rest}, {_nothing()} FROM changes WHERE {moved}"""
-
-
-def key_text(keys: Iterable[str], prefix: str = "") -> str:
-    """Write a key as one text that no other key has; ``prefix`` stands before the columns' names."""
-    return f"to_json(struct({', '.join(f'{quote(prefix + key)} AS {quote(key)}' for key in keys)}))"
 
 
 def _nothing() -> str:
@@ -215,14 +199,29 @@ def _carried(by_source: Iterable[Column]) -> str:
     return f"concat({lower}, array({names}))" if names else lower
 
 
-def _known(contract: Contract, carried: str) -> str:
-    """List the contract's columns a record carries, NULL for all fields of its table."""
+def _known(contract: Contract, carried: str, since: Mapping[str, int]) -> str:
+    """List the contract's columns a record carries, NULL for all fields of its table.
+
+    Only a change of key carries the values that keys had before: with columns for those, every record lists its own.
+    """
 
     def if_carried(column: Column) -> str:
         return f"CASE WHEN {_has(contract.needs(column), carried)} THEN {literal(column.name)} END"
 
     names = ", ".join(map(if_carried, contract.columns))
-    return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN filter(array({names}), name -> name IS NOT NULL) END"
+    listed = f"filter(array({names}), name -> name IS NOT NULL)"
+    if not contract.previous:
+        return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN {listed} END"
+    previous = {name for name, _ in contract.previous}
+    batches = {
+        column.name: max((since.get(field, 0) for field in contract.needs(column)), default=0)
+        for column in contract.columns
+        if column.name not in previous
+    }
+    every = ", ".join(
+        f"CASE WHEN {r.BATCH} >= {int(batch)} THEN {literal(name)} END" for name, batch in batches.items()
+    )
+    return f"CASE WHEN {r.KNOWN} IS NOT NULL THEN {listed} ELSE filter(array({every}), name -> name IS NOT NULL) END"
 
 
 def _carries_values(contract: Contract) -> str:

@@ -11,7 +11,7 @@ from frazil.errors import SchemaError
 from frazil.silver.evolution import added, open_name
 from frazil.spec import Column
 from frazil.spec.contract import declared as declared_columns
-from frazil.spec.contract import event_time, final_names, is_closed
+from frazil.spec.contract import event_time, final_names, is_closed, previous_keys
 from frazil.spec.names import quote
 from frazil.spec.rule import COLUMN_RULES
 from frazil.spec.sql import fields_of
@@ -47,6 +47,7 @@ class Contract:
         renames: old name of a field, in lower case, and the one that it has now.
         ignores_nulls: an upsert does not carry the columns in which it has NULL.
         too_late: SQL condition of a change that can no longer be applied; None for none.
+        previous: column with the value that a key had before it was changed, and the column of the key.
     """
 
     columns: tuple[Column, ...]
@@ -60,6 +61,7 @@ class Contract:
     renames: tuple[tuple[str, str], ...] = ()
     ignores_nulls: bool = False
     too_late: str | None = None
+    previous: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +91,8 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         MissingFieldError: a declared column without ``expr`` is a field of no file.
     """
     declared = [*declared_columns(table).values()]
-    seen = {name.lower() for name in (*fields, *table.source.made_columns)}
+    previous = {name: key for name, key in previous_keys(table).items() if name.lower() not in map(str.lower, fields)}
+    seen = {name.lower() for name in (*fields, *table.source.made_columns, *previous)}
     for column in declared:
         if column.expr is None and fields and column.name.lower() not in seen:
             raise MissingFieldError(
@@ -120,6 +123,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         whole=table.evolution.on_missing_column == "quarantine",
         renames=tuple(final_names(table).items()),
         ignores_nulls=table.ignore_null_updates,
+        previous=tuple(previous.items()),
     )
 
 

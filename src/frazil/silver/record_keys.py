@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
-from frazil.silver.changes import key_text
+from frazil.silver.old_keys import key_text
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:

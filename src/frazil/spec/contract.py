@@ -26,6 +26,9 @@ REST: Final = "*"
 OWN_PREFIX: Final = "_cdc_"
 """What the names of Frazil's bookkeeping columns begin with."""
 
+PREVIOUS: Final = "prev_"
+"""What the name of a column begins with that holds the value of a key before it was changed."""
+
 ICEBERG_RESERVED: Final = frozenset(
     {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
 )
@@ -52,6 +55,18 @@ def declared(table: Table) -> dict[str, Column]:
         if name not in columns and name in own:
             columns[name] = Column(name=name, type=own[name])
     return columns
+
+
+def previous_keys(table: Table) -> dict[str, str]:
+    """Return the declared columns that hold the value of a key before it was changed -> the column of the key."""
+    if table.source.before_prefix is None:
+        return {}
+    keys = {f"{PREVIOUS}{key}".lower(): key for key in table.keys}
+    return {
+        column.name: keys[column.name.lower()]
+        for column in table.columns or ()
+        if column.expr is None and column.name.lower() in keys
+    }
 
 
 def event_time(table: Table) -> str | None:

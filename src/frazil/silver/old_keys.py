@@ -1,0 +1,65 @@
+"""KEY-CHANGE: a record with another key than before is a delete of the old key and an upsert of the new one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.bronze import record as r
+from frazil.spec.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from frazil.silver.contract import Contract
+
+MOVED: Final = "_cdc_moved"
+"""The old key, see :func:`key_text`, of a change of key that does not carry every column; ``LEFT`` of the delete that
+stands beside a change of key; else NULL."""
+LEFT: Final = ""
+OLD: Final = "_cdc_old_"
+"""Before the names of keys: their values before the change, typed."""
+
+
+def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tuple[str, str]) -> str:
+    """Write the SELECT that adds a delete of the old key to every change of key.
+
+    Args:
+        rows: the SELECT of change rows, with the old keys.
+        contract: the table's contract; a change of key has the old values in its columns for previous keys.
+        newest: the batch that the newest column came with: records of earlier batches do not carry it.
+        beside: the columns with a row's problem, and with its record as text.
+    """
+    problem, text = beside
+    whole = " AND ".join(f"{quote(OLD + key)} IS NOT NULL" for key in contract.keys)
+    same = " AND ".join(f"{quote(OLD + key)} <=> {quote(key)}" for key in contract.keys)
+    moved = f"{whole} AND NOT ({same}) AND {r.CLASS} = {literal(r.UPSERT)} AND {problem} IS NULL"
+    previous, types = dict(contract.previous), {column.name: column.type for column in contract.columns}
+
+    def kept(name: str) -> str:
+        if name not in previous:
+            return quote(name)
+        kind = types[name]
+        return f"CASE WHEN {moved} THEN CAST({quote(OLD + previous[name])} AS {kind}) END AS {quote(name)}"
+
+    carries, known = f"coalesce(size({r.KNOWN}) + {len(previous)} >= {len(types)}, true)", r.KNOWN
+    if previous:
+        added = ", ".join(map(literal, previous))
+        known = (
+            f"CASE WHEN {moved} THEN CASE WHEN NOT {carries} THEN concat({r.KNOWN}, array({added})) END "
+            f"ELSE {r.KNOWN} END AS {r.KNOWN}"
+        )
+    columns = ", ".join(map(kept, contract.names))
+    gone = ", ".join(quote(OLD + name if name in contract.keys else name) for name in contract.names)
+    place = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
+    lacks = f"(NOT {carries} OR {r.BATCH} < {int(newest)})"
+    return f"""WITH changes AS ({rows})
+        SELECT {columns}, {r.CLASS}, {place}, {known}, {problem}, {text},
+            CASE WHEN {moved} AND {lacks} THEN {key_text(contract.keys, OLD)} END AS {MOVED}
+        FROM changes
+        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {problem}, {text}, {literal(LEFT)}
+        FROM changes WHERE {moved}"""
+
+
+def key_text(keys: Iterable[str], prefix: str = "") -> str:
+    """Write a key as one text that no other key has; ``prefix`` stands before the columns' names."""
+    return f"to_json(struct({', '.join(f'{quote(prefix + key)} AS {quote(key)}' for key in keys)}))"

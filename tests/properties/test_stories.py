@@ -1,0 +1,49 @@
+"""All laws together.
+
+Sources change shape, records come wrong and are corrected, changes are partial, keys change and tables are truncated;
+what is declared is another thing from day to day, files come again and runs are killed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.properties.stories import Stories
+
+from frazil.engine import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows and many declarations: to compile code for each of them costs more than it gains."""
+    for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
+        monkeypatch.setitem(run.SETTINGS, f"spark.sql.codegen.{name}", value)
+
+
+def test_stories_end_as_the_oracle_says(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    del spark  # only there so that Java runs
+    stories = Stories(tmp_path, (0, 3, 5), monkeypatch, steps=1)
+
+    stories.live()
+
+    assert stories.found == []
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("first", range(1000, 1500, 10))
+def test_five_hundred_stories_end_as_the_oracle_says(
+    first: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark
+    stories = Stories(tmp_path, range(first, first + 10), monkeypatch)
+
+    stories.live()
+
+    assert stories.found == []
+    assert stories.seen["killed"] + stories.seen["bad"] + stories.seen["corrected"] > 0
