@@ -34,9 +34,6 @@ tables:
 """
 
 
-NEW = {"id": 7, "size": "s", "note": None}
-
-
 @pytest.fixture
 def folder(tmp_path: Path, spark: SparkSession) -> Path:
     del spark  # only there so that Java runs
@@ -85,7 +82,7 @@ def test_a_row_keeps_its_values_and_names_its_old_key_whatever_comes_first(
         "b",
         (5, "U", {"id": 2}, 1),
         (6, "U", {"id": 2, "size": "big"}, 2),
-        (9, "I", {"id": 7, "size": "s"}, None),
+        (9, "I", {"id": 7, "size": "s", "note": None}, None),
     )
     run(folder)
     assert rows(folder) == [(2, None, "big", 1), (7, None, "s", None)]

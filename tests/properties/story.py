@@ -210,12 +210,12 @@ class Story:
             return {}
         found: dict[str, Any] = {}
         columns = self.columns()
-        for name, text in event.values.items():
-            column = self._now(part.schema[name][0])
+        for name, right in event.values.items():
+            column, text = self._now(part.schema[name][0]), SPOILED if wrong == name else right
             if column not in columns or (text is None and self.declared.nulls):
                 continue
             try:
-                found[column] = _typed(SPOILED if wrong == name else text, columns[column])
+                found[column] = _typed(text, columns[column])
             except ValueError:
                 return None
         if self.limited and (found.get("qty") or 0) > LIMIT:

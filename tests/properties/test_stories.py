@@ -26,6 +26,7 @@ def without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(run.SETTINGS, f"spark.sql.codegen.{name}", value)
 
 
+@pytest.mark.long
 def test_stories_end_as_the_oracle_says(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     del spark  # only there so that Java runs
     stories = Stories(tmp_path, (0, 3, 5), monkeypatch, steps=1)
