@@ -43,6 +43,7 @@ FAILPOINTS: Final = (
     "rollback.before_commit",
     "rollback.after_commit",
     "erase.after_block",
+    "erase.after_landed",
     "erase.before_publish",
     "erase.after_bronze",
     "erase.after_silver",

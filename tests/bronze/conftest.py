@@ -23,7 +23,6 @@ from frazil.spec import Column, DmsFiles, Table
 if TYPE_CHECKING:
     from frazil.sources.base import NewFile
 
-LATER = 4e9
 """A time at which every file has settled."""
 
 
@@ -52,7 +51,7 @@ class Landing:
     def take(self, table: Table) -> tuple[NewFile, ...]:
         """Take all files, new ones and duplicates."""
         source = DmsSource(table)
-        return find_new(source.list(self.folder), Ledger(), source.inspect, settle_seconds=0, now=LATER).files
+        return find_new(source.list(self.folder), Ledger(), source.inspect, settle_seconds=0).files
 
     def rows(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from frazil.bronze.read import Batch
 from frazil.sources.dms.listing import list_files
@@ -46,7 +47,8 @@ def ledger_of(*files: NewFile) -> Ledger:
 
 def take(listing: Listing, ledger: Ledger, source: DmsFiles = SOURCE, now: float = MUCH_LATER) -> SourceDelta:
     table = Table(name="hosts", source=source, keys=("id",))
-    return find_new(listing, ledger, DmsSource(table).inspect, settle_seconds=source.settle_seconds, now=now)
+    with patch("time.time", return_value=now):
+        return find_new(listing, ledger, DmsSource(table).inspect, settle_seconds=source.settle_seconds)
 
 
 def take_all(folder: Path, *known: NewFile, now: float = MUCH_LATER, source: DmsFiles = SOURCE) -> SourceDelta:

@@ -49,7 +49,8 @@ LEDGER_TYPE: Final = (
     "rows: bigint, bad: bigint, headers: bigint, foreign: bigint, same_as: string, "
     "columns: array<struct<name: string, type: string>>>"
 )
-"""What the ledger keeps of a file; ``foreign`` counts records of other tables in a transaction file,
+"""What the ledger keeps of a file; ``foreign`` counts records of other tables in a transaction file, and
+places of erased records in a landing file,
 ``same_as`` is the path the same content was first taken from, ``columns`` the file's own layout."""
 
 FORM_TYPE: Final = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.engine.certify import Certifying
+from frazil.engine.erase_files import look_for
 from frazil.engine.erase_job import PLACES, EraseJob
+from frazil.engine.erase_landed import changed_lines, empty_landed
 from frazil.engine.erase_proof import prove
 from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
 from frazil.engine.erase_report import ErasedLayer, EraseReport
@@ -18,25 +20,25 @@ from frazil.engine.one_table import table_session
 from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
 from frazil.engine.subjects import EraseError
 from frazil.failpoints import failpoint
-from frazil.sources.capture import ForgetsFiles
-from frazil.sources.kinds import captures_of
+from frazil.sources.capture import EmptiesRecords, ForgetsFiles
+from frazil.sources.kinds import captures_of, source_of
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
 from frazil.spec.tables import ERASE_UNFINISHED, source_tables
-from frazil.storage.files import address_of, exists
+from frazil.storage.files import address_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.erase_files import SourceFiles
     from frazil.engine.erase_report import Wanted
     from frazil.engine.table_run import TableRun
     from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
-
-_FILES_SHOWN: Final = 1_000
+    from frazil.spec.tables import LakeTable
 
 
 def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseReport:
@@ -64,7 +66,16 @@ def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
         )
         for made in job.tables
     ]
-    return EraseReport(table=context.table.name, subjects=subjects, layers=tuple(layers), files=_source_files(context))
+    files = _source_files(context, f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1")
+    is_own = isinstance(source_of(context.table), EmptiesRecords)
+    return EraseReport(
+        table=context.table.name,
+        subjects=subjects,
+        layers=tuple(layers),
+        files=() if is_own else files.there,
+        unseen=files.unseen,
+        landed=files.there if is_own else (),
+    )
 
 
 def erase(
@@ -102,43 +113,50 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
     job = EraseJob(context)
     tell("find the subjects")
     subjects = job.see_subjects(wanted)
-    files = _source_files(context)
     erased, erase_id, resumed = job.block(context.run_id)
+    others = job.other_hashes(erased, erase_id).localCheckpoint()
     failpoint("erase.after_block")
     tell("delete")
-    job.delete(erase_id)
+    emptied, clean = empty_landed(context)
+    failpoint("erase.after_landed")
+    job.delete(erase_id, changed_lines(context, emptied) if emptied else None)
+    with_places = job.emptied_files(erase_id)
+    files = _source_files(context, with_places)
     job.refresh_gold()
     purged: dict[str, Purged] = {}
     for made in job.tables:
         tell(f"rewrite {made.full_name}")
         purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
     failpoint("erase.after_purge")
-    landed = _remove_landed(context)
+    removed = _remove_landed(context, with_places)
     tell("search what is left")
+    by_hash = others.count()
     report = EraseReport(
         table=context.table.name,
         erase_id=erase_id,
-        subjects=subjects,
-        layers=tuple(
-            ErasedLayer(
-                table=made.full_name,
-                role=made.role,
-                rows=job.rows.get(made.full_name),
-                snapshots=purged[made.full_name].snapshots,
-                refs=purged[made.full_name].refs,
-                orphans=purged[made.full_name].orphans,
-            )
-            for made in job.tables
-        ),
-        files=tuple(file for file in files if file not in landed),
-        landed=landed,
+        subjects=subjects + by_hash,
+        layers=tuple(_layer(made, job.rows.get(made.full_name), purged[made.full_name]) for made in job.tables),
+        files=tuple(file for file in files.there if file not in clean | removed),
+        unseen=files.unseen,
+        landed=tuple(sorted({file.path for file in emptied} | (clean & {*files.there}) | removed)),
         resumed=resumed,
-        proof=prove(job, erased),
+        proof=prove(job, erased, by_hash=by_hash),
     )
-    receipt = write_receipt(context, report, job.hashes(erased))
+    receipt = write_receipt(context, report, job.hashes(erased).unionByName(others).distinct())
     failpoint("erase.after_receipt")
     context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
     return replace(report, receipt=receipt)
+
+
+def _layer(made: LakeTable, rows: int | None, purged: Purged) -> ErasedLayer:
+    return ErasedLayer(
+        table=made.full_name,
+        role=made.role,
+        rows=rows,
+        snapshots=purged.snapshots,
+        refs=purged.refs,
+        orphans=purged.orphans,
+    )
 
 
 def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
@@ -168,31 +186,26 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
         return count
 
 
-def _source_files(context: TableRun) -> tuple[str, ...]:
-    """Return the first files that hold records of the subjects and are still there."""
-    found = context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1 LIMIT {_FILES_SHOWN}").collect()
+def _source_files(context: TableRun, query: str) -> SourceFiles:
+    """Return which of the files that a query names are still there, or may be."""
+    found = context.spark.sql(query).toLocalIterator()
     table, folder = context.table, context.pipeline.folder
-    return tuple(row[0] for row in found if exists(address_of(row[0], folder, table.stores)))
+    return look_for((row[0] for row in found), lambda path: address_of(path, folder, table.stores))
 
 
-def _remove_landed(context: TableRun) -> tuple[str, ...]:
-    """Remove the files with erased records that Frazil had landed from a server; bronze has all else of them."""
-    table, folder = context.table, context.pipeline.folder
-    captures = captures_of(context.pipeline, (table.name,))
+def _remove_landed(context: TableRun, query: str) -> set[str]:
+    """Remove the files that a query names which Frazil had landed from a server; bronze has all else of them."""
+    captures = captures_of(context.pipeline, (context.table.name,))
     forgetful = [capture for capture in captures if isinstance(capture, ForgetsFiles)]
-    if not (forgetful or table.source.lands_for_good):
-        return ()
-    removed = []
-    for row in context.spark.sql(f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1").toLocalIterator():
+    removed: set[str] = set()
+    if not forgetful:
+        return removed
+    folder = context.pipeline.folder
+    for row in context.spark.sql(query).toLocalIterator():
         file = folder / row[0]
-        if not file.exists():
-            continue
-        if table.source.lands_for_good:
-            file.unlink()
-            removed.append(row[0])
-        elif any(_taken(context, capture, row[0]) and capture.forget(folder, [file]) for capture in forgetful):
-            removed.append(row[0])
-    return tuple(removed)
+        if file.exists() and any(_taken(context, one, row[0]) and one.forget(folder, [file]) for one in forgetful):
+            removed.add(row[0])
+    return removed
 
 
 def _taken(context: TableRun, capture: Capture, path: str) -> bool:

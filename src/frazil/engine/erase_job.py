@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 PLACES: Final = "frazil_erase_places"
 _SUBJECTS: Final = "frazil_erase_subjects"
+_LINES: Final = "frazil_erase_lines"
 _RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
 _GOES: Final = f"{r.KIND} IN ({', '.join(map(literal, (r.RECORD, r.BAD, r.CORRECTED, r.PART)))})"
 _SALT_BYTES: Final = 32
@@ -115,6 +116,16 @@ class EraseJob:
         """Return the hashes of the subjects, as ``key_hash``."""
         return self.spark.sql(f"SELECT {erased.hash_of(SUBJECT)} AS key_hash FROM {_SUBJECTS}")
 
+    def other_hashes(self, erased: ErasedKeys, erase_id: str) -> DataFrame:
+        """Return the hashes that a killed erase of this name had kept of other keys, as ``key_hash``."""
+        kept = self.spark.table(quote(*erased.path)).where(f"erase_id = {literal(erase_id)}")
+        return kept.select("key_hash").join(self.hashes(erased), "key_hash", "left_anti").distinct()
+
+    def emptied_files(self, erase_id: str) -> str:
+        """Write the query of the files whose records an erase has emptied; once :meth:`delete` is done."""
+        is_emptied = f"{r.KIND} = {literal(r.ERASED)} AND {r.REASON} = {literal(erase_id)}"
+        return f"SELECT DISTINCT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_emptied} ORDER BY 1"
+
     @property
     def gold(self) -> list[Gold]:
         """The aggregates over marts of the source table, each after those that it reads."""
@@ -146,13 +157,13 @@ class EraseJob:
         is_there = f"EXISTS (SELECT 1 FROM {PLACES} p WHERE p.{r.FILE} = t.{r.FILE} AND p.{r.ROW} = t.{r.ROW})"
         return f"{_GOES} AND {is_there}" if made.role == "bronze" else is_there
 
-    def delete(self, erase_id: str) -> None:
+    def delete(self, erase_id: str, lines: DataFrame | None = None) -> None:
         """Delete the subjects' rows from bronze, silver, quarantine and marts, a commit each, in the order of the data.
 
-        Of a record of bronze its place stays.
+        Of a record of bronze its place stays. ``lines`` take the place of bronze's lines of the ledger of their files.
         """
         bronze, *others = (made for made in self.tables if made.role != "gold")
-        self._delete(bronze, erase_id)
+        self._delete(bronze, erase_id, lines)
         failpoint("erase.after_bronze")
         # Whatever was found before a kill is told by the places that are left of records.
         stubs = self.spark.table(quote(*bronze.path)).where(f"{r.KIND} = {literal(r.ERASED)}")
@@ -161,11 +172,13 @@ class EraseJob:
             self._delete(made, erase_id)
             failpoint("erase.after_marts" if made.role == "mart" else "erase.after_silver")
 
-    def _delete(self, made: LakeTable, erase_id: str) -> None:
+    def _delete(self, made: LakeTable, erase_id: str, lines: DataFrame | None = None) -> None:
         path, base = made.path, self.context.head(made.path, rebuilt=True)
         self.rows[made.full_name] = count = self.count(made)
         is_bronze, goes = made.role == "bronze", self._goes(made)
-        if base.snapshot_id is None or not (count or (is_bronze and not base.bookmark.get(FLAG))):
+        going = [goes] if count else []
+        is_first = is_bronze and not base.bookmark.get(FLAG)
+        if base.snapshot_id is None or not (count or is_first or lines is not None):
             return
         table, bookmark = quote(*path), dict(base.bookmark) | ({FLAG: True} if is_bronze else {})
         rest = self.spark.sql(f"SELECT * FROM {table} WHERE false")
@@ -174,13 +187,19 @@ class EraseJob:
             whole = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
             emptied = self.spark.sql(f"SELECT {columns} FROM {table} AS t WHERE {goes} AND {whole}")
             rest = emptied.localCheckpoint()
+        if lines is not None:
+            rest = rest.unionByName(lines).localCheckpoint()
+            rest.where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").select(r.FILE).createOrReplaceTempView(_LINES)
+            going.append(f"{r.KIND} = {literal(r.LEDGER_ROW)} AND {r.FILE} IN (SELECT {r.FILE} FROM {_LINES})")
         with self.context.transaction(path, bookmark) as batch:
             batch.note(strategy="erase", erased=count or 0)
-            if count and batch.takes_deletes:
-                batch.delete(goes)
+            if going and batch.takes_deletes:
+                for condition in going:
+                    batch.delete(condition)
                 batch.append(rest)
-            elif count:
-                kept = self.spark.sql(f"SELECT * FROM {table} AS t WHERE NOT coalesce({goes}, false)")
+            elif going:
+                stays = " AND ".join(f"NOT coalesce({condition}, false)" for condition in going)
+                kept = self.spark.sql(f"SELECT * FROM {table} AS t WHERE {stays}")
                 batch.replace(kept.unionByName(rest))
             else:
                 batch.append(rest)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import fastavro
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
@@ -34,23 +36,30 @@ if TYPE_CHECKING:
 _WORD: Final = re.compile(rb"[\w.@+-]{6,}")
 _LEAST_SIGNS: Final = 6
 """Shorter texts stand in files by chance."""
+_TEXT: Final = "_cdc_text"
 _MOST_KEYS: Final = 1_000_000
 _BLOCK_BYTES: Final = 8 * 1024 * 1024
 _OVERLAP_BYTES: Final = 4 * 1024
 
 
-def prove(job: EraseJob, erased: ErasedKeys) -> EraseProof:
+def prove(job: EraseJob, erased: ErasedKeys, *, by_hash: int = 0) -> EraseProof:
     """Search what is left of all tables of an erase.
 
     Looked for are rows of an erased key, bounds of an erased key among the statistics of files, other snapshots,
     branches and tags, and files that nothing refers to. Keys that are texts are looked for in other columns too, and
     as bytes in every file, manifests unpacked.
 
+    Args:
+        job: the erase.
+        erased: the hashes of the keys.
+        by_hash: how many keys are none of the subjects: an erase that was killed had kept their hashes.
+
     Cost: one scan of the key columns and one of the text columns of each table.
     """
     found: list[tuple[str, int]] = []
     rows = files = 0
-    words = _words(job)
+    texts = _texts_to_find(job)
+    words = _words(texts)
     for made in job.tables:
         rows += int(job.context.spark.table(quote(*made.path)).count())
         checks = [*_rows(job, erased, made), *_bounds(job, erased, made), *_versions(job, made)]
@@ -58,25 +67,40 @@ def prove(job: EraseJob, erased: ErasedKeys) -> EraseProof:
         if there is not None:
             files += len(there)
             checks += [_bytes(made, there, words), _unknown_files(job, made, there)]
-        if words:
-            checks += _texts(job, made)
+        if texts is not None and words:
+            checks += _values_like(job, made, texts)
         found += [(place, count) for place, count in checks if count]
-    return EraseProof(rows=rows, files=files, bytes_searched=bool(words), found=tuple(found))
+    searched = bool(words) and not by_hash
+    return EraseProof(rows=rows, files=files, bytes_searched=searched, by_hash=by_hash, found=tuple(found))
 
 
-def _is_text_key(job: EraseJob) -> list[int]:
+def _texts_to_find(job: EraseJob) -> DataFrame | None:
+    """Return the texts to look for, as ``_cdc_text``: those of key columns that are texts and long enough.
+
+    Of a key of several columns a text that another row has in the same column names no subject: a shop that has other
+    orders. Neither does the name of a shard. None where no key column is a text.
+    """
+    keys, shard = job.contract.keys, job.context.table.source.shard_column
     types = {column.name: column.type for column in job.contract.columns}
-    return [number for number, name in enumerate(job.contract.keys) if types[name] == "string"]
+    numbers = [number for number, name in enumerate(keys) if types[name] == "string" and name != shard]
+    if job.subjects is None or not numbers:
+        return None
+    left = job.spark.table(quote(*job.context.changes))
+    found = []
+    for number in numbers:
+        texts = job.subjects.select(F.col(PARTS)[number].alias(_TEXT)).where(f"length({_TEXT}) >= {_LEAST_SIGNS}")
+        if len(keys) > 1:
+            same = left.select(F.col(quote(keys[number])).alias(_TEXT))
+            shared = same.join(F.broadcast(texts), _TEXT, "left_semi").distinct()
+            texts = texts.join(F.broadcast(shared), _TEXT, "left_anti")
+        found.append(texts)
+    return reduce(DataFrame.unionByName, found).distinct().localCheckpoint()
 
 
-def _words(job: EraseJob) -> frozenset[bytes]:
-    """Return the texts to look for as bytes: those of key columns that are texts and long enough."""
-    columns = _is_text_key(job)
-    if job.subjects is None or not columns:
-        return frozenset()
-    texts = job.subjects.select(F.explode(F.array(*(F.col(PARTS)[number] for number in columns))).alias("text"))
-    rows = texts.where(f"length(text) >= {_LEAST_SIGNS}").distinct().limit(_MOST_KEYS).collect()
-    return frozenset(row["text"].encode() for row in rows if row["text"] is not None)
+def _words(texts: DataFrame | None) -> frozenset[bytes]:
+    """Return texts as bytes."""
+    rows = [] if texts is None else texts.limit(_MOST_KEYS).collect()
+    return frozenset(row[_TEXT].encode() for row in rows)
 
 
 def _rows(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
@@ -112,19 +136,15 @@ def _versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
     yield f"{made.full_name} branches and tags", len(refs_of(spark, made.path))
 
 
-def _texts(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[tuple[str, int]]:
     """Look for keys that are texts in all text columns: another row may name the subject."""
     table = job.context.spark.table(quote(*made.path))
     names = [field.name for field in table.schema if field.dataType.simpleString() == "string"]
     if made.role == "bronze":
         names = [name for name in names if name not in r.BRONZE_COLUMNS]
-    if job.subjects is None or not names:
-        return
-    numbers = _is_text_key(job)
-    texts = job.subjects.select(F.explode(F.array(*(F.col(PARTS)[number] for number in numbers))).alias("_cdc_text"))
-    texts = F.broadcast(texts.where(f"length(_cdc_text) >= {_LEAST_SIGNS}").distinct())
-    values = table.select(F.explode(F.array(*map(quote, names))).alias("_cdc_text"))
-    yield f"{made.full_name} values", values.join(texts, "_cdc_text", "left_semi").count()
+    if names:
+        values = table.select(F.explode(F.array(*map(quote, names))).alias(_TEXT))
+        yield f"{made.full_name} values", values.join(F.broadcast(texts), _TEXT, "left_semi").count()
 
 
 def _files(job: EraseJob, made: LakeTable) -> list[str] | None:

@@ -42,13 +42,16 @@ class EraseProof:
     Attributes:
         rows: rows of all tables in which a key was looked for.
         files: files of the lake whose bytes were looked through; 0 where they cannot be read without Spark.
-        bytes_searched: keys were looked for as bytes, too: those that are texts of six characters or more.
+        bytes_searched: all keys were looked for as bytes, too: those that are texts of six characters or more.
+        by_hash: keys of an erase that was killed, of which only the hashes are known: they were looked for as rows and
+            bounds, and not as texts in other columns and bytes.
         found: (place, how often) of what was found; empty is the proof.
     """
 
     rows: int
     files: int
     bytes_searched: bool
+    by_hash: int = 0
     found: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -67,7 +70,8 @@ class EraseReport:
         subjects: number of keys, those that they were changed from or to among them.
         layers: every table, in the order of the data.
         files: files at the source that hold records of the subjects, the first thousand.
-        landed: those of them that Frazil had landed from a server, and that were removed.
+        unseen: files that may hold such records too, and whose store could not be asked; the first thousand.
+        landed: landing files that Frazil wrote, and in which nothing is left of such records but their places.
         resumed: an erase that was killed was ended, too.
         proof: what a scan of all remaining files found; None before the erase.
         receipt: path or address of the receipt; None where there is none.
@@ -77,6 +81,7 @@ class EraseReport:
     subjects: int
     layers: tuple[ErasedLayer, ...]
     files: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
     erase_id: str = ""
     landed: tuple[str, ...] = ()
     resumed: bool = False

@@ -11,6 +11,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
+from frazil.lake.tables import property_list
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _REWRITE: Final = {
 }
 
 _MANIFEST_BYTES: Final = "commit.manifest.target-size-bytes"
+_DECLARED_BYTES: Final = "frazil.erase.manifest-bytes"
+"""Property with the size that a table had before manifests were rewritten; an empty text where it had none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +87,38 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
 
     Iceberg leaves a single manifest as it is, unless two are to be made of it.
     """
+    _restore_manifest_size(spark, path)
     name, removed = quote(*path), "deleted_data_files_count + deleted_delete_files_count > 0"
     found = spark.sql(f"SELECT content, length, {removed} AS stale FROM {name}.manifests").collect()
     if not any(row["stale"] for row in found):
         return
     by_content = [[row["length"] for row in found if row["content"] == content] for content in (0, 1)]
     single = [lengths[0] for lengths in by_content if len(lengths) == 1]
-    if single:
-        half = f"{literal(_MANIFEST_BYTES)} = {literal(str(max(min(single) // 2, 1)))}"
-        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({half})")
-    call(spark, path, "rewrite_manifests", "use_caching => false")
-    if single:
-        spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({literal(_MANIFEST_BYTES)})")
+    if not single:
+        call(spark, path, "rewrite_manifests", "use_caching => false")
+        return
+    half = str(max(min(single) // 2, 1))
+    changed = {_MANIFEST_BYTES: half, _DECLARED_BYTES: _properties(spark, path).get(_MANIFEST_BYTES, "")}
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list(changed)})")
+    try:
+        call(spark, path, "rewrite_manifests", "use_caching => false")
+    finally:
+        _restore_manifest_size(spark, path)
+
+
+def _restore_manifest_size(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Give a table back the size of manifests that it had, also where an erase was killed before it could."""
+    name, declared = quote(*path), _properties(spark, path).get(_DECLARED_BYTES)
+    if declared is None:
+        return
+    gone = [_DECLARED_BYTES] if declared else [_MANIFEST_BYTES, _DECLARED_BYTES]
+    if declared:
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list({_MANIFEST_BYTES: declared})})")
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, gone))})")
+
+
+def _properties(spark: SparkSession, path: tuple[str, ...]) -> dict[str, str]:
+    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {quote(*path)}").collect()}
 
 
 def _remove_orphans(spark: SparkSession, name: str, before_ms: int) -> int:

@@ -51,6 +51,18 @@ class OwnRecords:
         return own if self.schema is None else own & equals(fields[self.fields[1]], self.schema)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotErased:
+    """Which records of a landing file are kept: those whose ``field`` is not the mark of an erased one."""
+
+    field: str
+    mark: str
+
+    def among(self, fields: dict[str, Any]) -> NDArray[np.bool_]:
+        """Return which records are kept, for all of them at once."""
+        return ~equals(fields[self.field], self.mark)
+
+
 def equals(column: Any, value: str | None) -> NDArray[np.bool_]:
     """Return where a column has a value; a NULL name is no name, and equals NULL only."""
     same = column.is_null() if value is None else pc.equal(column, value).fill_null(fill_value=False)

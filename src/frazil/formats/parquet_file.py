@@ -21,7 +21,7 @@ from frazil.storage.files import storage_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frazil.formats.own_records import OwnRecords
+    from frazil.formats.own_records import NotErased, OwnRecords
 
 BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"
@@ -86,7 +86,12 @@ class ParquetFile:
     head: Final = None
 
     def __init__(
-        self, uri: str, names: tuple[str, ...], *, own: OwnRecords | None = None, rejected: str | None = None
+        self,
+        uri: str,
+        names: tuple[str, ...],
+        *,
+        own: OwnRecords | NotErased | None = None,
+        rejected: str | None = None,
     ) -> None:
         self._uri, self._names, self._own, self._rejected = uri, names, own, rejected
         self._hash = ValuesHash(len(self._names))
@@ -118,7 +123,7 @@ class ParquetFile:
         yield from parts_of(self._uri, row)
 
     def _kept(self, parsed: Parsed) -> Parsed:
-        """Leave the records of other tables out."""
+        """Leave the records of other tables, and erased ones, out."""
         if self._own is None or not len(parsed.rows):
             return parsed
         is_own = self._own.among(parsed.fields)

@@ -74,7 +74,7 @@ class Capture(Protocol):
 
     The delivery contract, on which :class:`frazil.sources.base.Source` stands:
 
-    - **Landing files are whole or absent**, see :func:`land_file`, and never change.
+    - **Landing files are whole or absent**, see :func:`land_file`, and never change, but for :class:`EmptiesRecords`.
     - **They are named by position.** What was landed before a crash is found by its name; a range that is landed again
       gives the same files, or other files of which the records have the same positions.
     - **Land, then confirm.** The server is told what it may forget only after the files are durable.
@@ -136,6 +136,29 @@ class Reloads(Protocol):
             SourceError: the server cannot be reached, or has not what is declared; says the way out.
 
         Cost: one scan of each table; a change in the lake for each of its rows.
+        """
+
+
+@runtime_checkable
+class EmptiesRecords(Protocol):
+    """A source whose landing files can be written again with nothing left of some records but their places."""
+
+    def is_emptied(self, path: Path, rows: Collection[int]) -> bool:
+        """Return whether nothing is left of the records of some rows, which count from 1 on."""
+
+    def empty(self, path: Path, rows: Collection[int], before: str) -> None:
+        """Leave nothing of some records but their places; the file is there whole at any time.
+
+        Args:
+            path: a landing file that bronze has.
+            rows: their rows, from 1 on.
+            before: hash of the file as bronze has taken it, for :meth:`emptied_from`.
+        """
+
+    def emptied_from(self, uri: str) -> str | None:
+        """Return ``before`` of a file that was emptied; None of any other.
+
+        By it a file is known between being emptied and its new hash being in the ledger.
         """
 
 

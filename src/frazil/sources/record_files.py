@@ -215,7 +215,13 @@ class RecordFiles(RecordReading, ABC):
             self.inspect,
             settle_seconds=self.settle_seconds,
             by_place=bool(self.reading()["by_place"]),
+            emptied_from=self.emptied_from,
         )
+
+    def emptied_from(self, uri: str) -> str | None:
+        """Return the hash of the file that bronze took, of one whose records were emptied since; None of any other."""
+        del uri
+        return None
 
     @property
     def settle_seconds(self) -> float:

@@ -120,11 +120,6 @@ class SourceSpec(Spec, ABC):
         del position
         return None
 
-    @property
-    def lands_for_good(self) -> bool:
-        """Whether Frazil lands its files, and needs none of them any more once bronze has it."""
-        return False
-
     def landed_in(self, folder: str) -> SourceSpec | None:
         """Return the same source with another landing folder; None where Frazil lands nothing for it."""
         del folder

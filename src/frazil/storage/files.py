@@ -78,15 +78,6 @@ def address_of(path: str, folder: Path, stores: Mapping[str, Store] = NO_STORES)
     return path if "://" in path else f"{folder / path}"
 
 
-def exists(uri: str) -> bool:
-    """Return whether there is a file that may be looked at."""
-    try:
-        storage_of(uri).stat(uri)
-    except OSError:
-        return False
-    return True
-
-
 class _Unpacked(gzip.GzipFile):
     """A compressed file that closes what it reads from."""
 

@@ -9,6 +9,8 @@ from frazil.cli.render.grid import grid
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil.engine.erase_report import EraseReport
 
 _FILES_SHOWN = 10
@@ -32,15 +34,17 @@ def show_erase(report: EraseReport) -> None:
     if report.resumed:
         out.print("an erase that was killed was ended, too", markup=False)
     if report.landed:
-        out.print(f"{counted(len(report.landed), 'landing file')} of Frazil's own removed", markup=False)
+        done = "to be cleared" if report.proof is None else "cleared"
+        out.print(f"{counted(len(report.landed), 'landing file')} of Frazil's own {done} of these keys", markup=False)
     if report.files:
         those = counted(len(report.files), "file at the source holds", "files at the source hold")
         stays = "stays as it is" if len(report.files) == 1 else "stay as they are"
         out.print(f"{those} records of these keys, and {stays}:", markup=False)
-        for file in report.files[:_FILES_SHOWN]:
-            out.print(f"  {file}", markup=False)
-        if len(report.files) > _FILES_SHOWN:
-            out.print(f"  and {len(report.files) - _FILES_SHOWN:,} more", markup=False)
+        _show_files(report.files)
+    if report.unseen:
+        could = counted(len(report.unseen), "file at the source", "files at the source")
+        out.print(f"{could} could not be looked at, and may hold records of these keys:", markup=False)
+        _show_files(report.unseen)
     if report.proof is not None:
         looked = f"{counted(report.proof.rows, 'row')} and {counted(report.proof.files, 'file')}"
         if report.proof.is_clean:
@@ -49,5 +53,17 @@ def show_erase(report: EraseReport) -> None:
             out.print(f"searched {looked}, and found erased keys in:", markup=False)
             for place, count in report.proof.found:
                 out.print(f"  {place}: {count:,}", markup=False)
+        if report.proof.by_hash:
+            keys = counted(report.proof.by_hash, "key")
+            known = "is known by its hash" if report.proof.by_hash == 1 else "are known by their hashes"
+            out.print(f"{keys} of the erase that was killed {known} only.", markup=False)
+            out.print("To search bad records, other columns and bytes for them, erase them again.", markup=False)
     if report.receipt:
         out.print(f"receipt: {report.receipt}", markup=False)
+
+
+def _show_files(files: Sequence[str]) -> None:
+    for file in files[:_FILES_SHOWN]:
+        out.print(f"  {file}", markup=False)
+    if len(files) > _FILES_SHOWN:
+        out.print(f"  and {len(files) - _FILES_SHOWN:,} more", markup=False)

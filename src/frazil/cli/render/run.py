@@ -56,7 +56,7 @@ def _show_counts(table: TableReport) -> None:
     notes = [
         (table.duplicates, "file delivered again", "files delivered again"),
         (table.quarantined, "record quarantined", "records quarantined"),
-        (table.foreign, "record of other tables", "records of other tables"),
+        (table.foreign, "record of other tables, or erased", "records of other tables, or erased"),
     ]
     said = ", ".join(counted(count, one, many) for count, one, many in notes if count)
     if said:

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from frazil.formats.own_records import NotErased
+from frazil.formats.parquet_file import ParquetFile
 from frazil.formats.records import Changed
 from frazil.sources.base import RecordMeaning, SourceFile, change_position, snapshot_position
+from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
 from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
-from frazil.sources.record_files import RecordFiles, typed
-from frazil.spec.kinds.postgres import OLD, OP, POSITION, UNCHANGED
+from frazil.sources.record_files import PARQUET, RecordFiles, typed
+from frazil.spec.kinds.postgres import ERASED, OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import Parsed, RecordReader
@@ -67,6 +70,25 @@ class PostgresSource(RecordFiles):
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
         """Open a file, not a broken one."""
         return replace(super().read(file, columns, **limits), lists=True)
+
+    def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
+        """Open a file as it is, without the records that an erase has emptied."""
+        operation = next((name for name in names if name.lower() == OP), None)
+        if operation is None or not file.name.lower().endswith(PARQUET):
+            return super().open(file, names, **limits)
+        return ParquetFile(file.uri, names, own=NotErased(field=operation, mark=ERASED))
+
+    def is_emptied(self, path: Path, rows: Collection[int]) -> bool:
+        """Return whether nothing is left of some records of a file."""
+        return is_emptied(path, rows)
+
+    def empty(self, path: Path, rows: Collection[int], before: str) -> None:
+        """Write a file again, with nothing left of some records but their places."""
+        empty(path, rows, before)
+
+    def emptied_from(self, uri: str) -> str | None:
+        """Return the hash of the file that bronze took, of one that was emptied since."""
+        return emptied_from(uri)
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
         """Return a reader that says which columns each change carries."""

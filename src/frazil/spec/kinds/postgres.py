@@ -21,6 +21,9 @@ UNCHANGED: Final = "__unchanged"
 OLD: Final = "__old_"
 """Before the names of columns: their values before the change."""
 
+ERASED: Final = "erased"
+"""Op of a record of which an erase has left the place only."""
+
 OWN_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {OP: "string", POSITION: "string", COMMITTED_AT: "timestamp", XID: "bigint", UNCHANGED: "string"}
 )
@@ -63,11 +66,6 @@ class Postgres(SourceSpec):
     def locations(self) -> dict[str, tuple[str, ...]]:
         """Return the folder of the table's files."""
         return {"landing": (f"{self.landing.rstrip('/')}/{table_folder(*self.schema_and_name)}",)}
-
-    @property
-    def lands_for_good(self) -> bool:
-        """Return true: where a capture stands is in a file of its own."""
-        return True
 
     def landed_in(self, folder: str) -> Postgres:
         """Return the same source with another landing folder."""
