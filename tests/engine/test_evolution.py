@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.failing import run_fails_with
 
 import frazil
 from frazil import api
 from frazil.engine.report import RunFailedError
+from frazil.failpoints import FailpointReached
 from frazil.lake.session import spark_session
 from frazil.steps import AlterTable, RenameColumn
 
@@ -265,6 +267,25 @@ def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *,
     orders.run()
     assert orders.values()[-1] == ("4", "old", "5")
     assert orders.is_sound()
+
+
+def test_a_renamed_field_is_no_reason_to_forget_what_else_was_declared(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that dies after the column is renamed, and before silver is made again, leaves that to the next one."""
+    columns = "columns: [{{name: id}}, {{name: ts, type: timestamp}}, {{name: {}}}, {{name: n, expr: '{}'}}]"
+    orders.declare(columns=columns.format("customer", "n"))
+    orders.land("id,customer,n", "1,ada,1")
+    orders.run()
+
+    orders.declare(columns=columns.format("Client", "concat(n, n)"), more="renames: {customer: Client}")
+    monkeypatch.setenv("FRAZIL_FAILPOINT", "silver.before_write:raise")
+    with run_fails_with(FailpointReached):
+        orders.run()
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
+    orders.run()
+
+    assert orders.values() == [("1", "ada", "11")]
 
 
 @pytest.mark.long

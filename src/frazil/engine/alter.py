@@ -25,8 +25,8 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
     Args:
         context: the table's part of the run.
         step: what to alter.
-        notes: note in a mart's bookmark how it is laid out and declared, in a commit without rows: for a mart with no
-            batch due, whose commit does it.
+        notes: note in the bookmark of silver or a mart how it is declared, in a commit without rows. Not where it is
+            to be rebuilt, or a batch is due to a mart: that commit does it, and a run may die before.
     """
     context.tell(f"alter {step.mart or step.name}")
     path = next(path for path in context.paths if ".".join(path[1:]) == step.name)
@@ -46,7 +46,7 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
         keep_live_view(context, mart)
     if notes and mart is not None:
         note_layout(context, mart)
-    if is_renamed and path == context.changes:
+    if notes and is_renamed and path == context.changes:
         note_declared(context)
 
 

@@ -76,6 +76,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
     contract, ingested, normalized = None, None, None
     _fold(context, steps)
     due = {step.mart for step in steps if isinstance(step, UpdateMart)}
+    is_remade = any(isinstance(step, Normalize) and step.rebuild for step in steps)
     for step in steps:
         match step:
             case Ingest():
@@ -88,7 +89,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
                 steps = _as_normalized(steps, step, normalized)
             case AlterTable():
                 if step.mart not in due:
-                    alter_table(context, step, notes=bool(step.mart))
+                    alter_table(context, step, notes=bool(step.mart) or not is_remade)
             case UpdateMart() | FoldChanges():
                 pass  # below, all of them; the fold was before
             case RefreshGold():
