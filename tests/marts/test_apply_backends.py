@@ -252,6 +252,7 @@ def batch_of(spark: SparkSession, mart: str, cases: CaseSet, rows: Sequence[Row]
     changes = BatchChanges(
         spark=spark,
         silver="backend_silver",
+        bronze="backend_bronze",
         files=2,
         after=1,
         upto=2,

@@ -148,6 +148,7 @@ def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None)
     return BatchChanges(
         spark=context.spark,
         silver=quote(*context.changes),
+        bronze=quote(*context.bronze),
         files=int(context.head(context.changes).summary.get("total-data-files", 0)),
         after=step.after,
         upto=step.upto,

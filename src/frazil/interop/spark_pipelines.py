@@ -94,6 +94,8 @@ def _left_out(one: MartContract, *, ignores_nulls: bool) -> Iterator[str]:
         yield "valid_from, valid_to and is_current are __START_AT, __END_AT and __END_AT IS NULL, as sequences"
         if one.mart.deletes == "mark":
             yield "deletes: mark; a delete only closes the version"
+        if one.mart.bitemporal:
+            yield "bitemporal; what was known before is overwritten"
     if ignores_nulls:
         yield "ignore_null_updates; a NULL is written"
     yield "columns that a change does not carry; they are written as NULL"

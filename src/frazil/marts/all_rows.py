@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.marts.bitemporal import known_open_versions, known_versions
 from frazil.marts.current import hard, soft
 from frazil.marts.fold import alone, fill, newest
 from frazil.marts.fold_spec import columns_of
@@ -18,28 +19,35 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 
-def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec) -> DataFrame:
+def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None) -> DataFrame:
     """Make the rows of a mart for some keys.
 
     Args:
         mart: which mart.
         changes: *all* changes of these keys in the shape of silver, with event time.
         spec: the table's parts.
+        times: from :func:`frazil.marts.bitemporal.known_times`, for a bitemporal history.
 
     Returns:
         The mart's rows for these keys, in the shape of :func:`frazil.marts.layout.mart_columns`.
     """
+    if times is not None and isinstance(mart, History):
+        return known_versions(changes, times, spec, mart.deletes)
     whole = fill(changes, spec) if spec.fills else changes
     if isinstance(mart, History):
         return versions(whole.selectExpr("*", f"false AS {BASE}"), spec, mart.deletes)
     return _states(mart, newest(whole, spec), spec)
 
 
-def single_change_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec) -> DataFrame:
+def single_change_rows(
+    mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None
+) -> DataFrame:
     """As :func:`all_rows`, of keys that :func:`multi_change_keys` does not name: each change stands for itself.
 
     Cost: narrow, no shuffle; rows keep the order of the changes' files.
     """
+    if times is not None:
+        return known_open_versions(changes, times, spec)
     return open_versions(changes, spec) if isinstance(mart, History) else _states(mart, alone(changes, spec), spec)
 
 

@@ -88,9 +88,9 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
         FROM (
             SELECT *, sum(CASE WHEN {IS_UPSERT} THEN 0 ELSE 1 END) OVER past AS _cdc_life
             FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
-            WINDOW past AS (PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order {rows})
+            WINDOW past AS (PARTITION BY {columns_of(spec.together)} ORDER BY _cdc_order {rows})
         )
-        WINDOW in_life AS (PARTITION BY {columns_of(spec.keys)}, _cdc_life ORDER BY _cdc_order {rows})""",
+        WINDOW in_life AS (PARTITION BY {columns_of(spec.together)}, _cdc_life ORDER BY _cdc_order {rows})""",
         frazil_changes=changes,
     )
 

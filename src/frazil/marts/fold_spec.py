@@ -33,6 +33,7 @@ class FoldSpec:
         tracked: columns whose change opens a version of history.
         since: column -> first batch it was known in, for columns that came later than the table.
         partial: some changes of the table do not carry every column, so values come from older ones.
+        apart: further columns of the changes: those of a key that differ in them are folded by themselves.
     """
 
     keys: tuple[str, ...]
@@ -43,6 +44,12 @@ class FoldSpec:
     tracked: tuple[str, ...] = ()
     since: Mapping[str, int] = field(default_factory=dict)
     partial: bool = False
+    apart: tuple[str, ...] = ()
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """Columns in which changes are equal that are folded together."""
+        return (*self.keys, *self.apart)
 
     @property
     def order_columns(self) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
 
     Returns:
         The versions: the contract's columns, ``valid_from``, ``valid_to`` (NULL while current),
-        ``is_current``, ``is_deleted``, ``_cdc_position``, ``_cdc_row``.
+        ``is_current``, ``is_deleted``, ``_cdc_position``, ``_cdc_row``; then the columns of ``spec.apart``.
 
     Cost: one shuffle on the keys and one sort, whatever the number of windows below.
     """
@@ -44,6 +44,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
         row = "CASE WHEN _cdc_upsert THEN _cdc_values ELSE _cdc_start._cdc_last_known END"
         at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
         is_deleted = "NOT _cdc_upsert"
+    apart = "".join(f", {quote(name)}" for name in spec.apart)
     return query(
         f"""
         WITH {_standing_sql(spec)}, {_ended_sql(spec)}
@@ -53,9 +54,9 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
             _cdc_next._cdc_from AS valid_to,
             _cdc_next IS NULL AS is_current,
             is_deleted,
-            {columns_of((r.POSITION, r.ROW), "_cdc_at")}
+            {columns_of((r.POSITION, r.ROW), "_cdc_at")}{apart}
         FROM (
-            SELECT {row} AS _cdc_shown, {is_deleted} AS is_deleted, {at} AS _cdc_at, _cdc_start, _cdc_next
+            SELECT {row} AS _cdc_shown, {is_deleted} AS is_deleted, {at} AS _cdc_at, _cdc_start, _cdc_next{apart}
             FROM ended WHERE {kept}
         )""",
         frazil_changes=changes,
@@ -64,7 +65,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
 
 def _standing_sql(spec: FoldSpec) -> str:
     """Write the changes that stand at their event time, with what was last known of their key."""
-    keys, values = columns_of(spec.keys), f"struct({columns_of(spec.columns)})"
+    keys, values = columns_of(spec.together), f"struct({columns_of(spec.columns)})"
     by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
     return f"""timed AS (
             SELECT
@@ -89,7 +90,7 @@ def _ended_sql(spec: FoldSpec) -> str:
 
     Equal consecutive states are one version: it begins with the first and shows the values of the last.
     """
-    by_key = f"PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order"
+    by_key = f"PARTITION BY {columns_of(spec.together)} ORDER BY _cdc_order"
     first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
     so_far = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     return f"""marked AS (

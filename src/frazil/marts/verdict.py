@@ -41,7 +41,9 @@ def verdict_sql(mart: Current | History, spec: FoldSpec, *, compares: bool) -> l
     """
     is_late = late.is_late(spec) if compares else "false"
     recompute = f"bool_or({is_late})"
-    if isinstance(mart, History) and compares:
+    if isinstance(mart, History) and mart.bitemporal:
+        recompute = "true"  # what was known before stays, so no row goes for good
+    elif isinstance(mart, History) and compares:
         recompute = f"bool_or({late.is_not_after(spec)} OR {is_late})"
     elif isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills:
         # A whole row needs no older one, so a late change simply drops out.

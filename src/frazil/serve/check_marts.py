@@ -46,18 +46,19 @@ def mart_steps(proof: Proof) -> Iterator[Step]:
     # The contract is known from what bronze and silver say of themselves.
     contract = tuple(layer for layer in (here.bronze, here.changes) if layer.damage)
     for mart, layer in here.marts:
-        prove: Callable[[Proof, Layer], Verdict]
+        prove: Callable[..., Verdict]
         if isinstance(mart, Current):
             law, what, prove = "ORDER", "look for keys with several rows", _one_row_a_key
         else:
-            law, what, prove = "HISTORY", "look at the versions of each key", _sound_versions
+            law, what = "HISTORY", "look at the versions of each key"
+            prove = partial(_sound_versions, mart)
         if layer.exists:
             yield Step(
                 law=law,
                 table=layer.name,
                 what=f"{layer.name}: {what}",
                 needs=(layer,),
-                prove=partial(prove, proof, layer),
+                prove=partial(prove, proof=proof, layer=layer),
             )
         yield Step(
             law="CONVERGE",
@@ -95,8 +96,15 @@ def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
     return False, f"{counted(count, 'key has', 'keys have')} more than one row: {examples}"
 
 
-def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
-    keys = names_of(proof.here.table.keys)
+def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
+    keys, rows = names_of(proof.here.table.keys), known_rows(mart, layer)
+    if mart.bitemporal:
+        never = "known_to <= known_from OR (is_current AND known_to IS NOT NULL)"
+        offending = f"SELECT {keys}, valid_from, known_from FROM {layer.rows} WHERE {never}"
+        count, examples = proof.offenders(offending, f"{keys}, valid_from, known_from")
+        if count:
+            several = counted(count, "version has", "versions have")
+            return False, f"{several} a time of knowledge that cannot be: {examples}"
     key = key_of(proof.here.table.keys)
     backwards, mislabelled = "valid_to <= valid_from", "is_current IS DISTINCT FROM (valid_to IS NULL)"
     by_begin = "ORDER BY valid_from, valid_to NULLS LAST"
@@ -105,7 +113,7 @@ def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
     is_wrong = f"{backwards} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
     for part in parts(layer.snapshot.records):
         (found,) = proof.one(
-            f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {layer.rows} "
+            f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {rows} "
             f"WHERE {in_buckets(key, part)})"
         )
         if found:
@@ -123,7 +131,7 @@ def _sound_versions(proof: Proof, layer: Layer) -> Verdict:
     ]
     wrong = []
     for one, many, condition in proofs:
-        offending = f"SELECT {keys}, valid_from FROM {layer.rows} {condition}"
+        offending = f"SELECT {keys}, valid_from FROM {rows} {condition}"
         count, examples = proof.offenders(offending, f"{keys}, valid_from")
         if count:
             wrong.append(f"{counted(count, one, many)}: {examples}")
@@ -138,12 +146,12 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
     if layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
         return None, "the declaration changed since it was written: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
-    names, tracked = shown(columns, mart), _tracked(here, pair)
+    names, tracked, rows = shown(columns, mart), _tracked(here, pair), known_rows(mart, layer)
     tied = _tied(proof)
     loose = f" AND {key} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else ""
 
     def have(where: str) -> str:
-        return f"SELECT {names} FROM {layer.rows} WHERE {where}{loose}"
+        return f"SELECT {names} FROM {rows} WHERE {where}{loose}"
 
     def want(where: str) -> str:
         changes = with_values(here, batch, columns, f"{where}{loose}")
@@ -152,7 +160,7 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
     buckets: Sequence[int] | None = None
     if same_types(layer, here.changes, columns):
         rest = names_of((*added(mart), r.POSITION, r.ROW))
-        held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{layer.rows} WHERE true{loose}")
+        held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{rows} WHERE true{loose}")
         buckets = differing(held, _folded(proof, pair, tied=bool(tied)))
     wrong = difference(proof, have, want, buckets)
     note = f"; {counted(tied, 'key is', 'keys are')} left out, whose order only the content hash decides"
@@ -233,6 +241,13 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
         )
     wrong = difference(proof, have, want, buckets)
     return not wrong, wrong or f"they show the same living rows at batch {batch}"
+
+
+def known_rows(mart: Current | History, layer: Layer) -> str:
+    """Write what stands after FROM to read the rows of a mart that are known today: all but those of old beliefs."""
+    if isinstance(mart, History) and mart.bitemporal:
+        return f"(SELECT * FROM {layer.rows} WHERE known_to IS NULL)"
+    return layer.rows
 
 
 def living(mart: Current | History, layer: Layer) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from frazil.lake.points import Point
-    from frazil.spec import Pipeline
+    from frazil.spec import Current, Pipeline
     from frazil.spec.tables import LakeTable
 
 _LIMITS: Final = {"memory_limit": "1GB", "threads": f"{min(4, os.cpu_count() or 1)}"}
@@ -135,7 +135,7 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
     for side in sides:
         verify_manifests(location, side.snapshot)
     declared = next(table for table in pipeline.tables if table.name == made.made_of)
-    keys = (*declared.keys, *(["valid_from"] if isinstance(made.mart, History) else []))
+    keys = (*declared.keys, *_version_keys(made.mart))
     with translated(pipeline), connect({made.key: location}, _LIMITS) as duck:
         try:
             columns = _compare(duck, location, sides, keys)
@@ -152,6 +152,13 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
         **{name: counts.get(letter, 0) for letter, name in _KINDS.items()},
         rows=tuple(_row(row, keys, columns) for row in rows),
     )
+
+
+def _version_keys(mart: Current | History | None) -> tuple[str, ...]:
+    """Return the columns that tell the rows of one key from each other."""
+    if not isinstance(mart, History):
+        return ()
+    return ("valid_from", "known_from") if mart.bitemporal else ("valid_from",)
 
 
 def _mart(pipeline: Pipeline, word: str) -> LakeTable:

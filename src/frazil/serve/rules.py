@@ -12,7 +12,7 @@ from frazil.lake.catalogs import NoLakeError
 from frazil.lake.duck import connect
 from frazil.lake.duck_sql import identifier, literal
 from frazil.lake.trouble import translated
-from frazil.serve.check_marts import living
+from frazil.serve.check_marts import known_rows, living
 from frazil.serve.history_rules import OF_VERSIONS, unique_versions
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
@@ -151,11 +151,12 @@ def _of_table(
     if not (rules or here.contract.rules):
         return
     mart, layer = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
-    histories = [layer for mart, layer in pairs if isinstance(mart, History)]
-    for one in (here.bronze, layer, *histories):
+    histories = [(layer, known_rows(mart, layer)) for mart, layer in pairs if isinstance(mart, History)]
+    tested = (layer, *(history for history, _ in histories))
+    for one in (here.bronze, *tested):
         if one.damage is not None:
             raise one.damage
-    for one in {id(one): one for one in (layer, *histories)}.values():
+    for one in {id(one): one for one in tested}.values():
         verify_files(one.location or "")
     rows = living(mart, layer)
     if isinstance(mart, Current):
@@ -172,12 +173,12 @@ def _of_table(
             broken=verdict.broken,
             detail=verdict.detail,
         )
-    for history in histories:
-        yield from _of_history(replace(look, layer=history, rows=f"{history.rows} WHERE true"), rules)
+    for history, known in histories:
+        yield from _of_history(replace(look, layer=history, rows=f"{known} WHERE true"), rules)
 
 
 def _of_history(look: TableLook, rules: Sequence[RowRule]) -> Iterator[RuleTest]:
-    """Test the rules of rows, and those of the columns that a history adds, over all versions of a history."""
+    """Test the rules of rows, and those of the columns that a history adds, over all versions that are known."""
     table, layer = look.here.table, look.layer
     yield from _Tester(look.duck, table, layer, look.rows).results([*rules, *OF_VERSIONS])
     for name, rows, columns in unique_versions(look.rows, table.keys):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.silver.evolution import added, open_name
-from frazil.spec import Column
+from frazil.spec import Column, History
 from frazil.spec.contract import declared as declared_columns
 from frazil.spec.contract import event_time, final_names, is_closed, previous_keys
 from frazil.spec.names import quote
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from frazil.silver.evolution import Evolved
-    from frazil.spec import Current, History, Rule, Table
+    from frazil.spec import Current, Rule, Table
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
@@ -151,7 +151,7 @@ def settings(table: Table, mart: Current | History | None = None) -> dict[str, s
 def changed_settings(before: Mapping[str, str] | None, table: Table, mart: Current | History | None = None) -> str:
     """Return which settings differ from ``before``, what :func:`settings` gave in an earlier run, if it was kept."""
     now = settings(table, mart)
-    changed = [name for name in now if before and before.get(name) != now[name]]
+    changed = [name for name in dict.fromkeys((*now, *(before or ()))) if before and before.get(name) != now.get(name)]
     return f"{', '.join(changed)} changed" if changed else "the declaration changed"
 
 
@@ -185,6 +185,7 @@ def _column_settings(column: Column) -> dict[str, Any]:
 
 
 def _mart_settings(mart: Current | History) -> dict[str, Any]:
-    return mart.model_dump(
-        mode="json", exclude={"name", "partition_by", "sort_by", "format_version", "properties", "live_view"}
-    )
+    left_out = {"name", "partition_by", "sort_by", "format_version", "properties", "live_view", "bitemporal"}
+    # Only where it is set: the settings of histories that older versions made have no such name.
+    known = {"bitemporal": True} if isinstance(mart, History) and mart.bitemporal else {}
+    return mart.model_dump(mode="json", exclude=left_out) | known

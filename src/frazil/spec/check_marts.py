@@ -28,6 +28,11 @@ def mart_problems(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
     if isinstance(mart, History):
         for setting in ("track_history_columns", "track_history_except_columns"):
             yield from _known(table, mart, setting, _types(table), at)
+        if mart.bitemporal and table.retention is not None:
+            message = (
+                f"{_whose(table, mart)} is bitemporal, and the table has a retention, which forgets what was known when"
+            )
+            yield Problem((*at, "bitemporal"), message, "leave out the one or the other")
         if mart.track_history_columns is not None and mart.track_history_except_columns is not None:
             message = f"{_whose(table, mart)} sets both track_history_columns and track_history_except_columns"
             yield Problem((*at, "track_history_except_columns"), message, "keep one of them")

@@ -44,7 +44,8 @@ def added_columns(mart: Mart) -> dict[str, str]:
             return {}
         case History():
             times = {"valid_from": "timestamp", "valid_to": "timestamp"}
-            return {**times, "is_current": "boolean", "is_deleted": "boolean"}
+            known = {"known_from": "timestamp", "known_to": "timestamp"} if mart.bitemporal else {}
+            return {**times, "is_current": "boolean", "is_deleted": "boolean", **known}
 
 
 def declared(table: Table) -> dict[str, Column]:

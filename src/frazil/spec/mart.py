@@ -40,7 +40,8 @@ class History(_Mart):
     """Every version of every key with ``[valid_from, valid_to)`` in event time: a slowly changing dimension.
 
     With ``deletes="close"`` a delete ends the last version. With ``deletes="mark"`` it also opens a row with
-    the last known values and ``is_deleted = true``.
+    the last known values and ``is_deleted = true``. With ``bitemporal`` nothing that was ever known is overwritten: a
+    row that a change ends, splits or corrects stays, with the time until which it was known.
     """
 
     kind: Literal["history"] = Field(default="history", description="Every version of every key.")
@@ -54,6 +55,10 @@ class History(_Mart):
     )
     track_history_except_columns: tuple[str, ...] | None = Field(
         default=None, description="As above, but all columns except these."
+    )
+    bitemporal: bool = Field(
+        default=False,
+        description="Keep what was known of each version before: known_from and known_to say when it was known.",
     )
 
 

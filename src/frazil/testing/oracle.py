@@ -165,6 +165,40 @@ def history(
     return [row for states in _fold(changes, columns) for row in _versions(states, tracked, deletes)]
 
 
+def bitemporal(
+    batches: Iterable[tuple[Any, Iterable[Change]]],
+    columns: Sequence[str],
+    tracked: Sequence[str],
+    deletes: Literal["close", "mark"] = "close",
+) -> list[Row]:
+    """Return what a bitemporal history holds.
+
+    Args:
+        batches: when each was known, and its changes; in order.
+        columns: the contract's columns.
+        tracked: a change in these opens a version.
+        deletes: as for :func:`history`.
+
+    Returns:
+        One row per version and time in which it was known: those of :func:`history` with ``known_from`` and
+        ``known_to``; ``is_current`` is true of rows that are open and still known. What was known for no time is left
+        out.
+    """
+    own = (POSITION, ROW, "is_current", "known_from", "known_to")
+    seen: list[Change] = []
+    known: list[Row] = []
+    gone: list[Row] = []
+    for at, changes in batches:
+        seen += changes
+        before = {repr({name: row[name] for name in row if name not in own}): row for row in known}
+        known = []
+        for version in history(seen, columns, tracked, deletes):
+            same = before.pop(repr({name: version[name] for name in version if name not in own}), None)
+            known.append(version | {"known_from": at if same is None else same["known_from"], "known_to": None})
+        gone += [row | {"known_to": at, "is_current": False} for row in before.values() if row["known_from"] < at]
+    return [*gone, *known]
+
+
 def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
     """Find what no history table may hold: empty and overlapping intervals, a wrong ``is_current``.
 

@@ -40,13 +40,15 @@ _KEYS, _AT = "_cdc_keys", "_cdc_at"
 def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     """Return what a batch changes in a mart.
 
-    None where a key must be recomputed, which may have any number of rows, or where changes of a key differ in nothing
-    but their content.
+    None where a key must be recomputed, which may have any number of rows, as all must in a bitemporal history, or
+    where changes of a key differ in nothing but their content.
 
     Cost: one look at the mart, which brings the values that changes lack too; where changes may be late one at the
     tombstones, and a fold of those keys that may have such changes; for history a fold of all changes, for deletes
     without values a look for those. What it brings is as large as the batch.
     """
+    if isinstance(batch.mart, History) and batch.mart.bitemporal:
+        return None
     folded = _fold(batch)
     if folded is None:
         return None

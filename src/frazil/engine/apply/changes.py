@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.marts.bitemporal import known_times
 from frazil.marts.fold_spec import with_event_time
 from frazil.silver.batches import batches, other_batches
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ class BatchChanges:
 
     Attributes:
         spark: the session that reads them.
-        silver: quoted name of the table.
+        silver, bronze: quoted names of the table, and of the one with its records.
         files: number of its data files.
         after, upto: which batches.
         driver_batch: the batch's rows, where they are in the driver's memory.
@@ -35,6 +36,7 @@ class BatchChanges:
 
     spark: SparkSession
     silver: str
+    bronze: str
     files: int
     after: int
     upto: int
@@ -68,6 +70,14 @@ class BatchChanges:
             return self.driver_batch.rows
         names = (*spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN)
         return self.new(spec).select(*map(quote, names)).toArrow()
+
+    def known_times(self) -> DataFrame:
+        """Return when each batch was known, see :func:`frazil.marts.bitemporal.known_times`.
+
+        Cost: a scan of the ledger and of corrected records.
+        """
+        kinds = f"{r.KIND} IN ({literal(r.LEDGER_ROW)}, {literal(r.CORRECTED)})"
+        return known_times(self.spark.table(self.bronze).where(kinds))
 
     def earlier_deletes(self, spec: FoldSpec, condition: str) -> DataFrame:
         """Return the deletes of other batches that fulfil a SQL condition."""

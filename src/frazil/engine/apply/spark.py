@@ -13,6 +13,7 @@ from frazil.bronze import record as r
 from frazil.engine.apply.delta import DeltaCounts, KeyDelta
 from frazil.marts import late
 from frazil.marts.all_rows import all_rows
+from frazil.marts.bitemporal import known_versions
 from frazil.marts.current import hard, last_known, soft, states
 from frazil.marts.fold import NEWEST, VALUES, newest
 from frazil.marts.history import next_versions
@@ -71,6 +72,10 @@ def _states(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFra
 def _new_versions(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFrame:
     """Versions of the batch's keys: the open one and what follows it, or all of those that are recomputed."""
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
+    if isinstance(batch.mart, History) and batch.mart.bitemporal:
+        held, changes = late.filter_keys(batch.target.table, folded, spec.keys), batch.changes
+        every = _recomputed(batch, folded).where(f"{r.BATCH} <= {int(changes.upto)}")
+        return known_versions(every, changes.known_times(), spec, deletes, held=held, after=changes.after)
     if not counts.recompute:
         return next_versions(batch.filled, batch.target_rows, spec, deletes, in_one_task=batch.in_one_task)
     recompute = folded.where(RECOMPUTE)

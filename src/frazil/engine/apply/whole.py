@@ -10,6 +10,7 @@ from frazil.lake.trouble import told
 from frazil.marts.all_rows import all_rows, multi_change_keys, single_change_rows
 from frazil.marts.counts import compared, late_changes, living
 from frazil.marts.late import filter_keys
+from frazil.spec import History
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.engine.apply.changes import BatchChanges
     from frazil.marts.fold_spec import FoldSpec
     from frazil.plan.policy import Policy
-    from frazil.spec import Current, History
+    from frazil.spec import Current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,13 @@ def whole_rows(mart: Current | History, changes: BatchChanges, spec: FoldSpec, p
     """
     rows, cache = changes.all(spec), changes.cache
     keys = cache.checkpoint(("multi_change_keys", changes.upto, spec.fills), lambda: multi_change_keys(rows, spec))
+    times = changes.known_times() if isinstance(mart, History) and mart.bitemporal else None
     if keys.count() > policy.broadcast_changes:
-        return all_rows(mart, rows, spec)
+        return all_rows(mart, rows, spec, times)
     if keys.isEmpty():
-        return single_change_rows(mart, rows, spec)
+        return single_change_rows(mart, rows, spec, times)
     single, others = (filter_keys(rows, keys, spec.keys, among=among) for among in (False, True))
-    return single_change_rows(mart, single, spec).unionByName(all_rows(mart, others, spec))
+    return single_change_rows(mart, single, spec, times).unionByName(all_rows(mart, others, spec, times))
 
 
 def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> WholeCounts:
