@@ -120,6 +120,13 @@ def test_late_changes_add_what_is_known_and_overwrite_nothing(
     run(tmp_path, policy)
     assert known(tmp_path) == rows
 
+    # What somebody else writes there is seen.
+    session = spark_session(frazil.load(tmp_path))
+    begins = "(SELECT min(known_from) FROM lake.marts.prices_known)"
+    session.sql(f"UPDATE lake.marts.prices_known SET known_from = {begins} WHERE id = 1 AND price = 10")
+    wrong = [finding.detail for finding in api.check(tmp_path) if finding.ok is False]
+    assert [detail for detail in wrong if detail.startswith("2 versions have a time of knowledge that cannot be")]
+
 
 def test_what_is_forgotten_cannot_be_known() -> None:
     text = DECLARATION.replace("sequence_by: [ts]", "sequence_by: [ts]\n    retention: {changes_days: 30}")

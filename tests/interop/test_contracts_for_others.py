@@ -97,6 +97,19 @@ def test_the_shop_has_the_four_contracts_of_its_recipe() -> None:
         assert tests in str(history[name]["data_tests"])
 
 
+def test_of_a_bitemporal_history_an_open_version_need_not_be_current(tmp_path: Path) -> None:
+    declared = (SHOP / "frazil.yml").read_text().replace("{kind: history, ", "{kind: history, bitemporal: true, ")
+    (tmp_path / "frazil.yml").write_text(declared)
+
+    tables = {table["name"]: table for table in api.export(tmp_path, "dbt")["sources"][0]["tables"]}
+
+    known = tables["orders_history_scd2"]
+    assert {"known_from", "known_to"} <= {one["name"] for one in known["columns"]}
+    named = {rule["name"] for rule in known["config"]["meta"]["rules"]}
+    assert "ends_after_it_begins" in named
+    assert "current_is_open" not in named
+
+
 def test_what_is_exported_is_what_is_declared_from_it(tmp_path: Path) -> None:
     before = parse(DECLARATION)
     path = tmp_path / "orders.odcs.yaml"

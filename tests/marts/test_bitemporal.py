@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,13 +40,15 @@ def known_at(batch: int) -> datetime:
     return MONDAY + timedelta(days=1, hours=batch if batch != 3 else 2)
 
 
-def drawn(seed: int, keys: int) -> list[tuple[int, Change]]:
-    """Draw changes of some keys, each with its batch: late ones, deletes, and some that come again."""
+def drawn(seed: int, keys: int, *, partial: bool = False) -> list[tuple[int, Change]]:
+    """Draw changes of some keys, each with its batch: late ones, deletes, some that come again or carry less."""
     lot, found = Random(seed), list[tuple[int, Change]]()
     for key in range(keys):
         for row in range(lot.randint(1, 6)):
             second, value = lot.randint(0, 8), lot.choice((None, "a", "b"))
             values = {"id": key, "ts": at(second), "value": value, "seen": lot.randint(0, 1)}
+            if partial and lot.random() < 0.4:
+                del values[lot.choice(("value", "seen"))]
             change = Change((key,), (at(second),), "1/f/", row, lot.random() < 0.25, values, at(second))
             found.append((lot.randint(1, BATCHES), change))
             if lot.random() < 0.1:
@@ -56,13 +59,13 @@ def drawn(seed: int, keys: int) -> list[tuple[int, Change]]:
 def silver(spark: SparkSession, changes: list[tuple[int, Change]]) -> DataFrame:
     rows = [
         (
-            *(one.values[name] for name in COLUMNS),
+            *(one.values.get(name) for name in COLUMNS),
             "delete" if one.deleted else "upsert",
             one.position,
             one.row,
             "f",
             batch,
-            None,
+            None if len(one.values) == len(COLUMNS) else [*one.values],
         )
         for batch, one in changes
     ]
@@ -86,19 +89,20 @@ def collected(rows: DataFrame) -> Counter[str]:
     return plain([*rows.toArrow().to_pylist()])
 
 
-@pytest.mark.parametrize("deletes", ["close", "mark"])
+@pytest.mark.parametrize(("deletes", "partial"), [("close", False), ("mark", True)])
 def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
-    deletes: Literal["close", "mark"], spark: SparkSession
+    deletes: Literal["close", "mark"], spark: SparkSession, *, partial: bool
 ) -> None:
     """CONVERGE: all at once, batch by batch, and several batches at a time end in the same rows."""
-    changes = drawn(7 if deletes == "close" else 8, keys=150)
+    spec = replace(SPEC, partial=partial)
+    changes = drawn(7 if deletes == "close" else 8, keys=150, partial=partial)
     by_batch = [
         (known_at(batch), [one for number, one in changes if number == batch]) for batch in range(1, BATCHES + 1)
     ]
     want = plain(oracle.bitemporal(by_batch, COLUMNS, SPEC.tracked, deletes))
     every, when = silver(spark, changes).localCheckpoint(), times(spark)
 
-    assert collected(known_versions(every, when, SPEC, deletes)) == want
+    assert collected(known_versions(every, when, spec, deletes)) == want
     for steps in ((1, 2, 3, 4, 5, 6), (2, 5, 6)):
         rows: DataFrame | None = None
         after = 0
@@ -106,7 +110,7 @@ def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
             touched = every.where(f"_cdc_batch > {after} AND _cdc_batch <= {upto}").select("id").distinct()
             so_far = filter_keys(every.where(f"_cdc_batch <= {upto}"), touched, ("id",))
             held = None if rows is None else filter_keys(rows, touched, ("id",))
-            made = known_versions(so_far, when, SPEC, deletes, held=held, after=after)
+            made = known_versions(so_far, when, spec, deletes, held=held, after=after)
             rest = None if rows is None else filter_keys(rows, touched, ("id",), among=False)
             rows = (made if rest is None else rest.unionByName(made)).localCheckpoint()
             after = upto

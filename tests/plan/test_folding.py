@@ -137,6 +137,9 @@ def test_a_new_mart_is_served_where_it_needs_no_more_than_was_kept() -> None:
     check(hard, stand(hard, baseline=baseline(hard)), {"hosts": "asked for"}, TYPES)
     with pytest.raises(BaselineError, match="mart 'hosts_history' is new"):
         check(history, stand(hard, baseline=baseline(hard)), {}, TYPES)
+    _, known = declare(marts=[HISTORY | {"bitemporal": True}])
+    with pytest.raises(BaselineError, match="'hosts_history' is bitemporal, and needs to know what came when"):
+        check(known, stand(history, baseline=baseline(history)), {"hosts_history": "bitemporal changed"}, TYPES)
     with pytest.raises(BaselineError, match="deletes changed"):
         check(soft, stand(hard, baseline=baseline(hard)), {"hosts": "deletes changed"}, TYPES)
     with pytest.raises(BaselineError, match="its typed changes are gone, but changes before its horizon"):

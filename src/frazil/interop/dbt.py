@@ -88,7 +88,11 @@ def _column(one: MartContract, name: str, kind: str) -> dict[str, Any]:
 
 def _row_rules(one: MartContract) -> tuple[RowRule, ...]:
     """Return the rules of rows; of a history also those of the columns that it adds."""
-    return (*one.rules, *OF_VERSIONS) if one.mart.kind == "history" else one.rules
+    if one.mart.kind != "history":
+        return one.rules
+    # An open version that is no longer known is not current.
+    left_out = "current_is_open" if one.mart.bitemporal else ""
+    return (*one.rules, *(rule for rule in OF_VERSIONS if rule.name != left_out))
 
 
 def _has_test(rule: RowRule) -> bool:

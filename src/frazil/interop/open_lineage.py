@@ -13,6 +13,7 @@ from openlineage.client.facet_v2 import column_lineage_dataset, error_message_ru
 from frazil.engine.record import kept_message
 from frazil.interop.column_lineage import gold_lineage
 from frazil.interop.contracts import mart_contracts
+from frazil.spec.contract import added_columns
 from frazil.spec.location import warehouse
 from frazil.spec.secrets import redacted
 from frazil.spec.tables import gold_table
@@ -115,7 +116,7 @@ class OpenLineage:
         for one in marts.values():
             if one.source != report.table or one.table.full_name not in report.commits:
                 continue
-            own = {"valid_from", "valid_to", "is_current", "is_deleted", "deleted_at"} | computed
+            own = {*added_columns(one.mart), *computed}
             fields = {column: ((space, name, column),) for column in one.columns if column not in own}
             outputs.append(self._output(one.table.full_name, one.columns, fields))
         return [InputDataset(namespace=space, name=name)], outputs

@@ -11,6 +11,7 @@ from frazil.plan.table_layout import BRONZE, SILVER
 from frazil.plan.widening import as_made, retyped
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of
 from frazil.silver.contract import declared
+from frazil.spec import History
 from frazil.steps import FoldChanges
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def check_baseline(
         if (name in rebuilds or not bookmarks[name]) and not found.served.covers(served_of([mart], contract)):
             why = rebuilds.get(name, f"mart {name!r} is new, and needs what was not kept for it")
             raise BaselineError(table.name, why, found)
+        if (name in rebuilds or not bookmarks[name]) and isinstance(mart, History) and mart.bitemporal:
+            raise BaselineError(table.name, f"mart {name!r} is bitemporal, and needs to know what came when", found)
 
 
 def _is_only_wider(table: Table, contract: Contract, silver: Mapping[str, Any], present: Mapping[str, str]) -> bool:

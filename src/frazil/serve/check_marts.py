@@ -99,8 +99,12 @@ def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
 def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
     keys, rows = names_of(proof.here.table.keys), known_rows(mart, layer)
     if mart.bitemporal:
+        beliefs = f"(PARTITION BY {keys}, valid_from ORDER BY known_from, known_to NULLS LAST)"
         never = "known_to <= known_from OR (is_current AND known_to IS NOT NULL)"
-        offending = f"SELECT {keys}, valid_from, known_from FROM {layer.rows} WHERE {never}"
+        twice = f"lead(known_from) OVER {beliefs} < coalesce(known_to, 'infinity')"
+        offending = (
+            f"SELECT {keys}, valid_from, known_from FROM {layer.rows} QUALIFY {never} OR coalesce({twice}, false)"
+        )
         count, examples = proof.offenders(offending, f"{keys}, valid_from, known_from")
         if count:
             several = counted(count, "version has", "versions have")

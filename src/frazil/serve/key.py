@@ -275,7 +275,8 @@ class _Teller:
 
     def _mart_rows(self, rows: str) -> list[Row]:
         found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}", self._texts)
-        return sorted(found, key=lambda row: row.get("valid_from") or 0)
+        times = ("valid_from", "known_from")
+        return sorted(found, key=lambda row: [(row.get(time) is not None, row.get(time)) for time in times])
 
     def _notes(self) -> list[str]:
         here = self._here
