@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bench.contenders.versions import DELTA
 from frazil.errors import FrazilError
-from frazil.lake.jars import ICEBERG
+from frazil.lake.jars import iceberg_runtime
 from frazil.lake.java import find_java
 from frazil.lake.machine import total_memory_bytes, usable_cores
 
@@ -86,7 +86,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "java": str(java),
-        "iceberg": ICEBERG.version,
+        "iceberg": iceberg_runtime().version,
         "delta": DELTA.rpartition(":")[2],
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
         "load_before": round(os.getloadavg()[0], 1),

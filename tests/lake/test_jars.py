@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.errors import JarError
-from frazil.lake.jars import AWS, DEFAULT, POSTGRESQL, Jar, is_ready, jar_folder, jars_for, ready_jars
+from frazil.lake.jars import (
+    AWS,
+    POSTGRESQL,
+    Jar,
+    default_jars,
+    iceberg_runtime,
+    is_ready,
+    jar_folder,
+    jars_for,
+    ready_jars,
+)
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:
@@ -53,11 +63,22 @@ def test_only_what_the_lake_needs_is_asked_for() -> None:
     on_postgresql = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://db/lake")
     on_sqlite = JdbcCatalog(type="jdbc", uri="jdbc:sqlite:lake.db")
 
-    assert jars_for(lake("lake")) == DEFAULT
-    assert jars_for(lake("lake", on_sqlite)) == DEFAULT
-    assert jars_for(lake("lake", on_postgresql)) == (*DEFAULT, POSTGRESQL)
-    assert jars_for(lake("s3://bucket/lake", on_postgresql)) == (*DEFAULT, POSTGRESQL, AWS)
-    assert jars_for(lake("lake", ServiceCatalog(type="glue"))) == (*DEFAULT, AWS)
+    assert jars_for(lake("lake")) == default_jars()
+    assert jars_for(lake("lake", on_sqlite)) == default_jars()
+    assert jars_for(lake("lake", on_postgresql)) == (*default_jars(), POSTGRESQL)
+    assert jars_for(lake("s3://bucket/lake", on_postgresql)) == (*default_jars(), POSTGRESQL, AWS)
+    assert jars_for(lake("lake", ServiceCatalog(type="glue"))) == (*default_jars(), AWS)
+
+
+@pytest.mark.parametrize(("spark", "name"), [("4.0.5", "runtime-4.0_2.13"), ("4.1.4-amzn-0", "runtime-4.1_2.13")])
+def test_iceberg_is_the_one_for_the_version_of_spark(spark: str, name: str) -> None:
+    assert iceberg_runtime(spark).name == f"iceberg-spark-{name}"
+
+
+@pytest.mark.parametrize("spark", ["3.5.6", "4.10.0", "4.2.0.dev1", "5"])
+def test_a_spark_that_nobody_tried_is_refused_with_the_way_out(spark: str) -> None:
+    with pytest.raises(JarError, match=rf"Spark {spark}\n  hint: use one of Spark 4.0 and 4.1"):
+        iceberg_runtime(spark)
 
 
 @pytest.mark.process

@@ -15,6 +15,7 @@ from frazil.engine.bronze_records import bronze_records
 from frazil.engine.expressions import expressions_of
 from frazil.engine.truncates import in_bookmark, known_truncates
 from frazil.failpoints import failpoint
+from frazil.lake.gateway import hold, release
 from frazil.lake.tables import ensure
 from frazil.marts.baseline import baseline_rows, served_of
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
@@ -130,7 +131,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     # A table that an older version made lacks the column that counts.
     ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)
-    gone = rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti").localCheckpoint()
+    gone = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
     bronze = context.spark.table(quote(*context.bronze))
     is_stub = f"{r.KIND} = {literal(r.FOLDED)}"
     with context.transaction(context.bronze, {**base.bookmark, BASELINE: found.before}) as batch:
@@ -138,11 +139,11 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
         if gone.isEmpty():
             batch.append(bronze.limit(0))
         else:
-            kept = bronze.where(f"NOT {is_stub}").join(gone, _PLACE, "left_anti").select(*map(quote, bronze.columns))
-            batch.replace(kept.unionByName(_stubs(bronze, gone), allowMissingColumns=True))
+            living = bronze.where(f"NOT {is_stub}").join(gone, _PLACE, "left_anti").select(*map(quote, bronze.columns))
+            batch.replace(living.unionByName(_stubs(bronze, gone), allowMissingColumns=True))
         failpoint("fold.before_bronze")
         batch.publish()
-    gone.unpersist()
+    release(gone)
 
 
 def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: Mapping[str, Any]) -> DataFrame:

@@ -20,6 +20,7 @@ from frazil.engine.one_table import table_session
 from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
 from frazil.engine.subjects import EraseError
 from frazil.failpoints import failpoint
+from frazil.lake.gateway import hold
 from frazil.sources.capture import EmptiesRecords, ForgetsFiles
 from frazil.sources.kinds import captures_of, source_of
 from frazil.spec.check import check
@@ -114,7 +115,7 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
     tell("find the subjects")
     subjects = job.see_subjects(wanted)
     erased, erase_id, resumed = job.block(context.run_id)
-    others = job.other_hashes(erased, erase_id).localCheckpoint()
+    others = hold(job.other_hashes(erased, erase_id))
     failpoint("erase.after_block")
     tell("delete")
     emptied, clean = empty_landed(context)
@@ -176,7 +177,7 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
             return 0
         job = EraseJob(context)
         job.see_subjects(wanted)
-        hashes = job.hashes(erased).localCheckpoint()
+        hashes = hold(job.hashes(erased))
         known = context.spark.table(quote(*erased.path)).select("key_hash").distinct()
         count = known.join(hashes, "key_hash", "left_semi").count()
         hashes.createOrReplaceTempView("frazil_unblocked")

@@ -13,6 +13,7 @@ from frazil.engine.gold import refresh_gold
 from frazil.engine.subjects import SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
 from frazil.failpoints import failpoint
 from frazil.gold.template import tables_of
+from frazil.lake.gateway import hold
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
 from frazil.silver.old_keys import key_text
@@ -67,7 +68,7 @@ class EraseJob:
         if wanted.where is not None:
             frames.append(matching_subjects(self.context, self.contract, wanted.where))
         first = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
-        found = with_moves(self.context, self.contract, first.dropDuplicates([SUBJECT])).localCheckpoint()
+        found = hold(with_moves(self.context, self.contract, first.dropDuplicates([SUBJECT])))
         found.createOrReplaceTempView(_SUBJECTS)
         self.subjects = found
         self._see_places()
@@ -82,7 +83,7 @@ class EraseJob:
         if self.subjects is not None:
             bad = bad_places(bronze.where(f"{r.KIND} = {literal(r.BAD)}"), self.subjects)
             places = places.unionByName(bad)
-        places.distinct().localCheckpoint().createOrReplaceTempView(PLACES)
+        hold(places.distinct()).createOrReplaceTempView(PLACES)
 
     def block(self, erase_id: str) -> tuple[ErasedKeys, str, bool]:
         """Keep the hashes of the subjects; an erase that was killed is ended by them.
@@ -167,7 +168,7 @@ class EraseJob:
         failpoint("erase.after_bronze")
         # Whatever was found before a kill is told by the places that are left of records.
         stubs = self.spark.table(quote(*bronze.path)).where(f"{r.KIND} = {literal(r.ERASED)}")
-        stubs.select(r.FILE, r.ROW).distinct().localCheckpoint().createOrReplaceTempView(PLACES)
+        hold(stubs.select(r.FILE, r.ROW).distinct()).createOrReplaceTempView(PLACES)
         for made in others:
             self._delete(made, erase_id)
             failpoint("erase.after_marts" if made.role == "mart" else "erase.after_silver")
@@ -186,9 +187,9 @@ class EraseJob:
             columns = ", ".join(self._emptied(name, erase_id) for name in rest.columns)
             whole = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
             emptied = self.spark.sql(f"SELECT {columns} FROM {table} AS t WHERE {goes} AND {whole}")
-            rest = emptied.localCheckpoint()
+            rest = hold(emptied)
         if lines is not None:
-            rest = rest.unionByName(lines).localCheckpoint()
+            rest = hold(rest.unionByName(lines))
             rest.where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").select(r.FILE).createOrReplaceTempView(_LINES)
             going.append(f"{r.KIND} = {literal(r.LEDGER_ROW)} AND {r.FILE} IN (SELECT {r.FILE} FROM {_LINES})")
         with self.context.transaction(path, bookmark) as batch:

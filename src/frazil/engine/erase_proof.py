@@ -16,7 +16,7 @@ from frazil.engine.erased import keyed_records
 from frazil.engine.purge import refs_of, snapshots_of
 from frazil.engine.subjects import PARTS
 from frazil.lake.damage import local_path
-from frazil.lake.gateway import java_table
+from frazil.lake.gateway import hold, java_table
 from frazil.lake.store_conf import lake_address
 from frazil.silver.old_keys import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
@@ -94,7 +94,7 @@ def _texts_to_find(job: EraseJob) -> DataFrame | None:
             shared = same.join(F.broadcast(texts), _TEXT, "left_semi").distinct()
             texts = texts.join(F.broadcast(shared), _TEXT, "left_anti")
         found.append(texts)
-    return reduce(DataFrame.unionByName, found).distinct().localCheckpoint()
+    return hold(reduce(DataFrame.unionByName, found).distinct())
 
 
 def _words(texts: DataFrame | None) -> frozenset[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from frazil.lake.gateway import release
+from frazil.lake.gateway import hold, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -21,7 +21,7 @@ class FrameCache:
 
     def __init__(self) -> None:
         self._frames: dict[Hashable, DataFrame] = {}
-        self._checkpoints: list[DataFrame] = []
+        self._kept: list[DataFrame] = []
         self._locks: dict[Hashable, Lock] = {}
 
     def share(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
@@ -31,19 +31,19 @@ class FrameCache:
                 self._frames[name] = make()
             return self._frames[name]
 
-    def checkpoint(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+    def keep(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
         """Return the rows of a name, computed when they are first read and then kept on the executors."""
 
-        def checkpointed() -> DataFrame:
-            rows = make().localCheckpoint(eager=False)
-            self._checkpoints.append(rows)
+        def held() -> DataFrame:
+            rows = hold(make(), eager=False)
+            self._kept.append(rows)
             return rows
 
-        return self.share(name, checkpointed)
+        return self.share(name, held)
 
     def release(self) -> None:
         """Free all rows at once: Java's garbage collector may do it only hours later."""
-        for rows in self._checkpoints:
+        for rows in self._kept:
             release(rows)
-        self._checkpoints.clear()
+        self._kept.clear()
         self._frames.clear()

@@ -20,6 +20,7 @@ from frazil.engine.ledger import keep_ledger
 from frazil.engine.reading import Reading
 from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
+from frazil.lake.gateway import is_local
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import bronze_layout
 from frazil.silver.baseline import kept_baseline
@@ -133,11 +134,7 @@ def reader(context: TableRun, size_bytes: int, *, erased: bool = False) -> Reade
         return "executors" if erased and policy.reader == "stream" else policy.reader
     if size_bytes <= policy.driver_bytes:
         return "driver"
-    return (
-        "stream"
-        if not erased and (context.spark.conf.get("spark.master", "") or "").startswith("local")
-        else "executors"
-    )
+    return "stream" if not erased and is_local(context.spark) else "executors"
 
 
 def _read_here(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> pa.Table:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from frazil.bronze import record as r
 from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
+from frazil.lake.gateway import is_local
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.silver.baseline import baseline_of
 from frazil.silver.plain_changes import PlainChanges
@@ -136,7 +137,7 @@ def plain_batch(
     """
     if step.rebuild or bronze.get("corrections") or known_truncates(base.bookmark):
         return None
-    if not (context.spark.conf.get("spark.master", "") or "").startswith("local"):
+    if not is_local(context.spark):
         return None  # executors share the work
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
     baseline = baseline_of(base.bookmark)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.errors import DeclarationError
 from frazil.lake.expression import user_sql
+from frazil.lake.gateway import hold
 from frazil.silver.cast import exact
 from frazil.silver.old_keys import key_text
 from frazil.sources.kinds import source_of
@@ -102,7 +103,7 @@ def matching_subjects(context: TableRun, contract: Contract, where: str) -> Data
     changes = context.spark.table(quote(*context.changes))
     with user_sql("--where", where):
         found = changes.where(F.expr(backslashes(where))).where(f"{quote(contract.keys[0])} IS NOT NULL")
-        return _subjects(found, contract).localCheckpoint()
+        return hold(_subjects(found, contract))
 
 
 def with_moves(context: TableRun, contract: Contract, subjects: DataFrame) -> DataFrame:
@@ -124,12 +125,12 @@ def with_moves(context: TableRun, contract: Contract, subjects: DataFrame) -> Da
             "_cdc_other", *map(quote, contract.keys)
         ),
     ]
-    moves = both[0].unionByName(both[1]).localCheckpoint()
-    known, seen = subjects.localCheckpoint(), -1
+    moves = hold(both[0].unionByName(both[1]))
+    known, seen = hold(subjects), -1
     while (count := known.count()) != seen:
         seen = count
         near = moves.join(F.broadcast(known.select(F.col(SUBJECT).alias("_cdc_other"))), "_cdc_other")
-        known = known.unionByName(_subjects(near, contract)).dropDuplicates([SUBJECT]).localCheckpoint()
+        known = hold(known.unionByName(_subjects(near, contract)).dropDuplicates([SUBJECT]))
     return known
 
 

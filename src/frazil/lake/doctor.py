@@ -25,7 +25,7 @@ from frazil.errors import FrazilError
 from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.catalogs import EmbeddedReader, Located, NoLakeError
-from frazil.lake.jars import DEFAULT, is_ready, jar_folder, jars_for
+from frazil.lake.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
 from frazil.lake.machine import (
     cache_folder,
@@ -132,9 +132,9 @@ def _machine() -> Iterator[Finding]:
 
 def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
     try:
-        jars = DEFAULT if pipeline is None else jars_for(pipeline)
+        jars = default_jars() if pipeline is None else jars_for(pipeline)
     except FrazilError:  # the finding on the warehouse says why
-        jars = DEFAULT
+        jars = default_jars()
     for jar in jars:
         path = jar_folder() / jar.file_name
         if is_ready(jar):

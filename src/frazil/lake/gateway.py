@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
+
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
@@ -51,8 +53,47 @@ def schema_fields(spark: SparkSession, schema: Any) -> list[dict[str, Any]]:
     return fields
 
 
-def release(checkpointed: DataFrame) -> None:
-    """Free the memory of rows that a local checkpoint holds; without a gateway Spark does it some day."""
-    rows = getattr(checkpointed, "_jdf", None)
-    if rows is not None:
-        rows.logicalPlan().rdd().unpersist(False)
+def is_local(spark: SparkSession) -> bool:
+    """Return whether driver and executors are one process, which lives and dies as one."""
+    return f"{spark.sparkContext.master}".startswith("local")
+
+
+def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
+    """Compute rows once, and hold them until :func:`release`.
+
+    In one process this is a local checkpoint: Spark forgets how the rows came to be. On a cluster they would be gone
+    with the executor that holds them, and the run with them. There two executors hold each row, and Spark remembers
+    how it came to be, so that it can be computed again.
+
+    Args:
+        rows: any rows of a session with a JVM gateway.
+        eager: compute them now, else when they are first read.
+
+    Returns:
+        The same rows, from memory or disk of the executors. A table they were read from may change meanwhile.
+    """
+    spark = rows.sparkSession
+    if is_local(spark):
+        return rows.localCheckpoint(eager=eager)
+    java, level = rows._jdf, java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK_2()  # noqa: SLF001
+    # Not persist() of the DataFrame: after any write to a table that it reads, Spark reads the rows again from there.
+    relations = _companion(spark, "org.apache.spark.sql.execution.columnar.InMemoryRelation")
+    held = relations.apply(level, java.queryExecution(), _companion(spark, "scala.None"))
+    data = _companion(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, held)  # noqa: SLF001
+    if eager:
+        data.count()
+    return DataFrame(data, spark)
+
+
+def release(rows: DataFrame) -> None:
+    """Free what the rows of :func:`hold` take in memory and on disks: Java would do so some day, hours later."""
+    plan = rows._jdf.logicalPlan()  # noqa: SLF001
+    if is_local(rows.sparkSession):
+        plan.rdd().unpersist(False)
+    else:
+        plan.cacheBuilder().clearCache(False)
+
+
+def _companion(spark: SparkSession, name: str) -> Any:
+    """Return the object that stands beside a class of Scala."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pyspark
+
 from frazil.errors import FrazilError, JarError
 from frazil.lake.java import find_java
 from frazil.lake.machine import cache_folder, keep_text
@@ -48,13 +50,23 @@ class Jar:
         return f"{self.name}-{self.version}.{self.extension}"
 
 
-ICEBERG: Final = Jar(
-    "org.apache.iceberg",
-    "iceberg-spark-runtime-4.1_2.13",
-    "1.12.0",
-    48_309_426,
-    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
-)
+_RUNTIMES: Final = {
+    "4.0": Jar(
+        "org.apache.iceberg",
+        "iceberg-spark-runtime-4.0_2.13",
+        "1.11.0",
+        47_926_285,
+        "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc",
+    ),
+    "4.1": Jar(
+        "org.apache.iceberg",
+        "iceberg-spark-runtime-4.1_2.13",
+        "1.12.0",
+        48_309_426,
+        "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+    ),
+}
+"""Iceberg for each version of Spark that Frazil runs on."""
 SQLITE: Final = Jar(
     "org.xerial",
     "sqlite-jdbc",
@@ -76,9 +88,6 @@ AWS: Final = Jar(
     69_034_612,
     "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
 )
-DEFAULT: Final = (ICEBERG, SQLITE)
-"""What a pipeline with the embedded catalog on a local disk needs."""
-
 _WITHOUT_POMS: Final = """\
 <ivysettings>
   <settings defaultResolver="central"/>
@@ -101,15 +110,36 @@ _ELSEWHERE: Final = "set FRAZIL_CACHE to a folder that can be written"
 _REASON: Final = re.compile("not found|Exception|Connection|Host")
 
 
-def jars_for(pipeline: Pipeline) -> tuple[Jar, ...]:
+def iceberg_runtime(spark: str = pyspark.__version__) -> Jar:
+    """Return the jar of Iceberg for a version of Spark, by default the installed one.
+
+    Raises:
+        JarError: there is none that Frazil was tried with.
+    """
+    found = _RUNTIMES.get(".".join(spark.split(".")[:2]))
+    if found is None:
+        versions = " and ".join(_RUNTIMES)
+        raise JarError(f"Frazil has no Iceberg for Spark {spark}", hint=f"use one of Spark {versions}")
+    return found
+
+
+def default_jars(spark: str = pyspark.__version__) -> tuple[Jar, ...]:
+    """Return what a pipeline with the embedded catalog on a local disk needs."""
+    return iceberg_runtime(spark), SQLITE
+
+
+def jars_for(pipeline: Pipeline, spark: str = pyspark.__version__) -> tuple[Jar, ...]:
     """Name the jars that a pipeline's catalog and warehouse need, always in the same order.
 
     SQLite's driver is always among them: most pipelines then share one set, and one start-up archive.
+
+    Raises:
+        JarError: Frazil has no Iceberg for this version of Spark.
     """
     catalog = pipeline.lake.catalog
     on_s3 = catalog.type == "glue" or warehouse(pipeline).uri.startswith(("s3://", "s3a://"))
     on_postgresql = isinstance(catalog, JdbcCatalog) and catalog.uri.startswith(("jdbc:postgresql:", "${"))
-    return (*DEFAULT, *((POSTGRESQL,) if on_postgresql else ()), *((AWS,) if on_s3 else ()))
+    return (*default_jars(spark), *((POSTGRESQL,) if on_postgresql else ()), *((AWS,) if on_s3 else ()))
 
 
 def jar_folder() -> Path:
@@ -240,6 +270,6 @@ def _sha256(path: Path) -> str:
 
 if __name__ == "__main__":
     try:
-        ready_jars(DEFAULT, tell=lambda line: sys.stdout.write(f"jars: {line}\n"))
+        ready_jars(default_jars(), tell=lambda line: sys.stdout.write(f"jars: {line}\n"))
     except FrazilError as error:
         sys.exit(f"{error}")

@@ -1,6 +1,6 @@
-"""Find a Java that Spark 4.1 runs on, and only such a one.
+"""Find a Java that Spark 4 runs on, and only such a one.
 
-Spark 4.1 runs on Java 17 and 21. On 25 its Hadoop client fails at the first file, so a newer default Java
+Spark 4.0 and 4.1 run on Java 17 and 21. On 25 its Hadoop client fails at the first file, so a newer default Java
 must not be picked up by chance: Frazil always tells Spark which Java to use.
 """
 

@@ -13,10 +13,10 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from frazil.errors import SessionError, StorageError
+from frazil.errors import JarError, SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.gateway import java_class
-from frazil.lake.jars import ICEBERG, jars_for
+from frazil.lake.jars import jars_for
 from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.jvm import start_java
 from frazil.lake.launch import environment, own_interrupts
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
-_SPARK: Final = "4.1"
 _SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
@@ -209,12 +208,12 @@ def _local_conf(app_name: str) -> dict[str, str]:
 def _require_iceberg(spark: SparkSession, pipeline: Pipeline) -> None:
     if spark in _fit:
         return
-    if not spark.version.startswith(f"{_SPARK}."):
+    try:
+        packages = ",".join(f"{jar.group}:{jar.name}:{jar.version}" for jar in jars_for(pipeline, spark.version))
+    except JarError as error:
         raise SessionError(
-            f"this session is Spark {spark.version}, and Frazil's Iceberg {ICEBERG.version} is made for Spark {_SPARK}",
-            hint=f"start it with Spark {_SPARK}; nothing was written",
-        )
-    packages = ",".join(f"{jar.group}:{jar.name}:{jar.version}" for jar in jars_for(pipeline))
+            f"{error.message}, which this session is", hint=f"{error.hint}; nothing was written"
+        ) from error
     settings = (
         "start it with\n"
         f"    spark.jars.packages    {packages}\n"

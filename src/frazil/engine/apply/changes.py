@@ -52,7 +52,7 @@ class BatchChanges:
         """Return the changes of the batch."""
         span, driver_batch = (self.after, self.upto), self.driver_batch
         if driver_batch is None:
-            return self.cache.checkpoint(("new", *span), lambda: batches(self.all(spec), *span))
+            return self.cache.keep(("new", *span), lambda: batches(self.all(spec), *span))
         return with_event_time(self.cache.share(("new", *span), lambda: driver_batch.frame(self.spark)), spec)
 
     def new_keys(self, spec: FoldSpec) -> DataFrame:

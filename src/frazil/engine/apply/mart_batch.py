@@ -106,7 +106,7 @@ class MartBatch:
         if not self.spec.fills:
             return self.new
         name = (self.target.name, "filled")
-        return self.changes.cache.checkpoint(name, lambda: fill_from(self.new, self.living_rows, self.spec))
+        return self.changes.cache.keep(name, lambda: fill_from(self.new, self.living_rows, self.spec))
 
     def with_prior_order(self, changes: DataFrame) -> DataFrame:
         """Join each of some changes of the batch with the newest order already held for its key.
@@ -115,7 +115,7 @@ class MartBatch:
         """
         held = self.target_rows if isinstance(self.mart, History) else self.newer_rows(self.keys)
         name, cache = ("tombstones", self.by_order, self.changes.upto), self.changes.cache
-        dead = cache.checkpoint(name, self.tombstones) if self.changes.is_shared else self.tombstones()
+        dead = cache.keep(name, self.tombstones) if self.changes.is_shared else self.tombstones()
         return late.with_prior_order(changes, late.held_order(held, self.spec), dead, self.spec)
 
     def tombstones(self) -> DataFrame:
@@ -170,7 +170,7 @@ def mart_batch(target: MartTarget, changes: BatchChanges, stats: BatchStats, pol
     newest_rows = target.table.where(f"is_current AND {stats.key_predicate}" if is_history else stats.key_predicate)
     lives = "NOT is_deleted" if is_history or mart.deletes == "soft" else "true"
     found = late.target_rows(newest_rows, keys, spec, *also, lives=lives)
-    rows = changes.cache.checkpoint((target.name, "target_rows"), lambda: found) if is_history else found
+    rows = changes.cache.keep((target.name, "target_rows"), lambda: found) if is_history else found
     return MartBatch(
         target=target,
         changes=changes,

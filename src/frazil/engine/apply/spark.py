@@ -35,7 +35,7 @@ def spark_delta(batch: MartBatch) -> KeyDelta:
     Cost: one fold, and one look at the mart; where changes may be late, a scan of those rows of the mart and deletes in
     silver that are not older than the batch. The counts are collected: one job.
     """
-    folded = batch.changes.cache.checkpoint((batch.target.name, "folded"), lambda: _folded(batch))
+    folded = batch.changes.cache.keep((batch.target.name, "folded"), lambda: _folded(batch))
     counts = _counts(folded)
     rows = _new_versions(batch, folded, counts) if isinstance(batch.mart, History) else _states(batch, folded, counts)
     keys = folded.where(REPLACED).selectExpr(*map(quote, batch.spec.keys), RECOMPUTE)

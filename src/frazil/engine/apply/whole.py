@@ -36,7 +36,7 @@ def whole_rows(mart: Current | History, changes: BatchChanges, spec: FoldSpec, p
     A full load has one record a key: its rows go straight through and keep the order of their files.
     """
     rows, cache = changes.all(spec), changes.cache
-    keys = cache.checkpoint(("multi_change_keys", changes.upto, spec.fills), lambda: multi_change_keys(rows, spec))
+    keys = cache.keep(("multi_change_keys", changes.upto, spec.fills), lambda: multi_change_keys(rows, spec))
     times = changes.known_times() if isinstance(mart, History) and mart.bitemporal else None
     if keys.count() > policy.broadcast_changes:
         return all_rows(mart, rows, spec, times)
@@ -77,5 +77,5 @@ def count_late(changes: BatchChanges, spec: FoldSpec, *, after: int) -> int:
     Cost: a shuffle of all changes, once for all marts of the table.
     """
     rows, name = changes.all(spec), ("late", after, changes.upto)
-    [[late]] = changes.cache.checkpoint(name, lambda: late_changes(rows, spec, after=after)).collect()
+    [[late]] = changes.cache.keep(name, lambda: late_changes(rows, spec, after=after)).collect()
     return int(late)

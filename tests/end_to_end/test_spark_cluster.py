@@ -1,0 +1,157 @@
+"""A real cluster: it writes the rows that one process writes, also when executors are lost meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.spark_cluster import spark_cluster
+
+import frazil
+from frazil import api
+from frazil.lake.jars import default_jars, ready_jars
+from frazil.testing.generate import COLUMNS, declaration, generate
+from frazil.testing.sample_files import SampleFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.spark_cluster import SparkCluster
+
+pytestmark = [pytest.mark.server, pytest.mark.long]
+
+COMMAND = Path(__file__).parents[2] / "integrations" / "spark" / "run_frazil.py"
+KILLS = 10
+
+# Every batch is read, typed, folded and written by executors, however small it is.
+DRIVER = """
+import sys
+from pathlib import Path
+import frazil
+from frazil.engine.options import RunOptions
+from frazil.lake.session import spark_session
+from frazil.plan.policy import Policy
+
+home, batches = Path(sys.argv[1]), sorted(Path(sys.argv[2]).glob("2*.csv"))
+pipeline = frazil.load(home)
+policy = Policy(reader="executors", row_delta_bytes=0, driver_scan_bytes=0, strategy="delete_append")
+spark = spark_session(pipeline)
+for batch in batches:
+    batch.rename(home / "landing" / batch.name)
+    print("begins", flush=True)
+    frazil.run(pipeline, spark=spark, options=RunOptions(policy=policy))
+    print("ends", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    """Two workers with one core each."""
+    with spark_cluster() as running:
+        yield running
+
+
+def shop(folder: Path, files: SampleFiles) -> tuple[Path, Path]:
+    """Make a project that has the full load in its landing folder, and the folder of the batches to come."""
+    home, coming = folder / "home", folder / "coming"
+    made = generate(coming, files)
+    (home / "landing").mkdir(parents=True)
+    for path in made.load:
+        path.rename(home / "landing" / path.name)
+    (home / "frazil.yml").write_text(declaration("landing"))
+    return home, coming
+
+
+def submit(cluster: SparkCluster, script: Path, *words: str) -> subprocess.Popen[str]:
+    """Start a script on the cluster; what it prints can be read line by line."""
+    jars = ",".join(map(str, ready_jars(default_jars())))
+    sizes = ["--driver-memory", "1g", "--executor-memory", "1g", "--conf", "spark.ui.enabled=false"]
+    command = [f"{Path(sys.executable).with_name('spark-submit')}", "--master", cluster.master, *sizes, "--jars", jars]
+    with (cluster.folder / "driver.log").open("ab") as log:
+        return subprocess.Popen(
+            [*command, f"{script}", *words],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, **cluster.environment},
+        )
+
+
+def said(cluster: SparkCluster) -> str:
+    return (cluster.folder / "driver.log").read_text(errors="replace")[-4000:]
+
+
+def rows_of(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Give the marts' rows, without the columns that tell of their writing."""
+    columns = ", ".join(COLUMNS)
+    queries = {
+        "orders": f"SELECT {columns} FROM marts.orders ORDER BY id",
+        "orders_history": f"SELECT {columns}, valid_from, valid_to, is_current FROM marts.orders_history "
+        "ORDER BY id, valid_from",
+    }
+    return {mart: api.query(home, text).rows for mart, text in queries.items()}
+
+
+def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: SparkCluster, tmp_path: Path) -> None:
+    files = SampleFiles(rows=20_000, changes=2_000, batches=1, late=0.1, nasty=True)
+    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
+
+    for folder, batches, command in ((home, coming, None), (beside, its_coming, [sys.executable, "-m", "frazil"])):
+        for path in (None, *sorted(batches.glob("2*.csv"))):
+            if path is not None:
+                path.rename(folder / "landing" / path.name)
+            if command is None:
+                done = submit(cluster, COMMAND, "run", f"{folder}", "--json")
+            else:
+                done = subprocess.Popen([*command, "run", f"{folder}", "--json"], stdout=subprocess.PIPE, text=True)
+            out, _ = done.communicate(timeout=300)
+            assert done.returncode == 0, out + said(cluster)
+            assert json.loads(out)["tables"][0]["outcome"] == "done"
+
+    assert rows_of(home) == rows_of(beside)
+    assert all(proof.ok for proof in api.check(home))
+
+
+def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
+    """Ten executors are killed at ten moments of a batch, which spread over what a batch takes."""
+    files = SampleFiles(rows=20_000, changes=2_000, batches=KILLS + 2, late=0.1, nasty=True)
+    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+
+    driver = submit(cluster, script, f"{home}", f"{coming}")
+    try:
+        in_the_middle = _kill_during_batches(cluster, driver)
+        driver.wait(120)
+    finally:
+        driver.kill()
+
+    assert driver.returncode == 0, said(cluster)
+    assert in_the_middle == KILLS
+    for path in sorted(its_coming.glob("2*.csv")):
+        path.rename(beside / "landing" / path.name)
+    frazil.run(frazil.load(beside))
+    assert rows_of(home) == rows_of(beside)
+    assert all(proof.ok for proof in api.check(home))
+
+
+def _kill_during_batches(cluster: SparkCluster, driver: subprocess.Popen[str]) -> int:
+    """Let two batches pass, kill an executor in each of the others, and count the kills that met a batch."""
+    lines = driver.stdout
+    assert lines is not None
+    met, seconds = 0, 0.0
+    for number in range(-2, KILLS):
+        assert lines.readline().strip() == "begins", said(cluster)
+        began = monotonic()
+        if number >= 0:
+            sleep(seconds * (number + 0.5) / KILLS)
+            met += cluster.kill_executor(cluster.executors()[number % len(cluster.executors())])
+        assert lines.readline().strip() == "ends", said(cluster)
+        seconds = monotonic() - began if number < 0 else seconds
+    return met
