@@ -73,7 +73,7 @@ SQL_MODULES = {
     "engine/purge.py",
     "engine/subjects.py",
     "engine/late_moves.py",
-    "engine/maintain.py",
+    "engine/table_upkeep.py",
     "engine/marts.py",
     "engine/register.py",
     "engine/truncates.py",

@@ -37,6 +37,7 @@ FAILPOINTS: Final = (
     "certificate.before_write",
     "certificate.after_write",
     "maintain.after_rewrite",
+    "maintain.after_manifests",
     "maintain.after_stamp",
     "maintain.after_expire",
     "cut.after_tag",

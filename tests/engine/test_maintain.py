@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.engine.maintain import listing_of
+from frazil.engine.table_upkeep import listing_of
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.engine.listener import Listener
-    from frazil.engine.maintain import MaintainReport
-    from frazil.engine.report import RunReport
+    from frazil.engine.report import MaintainReport, RunReport
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
     from frazil.serve.leftovers import Droppable

@@ -78,19 +78,23 @@ def compact_appended(context: TableRun, after: int, upto: int) -> None:
         failpoint("merge.after_rewrite")
 
 
-def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, *, smaller: int) -> None:
+def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, *, smaller: int) -> int:
     """Merge files of fewer than ``smaller`` bytes, rewrite those with many deleted rows, merge the rest of the deletes.
 
     Many is more than ``delete_ratio``. Readers see the same rows before and after; each of the two rewrites is a
     commit of its own, without a bookmark.
+
+    Returns:
+        The size in bytes of the data files that were written again.
     """
-    _rewrite(spark, path, upkeep, policy, smaller)
+    rewritten = _rewrite(spark, path, upkeep, policy, smaller)
     call(spark, path, "rewrite_position_delete_files")
+    return rewritten
 
 
 def _rewrite(
     spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, smaller: int, *arguments: str
-) -> None:
+) -> int:
     options = {
         "target-file-size-bytes": str(upkeep.target_file_mb * 1024 * 1024),
         "min-file-size-bytes": str(smaller),
@@ -100,7 +104,8 @@ def _rewrite(
         "partial-progress.enabled": "false",
     }
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
-    call(spark, path, "rewrite_data_files", f"options => map({written})", *arguments)
+    [done] = call(spark, path, "rewrite_data_files", f"options => map({written})", *arguments).collect()
+    return int(done["rewritten_bytes_count"])
 
 
 def _size(at: TableSnapshot) -> int:

@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frazil.engine.maintain import listing_of, stamp
+from frazil.engine.table_upkeep import listing_of, stamp
 from frazil.failpoints import failpoint
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head

@@ -115,6 +115,30 @@ class GoldReport:
 
 
 @dataclass(slots=True, kw_only=True)
+class MaintainReport:
+    """What upkeep did to one table; sizes in bytes.
+
+    Attributes:
+        table: name with namespace.
+        rewritten_bytes: size of the data files that were written again, as they were before.
+        seconds: wall time that all of it took.
+    """
+
+    table: str
+    files_before: int = 0
+    files_after: int = 0
+    size_before_bytes: int = 0
+    size_after_bytes: int = 0
+    delete_files_after: int = 0
+    manifests_before: int = 0
+    manifests_after: int = 0
+    rewritten_bytes: int = 0
+    snapshots_expired: int = 0
+    orphans_removed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
 class RunReport:
     """What a run did.
 
@@ -124,6 +148,7 @@ class RunReport:
         gold: every aggregate whose marts are all of selected tables.
         steps: number of steps that were planned.
         warnings: what concerns no one table.
+        maintained: the tables that were due for maintenance, and what it took.
     """
 
     pipeline: str
@@ -133,6 +158,7 @@ class RunReport:
     steps: int = 0
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    maintained: list[MaintainReport] = field(default_factory=list)
 
     @property
     def errors(self) -> list[Failure]:

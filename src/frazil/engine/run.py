@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from frazil.engine.after_run import keep_up
 from frazil.engine.capture import capture_once
 from frazil.engine.certify import Certifying, rules_of
 from frazil.engine.gold import refresh
@@ -164,14 +165,22 @@ class _Run:
         try:
             self._do_tables(plan.steps)
             self._do_gold(plan)
+            if certifying is not None:
+                self._certify(certifying)
+            self._keep_up()
         except BaseException:
             record.abort()
             raise
-        if certifying is not None:
-            self._certify(certifying)
         self.report.seconds = time.monotonic() - began
         record.end()
         return self.report
+
+    def _keep_up(self) -> None:
+        """Maintain what the run has written and what is due; what failed is left alone."""
+        done = {one.table for one in self.report.tables if one.commits and not one.errors}
+        done |= {made.name for made in self.report.gold if made.outcome == "done"}
+        tell = partial(self.listener.began, "maintenance") if self.listener else lambda _: None
+        keep_up(self.sessions[0], self.pipeline, done, self.report, now=self.now, tell=tell)
 
     def _certify(self, certifying: Certifying) -> None:
         done = {

@@ -50,6 +50,8 @@ class Policy:
         compact_files: data files, or files of deletes, from which on a mart is compacted.
         compact_partition_files: files of a partition of which fewer are not rewritten.
         small_file_share: a file is small below this share of ``target_file_mb``, and of its table.
+        manifests: manifests of a table from which on upkeep merges them, where half as many would hold them.
+        manifest_bytes: size of one that is full, as Iceberg has it.
         touched_groups: an incremental aggregate of which a batch touches more groups is computed whole: their names
             pass through the driver.
         touched_share: so is one of which it touches more than this share.
@@ -79,6 +81,8 @@ class Policy:
     compact_files: int = 8
     compact_partition_files: int = 5
     small_file_share: float = 1 / 4
+    manifests: int = 16
+    manifest_bytes: int = 8 * 1024 * 1024
     touched_groups: int = 100_000
     touched_share: float = 1 / 2
     open_cost_bytes: int = 4 * 1024 * 1024

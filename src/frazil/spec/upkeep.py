@@ -13,6 +13,9 @@ class Upkeep(Spec):
     expire_after_days: float = Field(default=7.0, ge=0, description="Snapshots older than this go.")
     retain_last: int = Field(default=5, ge=1, description="This many snapshots stay whatever their age.")
     orphans_after_days: float = Field(default=3.0, ge=1.0, description="Unreferenced files older than this go.")
+    after_run_days: float | None = Field(
+        default=None, ge=0, description="A run also maintains tables with snapshots this much older than they may get."
+    )
     target_file_mb: int = Field(default=128, ge=1, description="Size compaction aims at.")
     delete_ratio: float = Field(
         default=0.1, gt=0, le=1, description="Files with more than this share of deleted rows are rewritten."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
 from frazil.cli.render.grid import grid
+from frazil.cli.render.maintain import show_maintained
 from frazil.cli.render.notes import show_failures, show_notes
 from frazil.spec.amount import counted
 
@@ -47,6 +48,8 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
         if made.outcome == "done":
             what = "touched groups refreshed" if made.strategy == "incremental" else "refreshed"
             out.print(f"{spaces.gold}.{made.name} {what}: {counted(made.rows, 'row')}", markup=False)
+    if report.maintained:
+        show_maintained(report.maintained)
     _show_outcomes(report)
     show_failures(report.errors)
 
