@@ -6,6 +6,7 @@ They come with PySpark's own jars, so there is nothing to install.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _START_SECONDS: Final = 60
+_PR_SET_PDEATHSIG: Final = 1
 _EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -122,8 +124,15 @@ def _started(role: str, words: list[str], log: Path, environment: dict[str, str]
             stderr=out,
             cwd=log.parent,
             start_new_session=True,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock
             env={**os.environ, **environment, "SPARK_HOME": f"{jars.parent}"},
         )
+
+
+def _die_with_parent() -> None:
+    """Have the system kill this process when the tests are killed, which end no fixture then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _wait_for(words: str, log: Path, process: subprocess.Popen[bytes]) -> None:

@@ -84,6 +84,11 @@ CASES = {
     "`STORED AS SCD TYPE 2`": Case(
         runs=[[PAID], [NEW]], rows=[("new", False), ("paid", True)], asked="status, is_current"
     ),
+    "`STORED AS BITEMPORAL`": Case(
+        runs=[[NEW, change("U", 1, 3, status="paid", total=2)], [change("U", 1, 2, status="seen", total=2)]],
+        rows=[("new", 2, True), ("new", 3, False), ("paid", None, True), ("seen", 3, True)],
+        asked="status, day(valid_to), known_to IS NULL",
+    ),
     "`TRACK HISTORY ON (status)`": Case(runs=VERSIONS, rows=TWO_STATES, asked=HISTORY),
     "`TRACK HISTORY ON * EXCEPT (ts, total)`": Case(runs=VERSIONS, rows=TWO_STATES, asked=HISTORY),
     "`AUTO CDC FROM SNAPSHOT`": Case(

@@ -174,6 +174,10 @@ def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path:
     assert "Bergen" in frazil(shop, "key", "orders", "1", java=False)
     assert "batch 2" in frazil(shop, "status", java=False)
     assert "proofs hold" in frazil(shop, "check", java=False)
+    maintained = json.loads(frazil(shop, "maintain", "--json"))
+    assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
+    assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+    assert api.query(shop, "select id, city from marts.orders").rows == [(1, "Bergen")]
 
 
 def records(s3: S3Server, bucket: str) -> list[str]:
