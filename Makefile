@@ -7,11 +7,12 @@ BIN := .venv/bin
 UV := $(BIN)/python -m uv
 STACK := $(BIN)/python -m examples.stack.stack
 SHORT := not (laws or server or fault or long)
+VERSION ?= 4.0.5
 
 # Tests start many processes, and each reads modules that are compiled already: PyTest's rewritten ones too.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-shop up down generate-data truncate test e2e laws check fix bench bench-quick
+.PHONY: help setup demo demo-shop up down generate-data truncate test test-spark e2e laws check fix bench bench-quick
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ truncate: ## Empty the orders in the PostgreSQL of make up
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
 	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --cov
 	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 2 --dist worksteal
+
+test-spark: .venv-spark-$(VERSION)/.jars ## Run the behaviours and the properties on another PySpark: make test-spark VERSION=4.0.5
+	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties -m "$(SHORT)" -n 2 --dist worksteal
 
 e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws"
@@ -86,6 +90,21 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 
 .venv/.jars: .venv/.java src/frazil/lake/jars.py
 	@$(BIN)/python -m frazil.lake.jars
+	@touch $@
+
+# Another PySpark, and with it the Iceberg that is made for it, beside the same packages otherwise.
+.PRECIOUS: .venv-spark-%/.packages
+.venv-spark-%/.packages: .venv/.packages
+	@echo 'setup: PySpark $*, in .venv-spark-$*'
+	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-spark-$*
+	@grep -v '^py\(spark\|4j\)==' constraints.txt > .venv-spark-$*/constraints.txt
+	@$(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e . --group dev 'pyspark==$*'
+	@touch $@
+
+.venv-spark-%/.jars: .venv-spark-%/.packages src/frazil/lake/jars.py
+	@.venv-spark-$*/bin/python -m frazil.lake.java >/dev/null 2>&1 || \
+	  $(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e '.[java]'
+	@.venv-spark-$*/bin/python -m frazil.lake.jars
 	@touch $@
 
 # Airflow and the engine never share an environment: their dependencies would hold each other back.

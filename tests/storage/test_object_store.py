@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
-from frazil.lake.session import _SECRET
+from frazil.lake.session import SECRET_SETTINGS
 from frazil.lake.store_conf import iceberg_properties
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 from frazil.spec.stores import Store, StoreAccess
@@ -144,7 +144,7 @@ def test_spark_shows_no_property_that_has_a_secret_of_a_store(warehouse: str, se
     secret = [name for name, value in known.items() if value.startswith("the ")]
 
     assert len(secret) == len(settings)
-    assert [name for name in secret if not re.search(_SECRET, f"spark.sql.catalog.lake.{name}")] == []
+    assert [name for name in secret if not re.search(SECRET_SETTINGS, f"spark.sql.catalog.lake.{name}")] == []
 
 
 def test_obstore_is_told_how_a_bucket_is_reached() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.bronze.correction import Correction
     from frazil.engine.past_runs import OpenRun
+    from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.serve.check import Listener
     from frazil.serve.diff import Diff
@@ -244,6 +245,21 @@ def spark_pipelines(declaration: Declaration) -> str:
     from frazil.interop.spark_pipelines import spark_pipelines as written
 
     return written(load(declaration))
+
+
+def spark_conf(declaration: Declaration, platform: Platform, *, spark: str | None = None) -> SparkConf:
+    """Return the settings that a platform's Spark needs, as :func:`frazil.interop.spark_conf.spark_conf`.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        platform: ``standalone``, ``kubernetes``, ``emr``, ``glue``, ``databricks`` or ``dataproc``.
+        spark: version of its Spark; left out, that of the installed PySpark.
+    """
+    import pyspark
+
+    from frazil.interop.spark_conf import spark_conf as written
+
+    return written(load(declaration), platform, spark or ".".join(pyspark.__version__.split(".")[:2]))
 
 
 def serve(

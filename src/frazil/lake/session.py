@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
-_SECRET: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
+SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
 _fit: Final[WeakSet[SparkSession]] = WeakSet()
@@ -183,7 +183,7 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.sql.broadcastExchange.maxThreadThreshold": "8",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": scratch_folder,
-        "spark.redaction.regex": _SECRET,
+        "spark.redaction.regex": SECRET_SETTINGS,
         # Never used, but made: without this in the working folder.
         "spark.sql.warehouse.dir": f"{scratch_folder}/spark-warehouse",
         "spark.sql.catalogImplementation": "in-memory",
