@@ -52,11 +52,12 @@ def test_a_strategy_is_chosen_by_the_size_of_batch_and_mart(
 def test_a_mart_is_loaded_first_and_made_from_all_changes_where_the_plan_says_so() -> None:
     """Whatever a policy says of the batches of a mart that has rows."""
     policy = Policy(strategy="row_delta")
-    mart = MartStats(rows=100, size_bytes=1_000)
+    mart = MartStats(rows=100, size_bytes=1_000, takes_row_deltas=True)
 
     assert choose_strategy(None, 0, replace(mart, is_new=True), policy) == "load"
     assert choose_strategy(None, 0, mart, policy) == "recompute"
     assert choose_strategy(1_000_000, 0, mart, policy) == "row_delta"
+    assert choose_strategy(1_000_000, 0, replace(mart, takes_row_deltas=False), policy) == "delete_append"
 
 
 def test_rows_of_the_mart_that_a_batch_brings_along_count_as_held_by_the_driver() -> None:

@@ -20,7 +20,7 @@ from frazil.engine.one_table import table_session
 from frazil.engine.options import RunOptions
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
-from frazil.plan.apply_strategy import choose_strategy
+from frazil.plan.apply_strategy import MartStats, choose_strategy
 from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
 from frazil.silver.baseline import baseline_of
 from frazil.steps import FoldChanges
@@ -127,10 +127,11 @@ def parts(lot: Random) -> str:
 def go_by_lot(lot: Random, patch: pytest.MonkeyPatch) -> None:
     """Draw a strategy for each mart of each batch."""
 
-    def drawn(changes: int | None, *given: Any) -> Strategy:
-        return choose_strategy(changes, *given) if changes is None else lot.choice(STRATEGIES)
+    def choose(changes: int | None, size_bytes: int, mart: MartStats, policy: Policy) -> Strategy:
+        drawn = policy if changes is None else replace(policy, strategy=lot.choice(STRATEGIES))
+        return choose_strategy(changes, size_bytes, mart, drawn)
 
-    patch.setattr(marts, "choose_strategy", drawn)
+    patch.setattr(marts, "choose_strategy", choose)
 
 
 @dataclass

@@ -53,7 +53,7 @@ def choose_strategy(
     if changes is None:
         return "recompute"
     if policy.strategy is not None:
-        return policy.strategy
+        return "delete_append" if policy.strategy == "row_delta" and not mart.takes_row_deltas else policy.strategy
     if changes > policy.broadcast_changes:
         return "recompute"
     if changes > overwrite_from(mart.rows, policy):

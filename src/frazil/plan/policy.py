@@ -38,7 +38,8 @@ class Policy:
         driver_scan_bytes: rules of whole marts are judged by the driver in marts up to this size, by Spark in larger
             ones.
         unpacked_factor: how many times larger rows are in memory than in their files, about.
-        strategy: the strategy of every batch of a mart that has rows; None chooses by size.
+        strategy: the strategy of every batch of a mart that has rows, ``delete_append`` where it takes no row deltas;
+            None chooses by size.
         single_task_changes: batches of up to this many changes are folded in one task: what one task holds is not
             shuffled.
         single_task_files: silver's files up to which one task reads the deletes among them: about half are deletes, and
