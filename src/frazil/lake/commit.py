@@ -11,6 +11,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
+import pyspark
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError, FrazilError
@@ -38,6 +39,8 @@ RUN_ID: Final = "frazil.run-id"
 
 _SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that get into the summary of what it writes."""
+_WRITES_NULLS: Final = not pyspark.__version__.startswith("4.0.")
+"""Whether Spark writes NULL into columns that rows lack; 4.0 refuses such rows."""
 
 
 class TableTransaction:
@@ -217,10 +220,18 @@ class TableTransaction:
 
     def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
         self._begin_write()
+        if not _WRITES_NULLS:
+            rows = self._whole(rows)
         writer = rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
         for name, value in self._notes.items():
             writer = writer.option(f"snapshot-property.{name}", value)
         return writer
+
+    def _whole(self, rows: DataFrame) -> DataFrame:
+        """Return rows with NULL in the columns of the table that they lack."""
+        there = {name.lower() for name in rows.columns}
+        lacking = [column for column in self._spark.table(self.branch).schema if column.name.lower() not in there]
+        return rows.select("*", *(F.lit(None).cast(column.dataType).alias(column.name) for column in lacking))
 
     def _begin_write(self) -> None:
         table = java_table(self._spark, self.table)

@@ -6,6 +6,7 @@ Spark Connect has no JVM gateway; then every question has an answer in SQL, only
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
@@ -55,7 +56,7 @@ def schema_fields(spark: SparkSession, schema: Any) -> list[dict[str, Any]]:
 
 def is_local(spark: SparkSession) -> bool:
     """Return whether driver and executors are one process, which lives and dies as one."""
-    return f"{spark.sparkContext.master}".startswith("local")
+    return re.match(r"local(\[|$)", f"{spark.sparkContext.master}") is not None
 
 
 def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
