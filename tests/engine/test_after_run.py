@@ -55,6 +55,7 @@ def test_a_run_maintains_what_it_wrote_and_what_is_due(shop: Shop) -> None:
     assert [row["id"] for row in shop.session.sql("SELECT id FROM lake.marts.orders ORDER BY id").collect()] == [1, 2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -71,6 +72,7 @@ def test_what_is_not_due_is_left_alone(shop: Shop, settings: dict[str, float]) -
     assert snapshots(shop, "marts.orders") > 1
 
 
+@pytest.mark.long
 def test_what_a_cut_keeps_does_not_make_a_table_due(shop: Shop) -> None:
     kept = with_upkeep(shop, expire_after_days=0, after_run_days=0)
     deliver(kept, 1)
@@ -82,6 +84,7 @@ def test_what_a_cut_keeps_does_not_make_a_table_due(shop: Shop) -> None:
     assert head(kept.session, "`lake`.`marts`.`orders`") == first
 
 
+@pytest.mark.long
 def test_maintenance_that_fails_is_a_warning_and_no_failed_run(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> int:
         raise StorageError("the disk is full")
@@ -117,6 +120,7 @@ def test_many_small_manifests_are_merged_and_the_bookmark_stays(shop: Shop, monk
     assert len(shop.session.sql("SELECT id FROM lake.marts.orders").collect()) == 5
 
 
+@pytest.mark.long
 def test_few_manifests_are_left_as_they_are(shop: Shop) -> None:
     deliver(shop, 1)
     deliver(shop, 2)
