@@ -10,7 +10,6 @@ from frazil.engine.certify import Certifying
 from frazil.engine.table_upkeep import maintained, tables_to_maintain
 from frazil.lake.expiry import expirable
 from frazil.lake.gateway import java_class, java_table
-from frazil.lake.heads import is_missing
 from frazil.lake.trouble import explained
 from frazil.spec.names import quote
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import RunReport
-    from frazil.spec import Pipeline
+    from frazil.spec import Pipeline, Upkeep
     from frazil.spec.tables import LakeTable
 
 
@@ -47,14 +46,15 @@ def keep_up(
         now: time that ages are counted from.
         tell: called with the name of each table when its turn comes.
     """
-    if pipeline.upkeep.after_run_days is None:
+    days = pipeline.upkeep.after_run_days
+    if days is None:
         return
-    due = [made for made in tables_to_maintain(pipeline, made_of) if _is_due(spark, pipeline, made, now)]
-    if not due:
-        return
-    certifying = Certifying.of(pipeline, "maintain", removes_metadata=True)
-    for made in due:
+    certifying: Certifying | None = None
+    for made in tables_to_maintain(pipeline, made_of):
         try:
+            if not _is_due(spark, made, pipeline.upkeep, days, now):
+                continue
+            certifying = certifying or Certifying.of(pipeline, "maintain", removes_metadata=True)
             report.maintained += maintained(spark, pipeline, [made], now, tell)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has done what it was for
             failure = explained(error, pipeline)
@@ -66,18 +66,14 @@ def keep_up(
         certifying.write_or_tell(report.warnings.append)
 
 
-def _is_due(spark: SparkSession, pipeline: Pipeline, made: LakeTable, now: dt.datetime) -> bool:
-    upkeep = pipeline.upkeep
-    try:
-        table = java_table(spark, quote(*made.path))
-    except Exception as error:
-        if is_missing(error):
-            return False
-        raise
-    if table is None or upkeep.after_run_days is None:
+def _is_due(spark: SparkSession, made: LakeTable, upkeep: Upkeep, days: float, now: dt.datetime) -> bool:
+    if not spark.catalog.tableExists(quote(*made.path)):
+        return False
+    table = java_table(spark, quote(*made.path))
+    if table is None:
         return False
     parser = java_class(spark, "org.apache.iceberg.TableMetadataParser")
     metadata = json.loads(parser.toJson(table.operations().current()))
     before = now - dt.timedelta(days=upkeep.expire_after_days)
     gone = expirable(metadata, older_than_ms=round(before.timestamp() * 1000), retain_last=upkeep.retain_last)
-    return bool(gone) and gone[0] <= (before - dt.timedelta(days=upkeep.after_run_days)).timestamp() * 1000
+    return bool(gone) and gone[0] <= (before - dt.timedelta(days=days)).timestamp() * 1000

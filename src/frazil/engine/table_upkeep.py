@@ -74,7 +74,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
             _statistics(spark, path)
     after = head(spark, quote(*path))
     report.files_after, report.size_after_bytes = _size(after)
-    report.manifests_after = len(_manifests(spark, path)) if after.snapshot_id is not None else 0
+    report.manifests_after = len(_manifests(spark, path))
     report.delete_files_after = int(after.summary.get("total-delete-files", 0))
     report.seconds = time.monotonic() - began
     return report
@@ -90,8 +90,11 @@ def merge_manifests(spark: SparkSession, path: tuple[str, ...], policy: Policy) 
 
 
 def _manifests(spark: SparkSession, path: tuple[str, ...]) -> list[int]:
-    """Return the sizes of the newest snapshot's manifests."""
-    return [row["length"] for row in spark.sql(f"SELECT length FROM {quote(*path)}.manifests").collect()]
+    """Return the sizes of the newest snapshot's manifests; none where there is no snapshot."""
+    table = java_table(spark, quote(*path))
+    if table is None or (newest := table.currentSnapshot()) is None:
+        return []
+    return [manifest.length() for manifest in newest.allManifests(table.io())]
 
 
 def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
