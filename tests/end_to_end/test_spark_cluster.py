@@ -128,7 +128,7 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
     driver = submit(cluster, script, f"{home}", f"{coming}")
     try:
         in_the_middle = _kill_during_batches(cluster, driver)
-        driver.wait(120)
+        driver.wait(300)
     finally:
         driver.kill()
 
@@ -141,6 +141,15 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
     assert all(proof.ok for proof in api.check(home))
 
 
+def _wait_for_executors(cluster: SparkCluster) -> list[int]:
+    """Return the executors; on a busy machine those that were killed take a while to be replaced."""
+    until = monotonic() + 60
+    while not (alive := cluster.executors()):
+        assert monotonic() < until, said(cluster)
+        sleep(0.1)
+    return alive
+
+
 def _kill_during_batches(cluster: SparkCluster, driver: subprocess.Popen[str]) -> int:
     """Let two batches pass, kill an executor in each of the others, and count the kills that met a batch."""
     lines = driver.stdout
@@ -151,7 +160,8 @@ def _kill_during_batches(cluster: SparkCluster, driver: subprocess.Popen[str]) -
         began = monotonic()
         if number >= 0:
             sleep(seconds * (number + 0.5) / KILLS)
-            met += cluster.kill_executor(cluster.executors()[number % len(cluster.executors())])
+            alive = _wait_for_executors(cluster)
+            met += cluster.kill_executor(alive[number % len(alive)])
         assert lines.readline().strip() == "ends", said(cluster)
         seconds = monotonic() - began if number < 0 else seconds
     return met

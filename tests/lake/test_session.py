@@ -60,6 +60,8 @@ def test_secrets_of_a_catalog_are_looked_up_when_they_are_needed(
     assert made["jdbc.password"] == "pass word"
     assert made["warehouse"] == "s3://bucket/lake"
     assert made["io-impl"] == "org.apache.iceberg.aws.s3.S3FileIO"
+    assert made["io.manifest.cache-enabled"] == "true"
+    assert "io.manifest.cache-enabled" not in settings(pipeline(tmp_path, "lake", EmbeddedCatalog()))
 
 
 def test_properties_of_a_catalog_have_the_last_word(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

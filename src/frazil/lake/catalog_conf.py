@@ -17,6 +17,13 @@ PREFIX: Final = f"spark.sql.catalog.{CATALOG}"
 _SQLITE_SETTINGS: Final = "journal_mode=WAL&busy_timeout=30000&transaction_mode=IMMEDIATE"
 """Readers do not stop writers, and a writer waits for another before it begins: processes get along."""
 
+_MANIFESTS: Final = {
+    "io.manifest.cache-enabled": "true",
+    "io.manifest.cache.max-total-bytes": f"{32 << 20}",  # of each session, and tables side by side have their own
+    "io.manifest.cache.expiration-interval-ms": f"{10 * 60 * 1000}",
+}
+"""Iceberg keeps the manifests that it has read: they never change, and each batch needs those of the last ones."""
+
 
 def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     """Write all ``spark.sql.catalog.lake*`` settings of a pipeline, references to secrets resolved.
@@ -45,7 +52,9 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
                 settings["uri"] = _resolved(pipeline, "uri", catalog.uri)
     if settings["type"] == "jdbc":
         settings["jdbc.schema-version"] = "V1"  # with views
-    settings |= iceberg_properties(pipeline)
+    settings |= (store := iceberg_properties(pipeline))
+    if store:
+        settings |= _MANIFESTS
     # Tables are read again for each statement: a cached one would hide what another process has just
     # committed.
     settings["cache-enabled"] = "false"

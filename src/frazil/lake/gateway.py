@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_KEPT_SECONDS: Final = 300
+"""So long a loaded table is used again. The keys that some catalogs give for its files are good for longer."""
+_loaded: Final[WeakKeyDictionary[SparkSession, dict[str, tuple[float, Any]]]] = WeakKeyDictionary()
+"""Tables that a session has loaded, by their quoted names, and when."""
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
@@ -23,7 +30,9 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
 
 def java_table(spark: SparkSession, name: str) -> Any | None:
-    """Load an Iceberg table as a Java object, fresh from the catalog.
+    """Load an Iceberg table as a Java object, as it is now.
+
+    Each call for a table gives the same object for some minutes, and brings it up to date.
 
     Args:
         spark: any session.
@@ -31,9 +40,26 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
 
     Returns:
         ``org.apache.iceberg.Table``, or None where the session has no JVM gateway.
+
+    Cost: a question to the catalog; where the table has changed since the last call, its metadata file is read.
     """
     if getattr(spark, "_jvm", None) is None:
         return None
+    loaded = _loaded.setdefault(spark, {})
+    since, table = loaded.get(name, (0.0, None))
+    if table is not None and time.monotonic() - since < _KEPT_SECONDS:
+        try:
+            table.refresh()
+        except Exception:  # noqa: BLE001 - it may be another table by now, or none: loading it tells
+            del loaded[name]
+        else:
+            return table
+    table = _load(spark, name)
+    loaded[name] = (time.monotonic(), table)
+    return table
+
+
+def _load(spark: SparkSession, name: str) -> Any:
     session = spark._jsparkSession  # noqa: SLF001
     # A catalog is opened with the settings of the thread's active session, which need not be this one.
     java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)

@@ -215,9 +215,9 @@ class _Writer:
             store_schema=False,
             store_decimal_as_integer=True,
         )
-        # Through Iceberg, which knows how to write where the table is.
+        # Through Iceberg, which knows how to write where the table is. No file there has this name yet.
         path = self.table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
-        stream = self.table.io().newOutputFile(path).create()
+        stream = self.table.io().newOutputFile(path).createOrOverwrite()
         self._java("java.nio.file.Files").copy(self._java("java.io.File")(f"{local}").toPath(), stream)
         stream.close()
         footer = self._java("org.apache.iceberg.Files").localInput(f"{local}")
