@@ -66,6 +66,7 @@ def counting(port: int, counts: Counts) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def handle_one_request(self) -> None:
             self.raw_requestline = self.rfile.readline(65537)
@@ -93,10 +94,6 @@ def counting(port: int, counts: Counts) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(found)
             behind.close()
-
-        def setup(self) -> None:
-            self.disable_nagle_algorithm = True
-            super().setup()
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

@@ -28,11 +28,12 @@ def table(spark: SparkSession) -> Iterator[None]:
 def test_what_another_session_commits_is_seen(spark: SparkSession) -> None:
     first = java_table(spark, NAME)
     assert first is not None
-    assert first.currentSnapshot() is None
+    at_first = first.currentSnapshot()
 
     spark.newSession().sql(f"INSERT INTO {NAME} VALUES (1)")
 
     assert java_table(spark, NAME) is first
+    assert at_first is None
     assert first.currentSnapshot().summary().get("total-records") == "1"
 
 
