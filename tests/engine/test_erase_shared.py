@@ -63,8 +63,12 @@ def test_parts_of_keys_that_others_share_are_not_left_over_and_a_killed_erase_is
     with pytest.raises(FailpointReached):
         api.erase(tmp_path, "customers", keys=key("berlin-01", "bob"), spark=session)
     monkeypatch.delenv("FRAZIL_FAILPOINT")
+    foreseen = api.erase_preview(tmp_path, "customers", keys=key("berlin-01", "cyd"), spark=session)
     resumed = api.erase(tmp_path, "customers", keys=key("berlin-01", "cyd"), spark=session)
 
+    # The dry run says what becomes of the subjects of both.
+    assert (foreseen.resumed, foreseen.subjects, foreseen.files) == (True, resumed.subjects, resumed.files)
+    assert [layer.rows for layer in foreseen.layers] == [layer.rows for layer in resumed.layers]
     # Both subjects are in the receipt, and both files; of the first only the hash is known.
     receipt = json.loads((tmp_path / "lake" / ".frazil" / "erased" / f"{resumed.erase_id}.json").read_text("utf-8"))
     assert (resumed.resumed, resumed.subjects, receipt["subjects"], len(set(receipt["keys"]))) == (True, 2, 2, 2)

@@ -54,7 +54,10 @@ def test_files_of_an_audit_log_go_when_their_turn_has_ended(tmp_path: Path) -> N
     files = empty(root / "public.orders", *(f"{turn:09}-{turn:020}.parquet" for turn in (1, 2, 3)))
     Bookmark(number=2).write(bookmark_path(root, source))
 
+    (strange,) = empty(tmp_path / "snapshots", f"{1:09}-{1:020}.parquet")
+
     assert isinstance(capture, ForgetsFiles)
+    assert capture.forgettable(tmp_path, [*files, strange]) == dict.fromkeys(files[:2], ("orders",))
     with alone(root / ".public.log.lock"):
         assert capture.forget(tmp_path, files) == []
     assert capture.forget(tmp_path, files) == files[:2]
@@ -69,7 +72,11 @@ def test_files_of_a_topic_leave_their_offsets_and_the_newest_of_a_partition_stay
     ranges = [(0, 5), (5, 9), (9, 12)]
     files = empty(root / "topic-1" / "000000", *(f"{first:020}-{end:020}.jsonl.gz" for first, end in ranges))
 
-    assert capture.forget(tmp_path, [*files, tmp_path / "other.jsonl.gz"]) == files[:2]
+    (strange,) = empty(tmp_path / "own", f"{0:020}-{5:020}.jsonl.gz")
+
+    asked = [*files, strange, tmp_path / "other.jsonl.gz"]
+    assert capture.forgettable(tmp_path, asked) == dict.fromkeys(files[:2], ("orders",))
+    assert capture.forget(tmp_path, asked) == files[:2]
     left = {path.name: path.stat().st_size for path in files[0].parent.iterdir()}
     assert left == {files[0].stem: 0, files[1].stem: 0, files[2].name: 1}
     assert capture.forget(tmp_path, files) == []
@@ -97,7 +104,7 @@ def test_an_erase_removes_what_was_landed_of_an_audit_log_and_the_next_run_goes_
 
     report = api.erase(pipeline, "orders", keys=["2"], spark=spark_session(pipeline))
 
-    assert len(report.landed) == 1
+    assert len(report.removed) == 1
     assert report.files == ()
     left = [path for path in tmp_path.rglob("*") if path.is_file() and b"bob@example.org" in path.read_bytes()]
     assert left == []

@@ -53,7 +53,7 @@ def test_a_new_beginning_has_the_rows_that_shared_a_landing_file_with_a_subject(
     assert report.proof is not None
     assert report.proof.is_clean
     # The first rows, and the change that arrived later and that bronze never held.
-    assert (len(report.landed), report.files) == (2, ())
+    assert (len(report.rewritten), report.files) == (2, ())
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in files if b"bob@example.org" in path.read_bytes()] == []
     assert query(pipeline, PEOPLE).rows == others

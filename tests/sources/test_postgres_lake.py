@@ -60,7 +60,7 @@ def test_the_marts_hold_what_the_table_holds(
     # Key 5 became 1005: one row under two names, and Frazil landed the files itself.
     report = api.erase(pipeline, "orders", keys=["5"], spark=spark_session(pipeline))
     assert report.subjects == 2
-    assert report.landed
+    assert report.rewritten
     assert not report.files
     with psycopg.connect(database, autocommit=True) as session:
         session.execute("INSERT INTO orders VALUES (5, 5, now(), 'back'), (6, 6, now(), 'new')")

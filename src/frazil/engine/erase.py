@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from frazil.bronze import record as r
 from frazil.engine.certify import Certifying
 from frazil.engine.erase_files import look_for
-from frazil.engine.erase_job import PLACES, EraseJob
-from frazil.engine.erase_landed import changed_lines, empty_landed
+from frazil.engine.erase_job import EraseJob
+from frazil.engine.erase_landed import changed_lines, landed_files
 from frazil.engine.erase_proof import prove
 from frazil.engine.erase_receipt import OccurrencesLeftError, write_receipt
 from frazil.engine.erase_report import ErasedLayer, EraseReport
@@ -21,23 +20,20 @@ from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
 from frazil.engine.subjects import EraseError
 from frazil.failpoints import failpoint
 from frazil.lake.gateway import hold
-from frazil.sources.capture import EmptiesRecords, ForgetsFiles
-from frazil.sources.kinds import captures_of, source_of
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table
-from frazil.spec.tables import ERASE_UNFINISHED, source_tables
+from frazil.spec.tables import ERASE_UNFINISHED
 from frazil.storage.files import address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
     from frazil.engine.erase_files import SourceFiles
     from frazil.engine.erase_report import Wanted
     from frazil.engine.table_run import TableRun
-    from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
     from frazil.spec.tables import LakeTable
 
@@ -57,6 +53,7 @@ def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseRep
 def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
     job = EraseJob(context)
     subjects = job.see_subjects(wanted)
+    unfinished, by_hash = job.foresee()
     layers = [
         ErasedLayer(
             table=made.full_name,
@@ -67,15 +64,18 @@ def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
         )
         for made in job.tables
     ]
-    files = _source_files(context, f"SELECT DISTINCT {r.FILE} FROM {PLACES} ORDER BY 1")
-    is_own = isinstance(source_of(context.table), EmptiesRecords)
+    holding = job.files(unfinished)
+    landed = landed_files(context, holding)
+    files = _source_files(context, holding, {*landed.rewritten, *landed.removed})
     return EraseReport(
         table=context.table.name,
-        subjects=subjects,
+        subjects=subjects + by_hash,
         layers=tuple(layers),
-        files=() if is_own else files.there,
+        files=files.there,
         unseen=files.unseen,
-        landed=files.there if is_own else (),
+        rewritten=landed.rewritten,
+        removed=landed.removed,
+        resumed=unfinished is not None,
     )
 
 
@@ -118,18 +118,19 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
     others = hold(job.other_hashes(erased, erase_id))
     failpoint("erase.after_block")
     tell("delete")
-    emptied, clean = empty_landed(context)
+    holding = job.files(erase_id)
+    landed = landed_files(context, holding)
+    emptied = landed.rewrite()
     failpoint("erase.after_landed")
     job.delete(erase_id, changed_lines(context, emptied) if emptied else None)
-    with_places = job.emptied_files(erase_id)
-    files = _source_files(context, with_places)
     job.refresh_gold()
     purged: dict[str, Purged] = {}
     for made in job.tables:
         tell(f"rewrite {made.full_name}")
         purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
     failpoint("erase.after_purge")
-    removed = _remove_landed(context, with_places)
+    removed = landed.remove(context.pipeline.folder)
+    files = _source_files(context, holding, {*landed.rewritten, *removed})
     tell("search what is left")
     by_hash = others.count()
     report = EraseReport(
@@ -137,9 +138,10 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
         erase_id=erase_id,
         subjects=subjects + by_hash,
         layers=tuple(_layer(made, job.rows.get(made.full_name), purged[made.full_name]) for made in job.tables),
-        files=tuple(file for file in files.there if file not in clean | removed),
+        files=files.there,
         unseen=files.unseen,
-        landed=tuple(sorted({file.path for file in emptied} | (clean & {*files.there}) | removed)),
+        rewritten=landed.rewritten,
+        removed=removed,
         resumed=resumed,
         proof=prove(job, erased, by_hash=by_hash),
     )
@@ -187,39 +189,11 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
         return count
 
 
-def _source_files(context: TableRun, query: str) -> SourceFiles:
-    """Return which of the files that a query names are still there, or may be."""
-    found = context.spark.sql(query).toLocalIterator()
+def _source_files(context: TableRun, holding: Iterable[str], cleared: Collection[str]) -> SourceFiles:
+    """Return which files with records of the subjects are still there, or may be, but for those that are cleared."""
     table, folder = context.table, context.pipeline.folder
-    return look_for((row[0] for row in found), lambda path: address_of(path, folder, table.stores))
-
-
-def _remove_landed(context: TableRun, query: str) -> set[str]:
-    """Remove the files that a query names which Frazil had landed from a server; bronze has all else of them."""
-    captures = captures_of(context.pipeline, (context.table.name,))
-    forgetful = [capture for capture in captures if isinstance(capture, ForgetsFiles)]
-    removed: set[str] = set()
-    if not forgetful:
-        return removed
-    folder = context.pipeline.folder
-    for row in context.spark.sql(query).toLocalIterator():
-        file = folder / row[0]
-        if file.exists() and any(_taken(context, one, row[0]) and one.forget(folder, [file]) for one in forgetful):
-            removed.add(row[0])
-    return removed
-
-
-def _taken(context: TableRun, capture: Capture, path: str) -> bool:
-    """Return whether every other table that is made of a capture's files has taken one of them."""
-    pipeline, spark = context.pipeline, context.spark
-    for table in pipeline.tables:
-        if table.name in capture.tables and table.name != context.table.name:
-            bronze = source_tables(pipeline, table).bronze.path
-            if not spark.catalog.tableExists(quote(*bronze)):
-                return False
-            if spark.table(quote(*bronze)).where(f"{r.FILE} = {literal(path)}").isEmpty():
-                return False
-    return True
+    left = (path for path in holding if path not in cleared)
+    return look_for(left, lambda path: address_of(path, folder, table.stores))
 
 
 @contextmanager

@@ -113,6 +113,20 @@ class EraseJob:
             self._see_places()
         return erased, erase_id, erased.unfinished is not None
 
+    def foresee(self) -> tuple[str | None, int]:
+        """Take the subjects of an erase that was killed for subjects too, as :meth:`block` does; nothing is changed.
+
+        Returns:
+            Its name, None where there is none, and how many keys it had that are not asked for now.
+        """
+        erased = find_erased(self.context)
+        if erased is None or erased.unfinished is None:
+            return None, 0
+        asked = self._is_subject
+        self._is_subject = lambda text: f"({asked(text)} OR {erased.is_erased(text)})"
+        self._see_places()
+        return erased.unfinished, self.other_hashes(erased, erased.unfinished).count()
+
     def hashes(self, erased: ErasedKeys) -> DataFrame:
         """Return the hashes of the subjects, as ``key_hash``."""
         return self.spark.sql(f"SELECT {erased.hash_of(SUBJECT)} AS key_hash FROM {_SUBJECTS}")
@@ -122,10 +136,15 @@ class EraseJob:
         kept = self.spark.table(quote(*erased.path)).where(f"erase_id = {literal(erase_id)}")
         return kept.select("key_hash").join(self.hashes(erased), "key_hash", "left_anti").distinct()
 
-    def emptied_files(self, erase_id: str) -> str:
-        """Write the query of the files whose records an erase has emptied; once :meth:`delete` is done."""
-        is_emptied = f"{r.KIND} = {literal(r.ERASED)} AND {r.REASON} = {literal(erase_id)}"
-        return f"SELECT DISTINCT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_emptied} ORDER BY 1"
+    def files(self, erase_id: str | None) -> list[str]:
+        """Return the files with records of the subjects, and those whose records an erase of this name has emptied.
+
+        Asked before :meth:`delete`, which leaves no record to find.
+        """
+        is_emptied = f"{r.KIND} = {literal(r.ERASED)} AND {r.REASON} = {literal(erase_id or '')}"
+        emptied = f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_emptied}"
+        found = self.spark.sql(f"SELECT {r.FILE} FROM {PLACES} UNION {emptied} ORDER BY 1")
+        return [row[0] for row in found.toLocalIterator()]
 
     @property
     def gold(self) -> list[Gold]:

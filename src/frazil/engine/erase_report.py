@@ -71,7 +71,8 @@ class EraseReport:
         layers: every table, in the order of the data.
         files: files at the source that hold records of the subjects, the first thousand.
         unseen: files that may hold such records too, and whose store could not be asked; the first thousand.
-        landed: landing files that Frazil wrote, and in which nothing is left of such records but their places.
+        rewritten: landing files that Frazil wrote, and in which nothing is left of such records but their places.
+        removed: landing files that Frazil wrote, and that are gone.
         resumed: an erase that was killed was ended, too.
         proof: what a scan of all remaining files found; None before the erase.
         receipt: path or address of the receipt; None where there is none.
@@ -83,7 +84,8 @@ class EraseReport:
     files: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     erase_id: str = ""
-    landed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     resumed: bool = False
     proof: EraseProof | None = None
     receipt: str | None = None

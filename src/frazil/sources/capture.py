@@ -178,16 +178,23 @@ class LandsTogether(Protocol):
 class ForgetsFiles(Protocol):
     """A capture that can do without landing files that bronze has."""
 
-    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Remove landing files, and keep where the capture stands.
+    def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
+        """Return which of some files :meth:`forget` removes, in their order; look only.
 
         Args:
             folder: the declaration's.
-            files: some of its landing files.
+            files: any files; those that are not its own, or are gone, are passed over.
 
         Returns:
-            Those that were removed; a file that is still needed to go on from stays, and while another process captures
-            all do.
+            Each with the names of the tables that are made of it. A file that is still needed to go on from is not
+            among them. Whether another process captures is not asked.
+        """
+
+    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
+        """Remove those of some files that are :meth:`forgettable`, and keep where the capture stands.
+
+        Returns:
+            Those that were removed; none while another process captures.
         """
 
 

@@ -11,7 +11,7 @@ from frazil.spec.amount import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.erase_report import EraseReport
+    from frazil.engine.erase_report import EraseProof, EraseReport
 
 _FILES_SHOWN = 10
 
@@ -32,10 +32,13 @@ def show_erase(report: EraseReport) -> None:
     verb = "to erase" if report.proof is None else "erased"
     out.print(f"{report.table}: {counted(report.subjects, 'key')} {verb}", markup=False)
     if report.resumed:
-        out.print("an erase that was killed was ended, too", markup=False)
-    if report.landed:
-        done = "to be cleared" if report.proof is None else "cleared"
-        out.print(f"{counted(len(report.landed), 'landing file')} of Frazil's own {done} of these keys", markup=False)
+        ended = "is to be ended" if report.proof is None else "was ended"
+        out.print(f"an erase that was killed {ended}, too", markup=False)
+    for files, done in ((report.rewritten, "rewritten without these keys"), (report.removed, "removed")):
+        if files:
+            verb = "" if report.proof else "to be "
+            out.print(f"{counted(len(files), 'landing file')} of Frazil's own {verb}{done}:", markup=False)
+            _show_files(files)
     if report.files:
         those = counted(len(report.files), "file at the source holds", "files at the source hold")
         stays = "stays as it is" if len(report.files) == 1 else "stay as they are"
@@ -46,20 +49,24 @@ def show_erase(report: EraseReport) -> None:
         out.print(f"{could} could not be looked at, and may hold records of these keys:", markup=False)
         _show_files(report.unseen)
     if report.proof is not None:
-        looked = f"{counted(report.proof.rows, 'row')} and {counted(report.proof.files, 'file')}"
-        if report.proof.is_clean:
-            out.print(f"searched {looked}: no key is left", markup=False)
-        else:
-            out.print(f"searched {looked}, and found erased keys in:", markup=False)
-            for place, count in report.proof.found:
-                out.print(f"  {place}: {count:,}", markup=False)
-        if report.proof.by_hash:
-            keys = counted(report.proof.by_hash, "key")
-            known = "is known by its hash" if report.proof.by_hash == 1 else "are known by their hashes"
-            out.print(f"{keys} of the erase that was killed {known} only.", markup=False)
-            out.print("To search bad records, other columns and bytes for them, erase them again.", markup=False)
+        _show_proof(report.proof)
     if report.receipt:
         out.print(f"receipt: {report.receipt}", markup=False)
+
+
+def _show_proof(proof: EraseProof) -> None:
+    looked = f"{counted(proof.rows, 'row')} and {counted(proof.files, 'file')}"
+    if proof.is_clean:
+        out.print(f"searched {looked}: no key is left", markup=False)
+    else:
+        out.print(f"searched {looked}, and found erased keys in:", markup=False)
+        for place, count in proof.found:
+            out.print(f"  {place}: {count:,}", markup=False)
+    if proof.by_hash:
+        keys = counted(proof.by_hash, "key")
+        known = "is known by its hash" if proof.by_hash == 1 else "are known by their hashes"
+        out.print(f"{keys} of the erase that was killed {known} only.", markup=False)
+        out.print("To search bad records, other columns and bytes for them, erase them again.", markup=False)
 
 
 def _show_files(files: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from frazil.errors import HistoryChangedError
 from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
-from frazil.sources.audit_log.landing import FILE_RECORDS, Writer
+from frazil.sources.audit_log.landing import FILE_RECORDS, Writer, turn_of
 from frazil.sources.audit_log.session import connected
 from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
 from frazil.sources.capture import Lag, Landed, Looked, alone
@@ -91,14 +91,26 @@ class LogCapture:
             return False
         number = Bookmark.read(path).number
         files = (file for source in self.sources for file in (root / source.table).glob("*.parquet"))
-        return all(int(file.name.split("-")[0]) <= number for file in files)
+        return all(turn_of(file) <= number for file in files)
+
+    def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
+        """Return the landing files of turns that have ended: where the capture stands is in its bookmark."""
+        root = self._root(folder).resolve()
+        number = Bookmark.read(bookmark_path(root, self._first)).number
+        made: dict[Path, list[str]] = {}
+        for name, source in zip(self.tables, self.sources, strict=True):
+            made.setdefault(root / source.table, []).append(name)
+        found = {}
+        for file in files:
+            tables = made.get(file.parent.resolve())
+            if tables and file.suffix == ".parquet" and file.exists() and turn_of(file) <= number:
+                found[file] = tuple(tables)
+        return found
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Remove landing files of turns that have ended: where the capture stands is in its bookmark."""
-        root = self._root(folder)
-        with alone(root / f".{self._first.log}.lock") as is_alone:
-            number = Bookmark.read(bookmark_path(root, self._first)).number if is_alone else 0
-            gone = [file for file in files if file.exists() and int(file.name.split("-")[0]) <= number]
+        """Remove landing files of turns that have ended."""
+        with alone(self._root(folder) / f".{self._first.log}.lock") as is_alone:
+            gone = [*self.forgettable(folder, files)] if is_alone else []
             for file in gone:
                 file.unlink()
         return gone
@@ -254,7 +266,7 @@ class _Turn:
         found, last = set[int](), number
         for source in self._capture.sources:
             for file in (self._root / source.table).glob("*.parquet"):
-                turn = int(file.name.split("-")[0])
+                turn = turn_of(file)
                 if turn > number:
                     last = max(last, turn)
                     found |= {int(value) for value in pq.read_table(file, columns=[self._spec.event_id])[0].to_pylist()}

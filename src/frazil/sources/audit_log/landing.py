@@ -46,3 +46,8 @@ class Writer:
         name = f"{self._turn:09}-{rows[0][0].zfill(20)}.parquet"
         land_file(self._root / table / name, lambda path: pq.write_table(records, path, compression="zstd"))
         self.files += 1
+
+
+def turn_of(file: Path) -> int:
+    """Return the number of the turn that landed a file."""
+    return int(file.name.partition("-")[0])

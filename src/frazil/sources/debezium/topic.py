@@ -117,20 +117,30 @@ class TopicCapture:
         begun = "" if self.behind(folder).begun else "; nothing captured yet"
         yield Looked(ok=True, detail=f"the topic can be read{begun}")
 
-    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Replace landing files by empty ones of their offsets, but for the newest of each partition.
+    def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
+        """Return landing files but for the newest of each partition.
 
         The place of a tombstone that comes next is that of the message before it.
         """
-        gone = []
+        root, found = self._root(folder).resolve(), {}
+        newest: dict[Path, Path | None] = {}
+        for file in files:
+            name, partition = _NAME.fullmatch(file.name), file.parent
+            if name is None or not name[3] or root not in partition.resolve().parents or not file.exists():
+                continue
+            if partition not in newest:
+                newest[partition] = _newest_written(partition)
+            if file != newest[partition]:
+                found[file] = self.tables
+        return found
+
+    def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
+        """Replace landing files, but for the newest of each partition, by empty ones of their offsets."""
         with alone(self._root(folder) / ".lock") as is_alone:
-            for file in files if is_alone else ():
-                found = _NAME.fullmatch(file.name)
-                if found is None or not found[3] or not file.exists() or file == _newest_written(file.parent):
-                    continue
+            gone = [*self.forgettable(folder, files)] if is_alone else []
+            for file in gone:
                 file.with_suffix("").touch()
                 file.unlink()
-                gone.append(file)
         return gone
 
     def _root(self, folder: Path) -> Path:
