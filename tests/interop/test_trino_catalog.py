@@ -25,9 +25,14 @@ tables: [{name: orders, source: {kind: dms, path: ./landing, header: true}, keys
 """
 
 
-def pipeline(lake: dict[str, Any]) -> Pipeline:
+def pipeline(lake: dict[str, Any], **stores: dict[str, Any]) -> Pipeline:
     table = {"name": "orders", "source": {"kind": "dms", "path": "./landing"}, "keys": ["id"]}
-    return Pipeline.model_validate({"pipeline": "shop", "lake": lake, "tables": [table]})
+    named = {f"s3://{bucket}": store for bucket, store in stores.items()}
+    return Pipeline.model_validate({"pipeline": "shop", "lake": lake, "stores": named, "tables": [table]})
+
+
+def of_the_store(settings: dict[str, str]) -> dict[str, str]:
+    return {name: text for name, text in settings.items() if name.startswith("s3.")}
 
 
 def test_the_embedded_catalog_is_named_as_sparks_rows_are(tmp_path: Path) -> None:
@@ -77,6 +82,38 @@ def test_a_database_and_a_store_are_said_with_references() -> None:
     }
 
 
+def test_the_bucket_of_the_lake_is_reached_as_stores_says_but_for_what_the_catalog_says() -> None:
+    store = {
+        "endpoint": "https://storage:9000",
+        "access_key_id": "${env:KEY}",
+        "secret_access_key": "${env:SECRET}",
+    }
+    catalog = {"type": "jdbc", "uri": "jdbc:sqlite:/catalog.db", "properties": {"client.region": "eu-west-1"}}
+    lake = {"warehouse": "s3://bucket/lake", "catalog": catalog}
+
+    settings = trino_catalog(pipeline(lake, bucket=store, other={"region": "elsewhere"}))
+
+    assert of_the_store(settings) == {
+        "s3.endpoint": "https://storage:9000",
+        "s3.path-style-access": "true",
+        "s3.region": "eu-west-1",
+        "s3.aws-access-key": "${ENV:KEY}",
+        "s3.aws-secret-key": "${ENV:SECRET}",
+    }
+    assert settings["iceberg.jdbc-catalog.driver-class"] == "org.sqlite.JDBC"
+    assert of_the_store(trino_catalog(pipeline(lake, bucket={"path_style": False}))) == {
+        "s3.path-style-access": "false",
+        "s3.region": "eu-west-1",
+    }
+
+
+def test_a_temporary_key_is_refused() -> None:
+    key = dict.fromkeys(("access_key_id", "secret_access_key", "session_token"), "${env:X}")
+
+    with pytest.raises(UnknownToTrinoError, match=r"stores\.s3://b\.session_token"):
+        trino_catalog(pipeline({"warehouse": "s3://b/l", "catalog": {"type": "glue"}}, b=key))
+
+
 @pytest.mark.parametrize(
     ("catalog", "expected"),
     [
@@ -95,6 +132,15 @@ def test_a_database_and_a_store_are_said_with_references() -> None:
             {"iceberg.catalog.type": "hive_metastore", "hive.metastore.uri": "thrift://hive:9083"},
         ),
         ({"type": "glue"}, {"iceberg.catalog.type": "glue"}),
+        (
+            {"type": "glue", "properties": {"glue.endpoint": "https://glue", "client.region": "eu-west-1"}},
+            {
+                "iceberg.catalog.type": "glue",
+                "hive.metastore.glue.endpoint-url": "https://glue",
+                "hive.metastore.glue.region": "eu-west-1",
+                "s3.region": "eu-west-1",
+            },
+        ),
     ],
 )
 def test_services_are_said_in_trinos_words(catalog: dict[str, Any], expected: dict[str, str]) -> None:

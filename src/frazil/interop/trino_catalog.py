@@ -9,6 +9,7 @@ from frazil.errors import DeclarationError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.secrets import resolve
+from frazil.spec.stores import declared_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,20 @@ _S3: Final = {
 }
 
 
+_STORE: Final = {
+    "endpoint": "s3.endpoint",
+    "path_style": "s3.path-style-access",
+    "access_key_id": "s3.aws-access-key",
+    "secret_access_key": "s3.aws-secret-key",
+    "region": "s3.region",
+}
+"""Settings of a declared store -> what Trino calls them."""
+_GLUE: Final = {
+    "client.region": "hive.metastore.glue.region",
+    "glue.endpoint": "hive.metastore.glue.endpoint-url",
+}
+
+
 class UnknownToTrinoError(DeclarationError):
     """A pipeline's catalog cannot be said in Trino's words."""
 
@@ -49,7 +64,7 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
         Setting -> value. References ``${env:X}`` are ``${ENV:X}``, which Trino looks up; nothing is resolved.
 
     Raises:
-        UnknownToTrinoError: a setting is a reference to a file, which Trino has not.
+        UnknownToTrinoError: a setting is a reference to a file, or a temporary key, which Trino has not.
     """
     lake, found = pipeline.lake, {"connector.name": "iceberg"}
     place = warehouse(pipeline).uri
@@ -58,7 +73,8 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
         case EmbeddedCatalog():
             found |= _jdbc(place, f"jdbc:sqlite:{embedded_catalog(pipeline)}?{SQLITE_SETTINGS}", "org.sqlite.JDBC")
         case JdbcCatalog() as catalog:
-            found |= _jdbc(place, catalog.uri, "org.postgresql.Driver")
+            driver = "org.sqlite.JDBC" if catalog.uri.startswith("jdbc:sqlite:") else "org.postgresql.Driver"
+            found |= _jdbc(place, catalog.uri, driver)
             found |= {"iceberg.jdbc-catalog.connection-user": catalog.user} if catalog.user else {}
             found |= {"iceberg.jdbc-catalog.connection-password": catalog.password} if catalog.password else {}
         case catalog if catalog.type == "rest":
@@ -70,8 +86,9 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
             found |= {"iceberg.catalog.type": "hive_metastore", "hive.metastore.uri": catalog.uri or ""}
         case _:
             found["iceberg.catalog.type"] = "glue"
+            found |= {_GLUE[name]: text for name, text in properties.items() if name in _GLUE}
     if place.startswith(("s3://", "s3a://")):
-        found |= {"fs.native-s3.enabled": "true"}
+        found |= {"fs.native-s3.enabled": "true"} | _store(pipeline, place)
         found |= {_S3[name]: text for name, text in properties.items() if name in _S3}
     else:
         found |= {"fs.native-local.enabled": "true", "local.location": "/"}
@@ -85,7 +102,7 @@ SQLITE_SETTINGS: Final = "journal_mode=WAL&busy_timeout=30000&transaction_mode=I
 def catalog_text(pipeline: Pipeline, settings: Mapping[str, str]) -> str:
     """Write settings as a file: ``etc/catalog/lake.properties`` of a Trino."""
     lines = [f"# The lake of pipeline {pipeline.pipeline}, for Trino 476: etc/catalog/{CATALOG}.properties"]
-    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+    if "org.sqlite.JDBC" in settings.values():
         lines.append("# The driver of SQLite is not Trino's: put sqlite-jdbc into plugin/iceberg.")
     return "\n".join([*lines, *(f"{name}={text}" for name, text in settings.items())]) + "\n"
 
@@ -106,6 +123,19 @@ def _jdbc(place: str, uri: str, driver: str) -> dict[str, str]:
         "iceberg.jdbc-catalog.schema-version": "V1",
         "iceberg.jdbc-catalog.default-warehouse-dir": place,
     }
+
+
+def _store(pipeline: Pipeline, place: str) -> dict[str, str]:
+    """Return what ``stores`` says of the bucket of a warehouse, with what Frazil takes where it says nothing."""
+    prefix, declared = declared_store(place, pipeline.stores)
+    if "session_token" in declared:
+        raise UnknownToTrinoError(
+            f"stores.{prefix}.session_token is of a temporary key, and Trino takes only lasting ones",
+            hint="let Trino find its login in its environment: leave the key out of stores",
+        )
+    if "endpoint" in declared:
+        declared = {"path_style": "true", "region": "us-east-1"} | declared
+    return {_STORE[name]: text for name, text in declared.items() if name in _STORE}
 
 
 def _as_trinos(name: str, text: str) -> str:

@@ -141,17 +141,10 @@ def store_access(
         DeclarationError: a reference leads nowhere.
     """
     bare, _ = split(address)
-    whole = f"{bare.root}/{split(address)[1]}".rstrip("/") + "/"
-    fitting = [prefix for prefix in stores if whole.startswith(f"{_normal(prefix)}/")]
-    found: dict[str, str] = {}
-    if fitting:
-        prefix = max(fitting, key=lambda one: len(_normal(one)))
-        declared = stores[prefix].model_dump(exclude_none=True)
-        for name, value in declared.items():
-            text = f"{value}".lower() if isinstance(value, bool) else value
-            found[name] = resolve(text, setting=f"stores.{prefix}.{name}", folder=folder)
-        if "service_account_file" in found:
-            found["service_account_file"] = f"{folder / found['service_account_file']}"
+    prefix, declared = declared_store(address, stores)
+    found = {name: resolve(text, setting=f"stores.{prefix}.{name}", folder=folder) for name, text in declared.items()}
+    if "service_account_file" in found:
+        found["service_account_file"] = f"{folder / found['service_account_file']}"
     found |= more or {}
     if bare.scheme == "s3":
         has_key = bool(found.keys() & _KEY)
@@ -161,6 +154,26 @@ def store_access(
                 known = [os.environ[variable] for variable in variables if os.environ.get(variable)]
                 found |= {name: known[0]} if known else {}
     return StoreAccess(bare.scheme, bare.bucket, bare.account, tuple(sorted(found.items())))
+
+
+def declared_store(address: str, stores: Mapping[str, Store]) -> tuple[str, dict[str, str]]:
+    """Return the entry that counts for an address: how it begins, and its settings, references as they are declared.
+
+    Args:
+        address: in an object store.
+        stores: what is declared, by the beginnings of addresses.
+
+    Returns:
+        An empty beginning and no settings where no entry is for it.
+    """
+    bare, key = split(address)
+    whole = f"{bare.root}/{key}".rstrip("/") + "/"
+    fitting = [prefix for prefix in stores if whole.startswith(f"{_normal(prefix)}/")]
+    if not fitting:
+        return "", {}
+    prefix = max(fitting, key=lambda one: len(_normal(one)))
+    declared = stores[prefix].model_dump(exclude_none=True)
+    return prefix, {name: f"{text}".lower() if isinstance(text, bool) else text for name, text in declared.items()}
 
 
 def store_problems(stores: Mapping[str, Store]) -> Iterator[Problem]:
