@@ -145,6 +145,34 @@ def test_two_pipelines_in_one_process_keep_their_lakes_apart(spark: SparkSession
     assert (tmp_path / "warehouse with a space & é%20" / "n" / "t" / "metadata").is_dir()
 
 
+@pytest.mark.fault
+def test_a_second_lake_has_no_setting_of_the_one_that_spark_was_started_with(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import frazil
+from frazil.lake.catalog_conf import catalog_conf
+from frazil.lake.session import _lake_settings, siblings, spark_session
+first, second = (frazil.load(Path(sys.argv[1]) / name) for name in ("first", "second"))
+spark_session(first)
+session = spark_session(second)
+with siblings(session, 1) as lent:
+    print(*(_lake_settings(one) == catalog_conf(second) for one in (session, *lent)))
+"""
+    tables = "tables: [{name: t, source: {kind: dms, path: ./landing, header: true}, keys: [id]}]"
+    catalog = "catalog: {type: rest, uri: 'https://catalog', properties: {io-impl: org.example.Own}}"
+    for name, more in (("first", f", {catalog}"), ("second", "")):
+        (tmp_path / name).mkdir()
+        text = f"pipeline: shop\nlake: {{warehouse: ./lake{more}}}\n{tables}\n"
+        (tmp_path / name / "frazil.yml").write_text(text)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path], capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert done.stdout.split() == ["True", "True"], done.stderr
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 def test_a_session_is_lent_again_but_never_twice_at_once(tmp_path: Path) -> None:

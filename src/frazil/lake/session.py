@@ -146,7 +146,7 @@ def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
     lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
     lent: list[SparkSession] = []
     while len(lent) < count:
-        settings, session = idle.pop() if idle else (lake, _set(spark.newSession(), lake))
+        settings, session = idle.pop() if idle else (lake, _beside(spark, lake))
         if settings == lake:
             lent.append(session)
     try:
@@ -240,7 +240,7 @@ def _pointed_at(spark: SparkSession, pipeline: Pipeline, lake: Mapping[str, str]
     present = _lake_settings(spark)
     if present == lake:
         return spark
-    return _set(spark.newSession() if present else spark, lake)
+    return _beside(spark, lake) if present else _set(spark, lake)
 
 
 def _lake_settings(spark: SparkSession) -> dict[str, str]:
@@ -257,6 +257,14 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     for key, text in settings.items():
         spark.conf.set(key, text)
     return spark
+
+
+def _beside(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
+    """Return a new session on a lake, with no setting of the lake that Spark was started with."""
+    session = spark.newSession()
+    for key in _lake_settings(session).keys() - lake.keys():
+        session.conf.unset(key)
+    return _set(session, lake)
 
 
 def _same_place(address: str) -> str:
