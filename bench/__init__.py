@@ -16,5 +16,7 @@ The modules, in the order a number passes through them::
     summary      medians, ratios of pairs, and the bars
     draw, page   pictures, docs/benchmarks.md, docs/benchmarks.html
 
+Beside all that, ``engines`` tries what other engines do with lakes of Frazil: docs/engines.md.
+
 Run ``python -m bench list`` to see the works and contenders, ``python -m bench run apply`` for one work.
 """
