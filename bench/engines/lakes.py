@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from frazil.testing.s3 import S3Server
 
 _REGION: Final = "us-east-1"
+_BUCKET: Final = "lakes"
+"""All lakes of S3 share it, but those of the REST catalog: the server has room for a few buckets only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ def servers() -> Iterator[Servers]:
     """Run all servers while the block lasts, with their logins in this process's environment."""
     with ExitStack() as held:
         s3, postgres = held.enter_context(s3_server()), held.enter_context(postgres_server())
+        s3.make_bucket(_BUCKET)
         moto = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
         moto.start()
         held.callback(moto.stop)
@@ -69,15 +72,13 @@ class Lake:
 
 
 def make(kind: Kind, below: Path, on: Servers) -> Lake:
-    """Declare a lake in a new folder, and make the bucket and the database that it needs."""
+    """Declare a lake in a new folder, and make the database or the bucket that its catalog needs."""
     folder = below / kind.name
     folder.mkdir(parents=True)
-    bucket = kind.name
-    if kind.store == "s3" and kind.catalog != "rest":
-        on.s3.make_bucket(bucket)
+    bucket = kind.name if kind.catalog == "rest" else _BUCKET
     declared: dict[str, Any] = {
         "pipeline": "shop",
-        "lake": {"warehouse": "./lake" if kind.store == "disk" else f"s3://{bucket}/shop"},
+        "lake": {"warehouse": "./lake" if kind.store == "disk" else f"s3://{bucket}/{kind.name}"},
         # All that may go goes, so that bookmarks are seen to stay.
         "upkeep": {"expire_after_days": 0, "retain_last": 1},
         "tables": [_orders(kind.format_version)],

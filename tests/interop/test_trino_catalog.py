@@ -128,6 +128,14 @@ def test_a_temporary_key_is_refused() -> None:
             },
         ),
         (
+            {"type": "rest", "uri": "https://rest"},
+            {
+                "iceberg.catalog.type": "rest",
+                "iceberg.rest-catalog.uri": "https://rest",
+                "iceberg.rest-catalog.warehouse": "s3://bucket/lake",
+            },
+        ),
+        (
             {"type": "hive", "uri": "thrift://hive:9083"},
             {"iceberg.catalog.type": "hive_metastore", "hive.metastore.uri": "thrift://hive:9083"},
         ),

@@ -79,6 +79,7 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
             found |= {"iceberg.jdbc-catalog.connection-password": catalog.password} if catalog.password else {}
         case catalog if catalog.type == "rest":
             found |= {"iceberg.catalog.type": "rest", "iceberg.rest-catalog.uri": catalog.uri or ""}
+            found["iceberg.rest-catalog.warehouse"] = place
             found |= {_REST[name]: text for name, text in properties.items() if name in _REST}
             if {"credential", "token"} & properties.keys():
                 found["iceberg.rest-catalog.security"] = "OAUTH2"
