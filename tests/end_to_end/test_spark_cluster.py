@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from select import select
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
@@ -33,20 +34,25 @@ KILLS = 10
 DRIVER = """
 import sys
 from pathlib import Path
+from time import sleep
 import frazil
 from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
 
-home, batches = Path(sys.argv[1]), sorted(Path(sys.argv[2]).glob("2*.csv"))
+home, given = Path(sys.argv[1]), Path(sys.argv[2])
 pipeline = frazil.load(home)
 policy = Policy(reader="executors", row_delta_bytes=0, driver_scan_bytes=0, strategy="delete_append")
 spark = spark_session(pipeline)
-for batch in batches:
-    batch.rename(home / "landing" / batch.name)
-    print("begins", flush=True)
-    frazil.run(pipeline, spark=spark, options=RunOptions(policy=policy))
-    print("ends", flush=True)
+while True:
+    for batch in given.glob("2*.csv"):
+        batch.rename(home / "landing" / batch.name)
+        print("begins", flush=True)
+        frazil.run(pipeline, spark=spark, options=RunOptions(policy=policy))
+        print("ends", flush=True)
+    if (given / "end").exists():
+        break
+    sleep(0.05)
 """
 
 
@@ -120,25 +126,49 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
 
 def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
     """Ten executors are killed at ten moments of a batch, which spread over what a batch takes."""
-    files = SampleFiles(rows=20_000, changes=2_000, batches=KILLS + 2, late=0.1, nasty=True)
+    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * KILLS, late=0.1, nasty=True)
     (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
-    script = tmp_path / "driver.py"
+    given, script = tmp_path / "given", tmp_path / "driver.py"
+    given.mkdir()
     script.write_text(DRIVER)
 
-    driver = submit(cluster, script, f"{home}", f"{coming}")
+    driver = submit(cluster, script, f"{home}", f"{given}")
     try:
-        in_the_middle = _kill_during_batches(cluster, driver)
-        driver.wait(300)
+        for path in _kill_during_batches(cluster, driver, coming, given):
+            its_coming.joinpath(path).rename(beside / "landing" / path)
+        (given / "end").touch()
+        driver.wait(60)
     finally:
         driver.kill()
 
     assert driver.returncode == 0, said(cluster)
-    assert in_the_middle == KILLS
-    for path in sorted(its_coming.glob("2*.csv")):
-        path.rename(beside / "landing" / path.name)
     frazil.run(frazil.load(beside))
     assert rows_of(home) == rows_of(beside)
     assert all(proof.ok for proof in api.check(home))
+
+
+def _kill_during_batches(
+    cluster: SparkCluster, driver: subprocess.Popen[str], coming: Path, given: Path
+) -> Iterator[str]:
+    """Let two batches pass, and give more until ten executors were killed while one was applied; names them."""
+    lines, names = driver.stdout, iter(sorted(path.name for path in coming.glob("2*.csv")))
+    assert lines is not None
+    killed, seconds = -2, 0.0
+    while killed < KILLS:
+        name = next(names)  # where batches end before their kill again and again, this ends the test
+        coming.joinpath(name).rename(given / name)
+        assert lines.readline().strip() == "begins", said(cluster)
+        began = monotonic()
+        if killed < 0:
+            killed += 1
+        else:
+            has_ended, _, _ = select([lines], [], [], seconds * (killed + 0.5) / KILLS)
+            alive = [] if has_ended else _wait_for_executors(cluster)
+            killed += bool(alive) and cluster.kill_executor(alive[killed % len(alive)])
+        assert lines.readline().strip() == "ends", said(cluster)
+        took = monotonic() - began
+        seconds = took if killed <= 0 else min(seconds, took)
+        yield name
 
 
 def _wait_for_executors(cluster: SparkCluster) -> list[int]:
@@ -148,20 +178,3 @@ def _wait_for_executors(cluster: SparkCluster) -> list[int]:
         assert monotonic() < until, said(cluster)
         sleep(0.1)
     return alive
-
-
-def _kill_during_batches(cluster: SparkCluster, driver: subprocess.Popen[str]) -> int:
-    """Let two batches pass, kill an executor in each of the others, and count the kills that met a batch."""
-    lines = driver.stdout
-    assert lines is not None
-    met, seconds = 0, 0.0
-    for number in range(-2, KILLS):
-        assert lines.readline().strip() == "begins", said(cluster)
-        began = monotonic()
-        if number >= 0:
-            sleep(seconds * (number + 0.5) / KILLS)
-            alive = _wait_for_executors(cluster)
-            met += cluster.kill_executor(alive[number % len(alive)])
-        assert lines.readline().strip() == "ends", said(cluster)
-        seconds = monotonic() - began if number < 0 else seconds
-    return met
