@@ -81,3 +81,23 @@ def test_old_changes_are_folded_and_all_is_as_before(shop: Shop) -> None:
     with pytest.raises(RunFailedError, match="FZ507"):
         redeclared(kept, keys=("note",)).run()
     assert marts(kept) == after
+
+
+@pytest.mark.long
+def test_an_erase_names_the_files_of_which_records_are_folded(shop: Shop) -> None:
+    shop.land("20200101-000000001.csv", "U,1,2020-01-01 00:00:00,a", "U,2,2020-01-01 00:00:00,a")
+    shop.land("20200101-000000002.csv", "U,3,2020-01-01 00:00:00,a")
+    shop.land("20200101-000000003.csv", f"U,1,{FUTURE}1,b")
+    shop.run()
+    kept = redeclared(shop, retention=Retention(changes_days=30))
+    kept.run()
+    shop.pipeline.folder.joinpath("landing", "20200101-000000002.csv").unlink()
+
+    before = api.erase_preview(kept.pipeline, "orders", keys=["1"], spark=kept.session)
+    done = api.erase(kept.pipeline, "orders", keys=["1"], spark=kept.session)
+
+    assert done.proof is not None
+    assert done.proof.is_clean
+    for report in (before, done):
+        assert report.files == ("landing/20200101-000000003.csv",)
+        assert report.folded == ("landing/20200101-000000001.csv",)

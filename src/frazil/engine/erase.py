@@ -66,13 +66,14 @@ def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
     ]
     holding = job.files(unfinished)
     landed = landed_files(context, holding)
-    files = _source_files(context, holding, {*landed.rewritten, *landed.removed})
+    files, folded = _source_files(job, holding, {*landed.rewritten, *landed.removed})
     return EraseReport(
         table=context.table.name,
         subjects=subjects + by_hash,
         layers=tuple(layers),
         files=files.there,
-        unseen=files.unseen,
+        unseen=files.unseen + folded.unseen,
+        folded=folded.there,
         rewritten=landed.rewritten,
         removed=landed.removed,
         resumed=unfinished is not None,
@@ -130,7 +131,7 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
         purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
     failpoint("erase.after_purge")
     removed = landed.remove(context.pipeline.folder)
-    files = _source_files(context, holding, {*landed.rewritten, *removed})
+    files, folded = _source_files(job, holding, {*landed.rewritten, *removed})
     tell("search what is left")
     by_hash = others.count()
     report = EraseReport(
@@ -139,7 +140,8 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
         subjects=subjects + by_hash,
         layers=tuple(_layer(made, job.rows.get(made.full_name), purged[made.full_name]) for made in job.tables),
         files=files.there,
-        unseen=files.unseen,
+        unseen=files.unseen + folded.unseen,
+        folded=folded.there,
         rewritten=landed.rewritten,
         removed=removed,
         resumed=resumed,
@@ -189,11 +191,17 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
         return count
 
 
-def _source_files(context: TableRun, holding: Iterable[str], cleared: Collection[str]) -> SourceFiles:
-    """Return which files with records of the subjects are still there, or may be, but for those that are cleared."""
-    table, folder = context.table, context.pipeline.folder
-    left = (path for path in holding if path not in cleared)
-    return look_for(left, lambda path: address_of(path, folder, table.stores))
+def _source_files(job: EraseJob, holding: Iterable[str], cleared: Collection[str]) -> tuple[SourceFiles, SourceFiles]:
+    """Return which files are still there, or may be, but for those that are cleared.
+
+    Returns:
+        Those with records of the subjects, and the others of which records are folded.
+    """
+    table, folder = job.context.table, job.context.pipeline.folder
+    left = [path for path in holding if path not in cleared]
+    folded = [path for path in job.folded_files() if path not in {*left, *cleared}]
+    those, others = (look_for(paths, lambda path: address_of(path, folder, table.stores)) for paths in (left, folded))
+    return those, others
 
 
 @contextmanager

@@ -146,6 +146,14 @@ class EraseJob:
         found = self.spark.sql(f"SELECT {r.FILE} FROM {PLACES} UNION {emptied} ORDER BY 1")
         return [row[0] for row in found.toLocalIterator()]
 
+    def folded_files(self) -> list[str]:
+        """Return the files of which records are folded: bronze does not know any more whose those were."""
+        is_folded = f"{r.KIND} = {literal(r.FOLDED)}"
+        found = self.spark.sql(
+            f"SELECT DISTINCT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_folded} ORDER BY 1"
+        )
+        return [row[0] for row in found.toLocalIterator()]
+
     @property
     def gold(self) -> list[Gold]:
         """The aggregates over marts of the source table, each after those that it reads."""

@@ -71,6 +71,8 @@ class EraseReport:
         layers: every table, in the order of the data.
         files: files at the source that hold records of the subjects, the first thousand.
         unseen: files that may hold such records too, and whose store could not be asked; the first thousand.
+        folded: files at the source that may hold such records, which nobody knows any more since records of them were
+            folded by ``retention``; the first thousand.
         rewritten: landing files that Frazil wrote, and in which nothing is left of such records but their places.
         removed: landing files that Frazil wrote, and that are gone.
         resumed: an erase that was killed was ended, too.
@@ -83,6 +85,7 @@ class EraseReport:
     layers: tuple[ErasedLayer, ...]
     files: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
     erase_id: str = ""
     rewritten: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()

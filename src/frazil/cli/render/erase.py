@@ -48,6 +48,10 @@ def show_erase(report: EraseReport) -> None:
         could = counted(len(report.unseen), "file at the source", "files at the source")
         out.print(f"{could} could not be looked at, and may hold records of these keys:", markup=False)
         _show_files(report.unseen)
+    if report.folded:
+        have = counted(len(report.folded), "file at the source has", "files at the source have")
+        out.print(f"{have} records that retention folded, and may hold records of these keys:", markup=False)
+        _show_files(report.folded)
     if report.proof is not None:
         _show_proof(report.proof)
     if report.receipt:
