@@ -89,6 +89,12 @@ def test_an_erase_names_the_files_of_which_records_are_folded(shop: Shop) -> Non
     shop.land("20200101-000000002.csv", "U,3,2020-01-01 00:00:00,a")
     shop.land("20200101-000000003.csv", f"U,1,{FUTURE}1,b")
     shop.run()
+    for number in (1, 3):
+        landing = shop.pipeline.folder / "landing"
+        (landing / f"20200102-00000000{number}.csv").write_bytes(
+            (landing / f"20200101-00000000{number}.csv").read_bytes()
+        )
+    assert shop.run().duplicates == 2
     kept = redeclared(shop, retention=Retention(changes_days=30))
     kept.run()
     shop.pipeline.folder.joinpath("landing", "20200101-000000002.csv").unlink()
@@ -99,5 +105,5 @@ def test_an_erase_names_the_files_of_which_records_are_folded(shop: Shop) -> Non
     assert done.proof is not None
     assert done.proof.is_clean
     for report in (before, done):
-        assert report.files == ("landing/20200101-000000003.csv",)
-        assert report.folded == ("landing/20200101-000000001.csv",)
+        assert report.files == ("landing/20200101-000000003.csv", "landing/20200102-000000003.csv")
+        assert report.folded == ("landing/20200101-000000001.csv", "landing/20200102-000000001.csv")

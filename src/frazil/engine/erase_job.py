@@ -143,15 +143,20 @@ class EraseJob:
         """
         is_emptied = f"{r.KIND} = {literal(r.ERASED)} AND {r.REASON} = {literal(erase_id or '')}"
         emptied = f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_emptied}"
-        found = self.spark.sql(f"SELECT {r.FILE} FROM {PLACES} UNION {emptied} ORDER BY 1")
-        return [row[0] for row in found.toLocalIterator()]
+        return self._with_copies(f"SELECT {r.FILE} FROM {PLACES} UNION {emptied}")
 
     def folded_files(self) -> list[str]:
         """Return the files of which records are folded: bronze does not know any more whose those were."""
         is_folded = f"{r.KIND} = {literal(r.FOLDED)}"
-        found = self.spark.sql(
-            f"SELECT DISTINCT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_folded} ORDER BY 1"
+        return self._with_copies(f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_folded}")
+
+    def _with_copies(self, files: str) -> list[str]:
+        """Return the files that a query gives, and those that came with the content of one of them."""
+        is_line, same = f"{r.KIND} = {literal(r.LEDGER_ROW)}", f"{r.LEDGER}.same_as"
+        copies = (
+            f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_line} AND {same} IN (TABLE frazil_holding)"
         )
+        found = self.spark.sql(f"WITH frazil_holding AS ({files}) TABLE frazil_holding UNION {copies} ORDER BY 1")
         return [row[0] for row in found.toLocalIterator()]
 
     @property
