@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ from tests.serve.conftest import DECLARATION, FIRST, SECOND
 import frazil
 from frazil import api
 from frazil.engine.maintain import maintain
+from frazil.lake.catalog_conf import catalog_conf
 from frazil.lake.damage import DamagedTableError, local_path
 from frazil.lake.session import spark_session
 from frazil.lake.trouble import CatalogError
@@ -150,8 +151,12 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake
 
 @pytest.fixture
 def lake(whole: Lake) -> Lake:
+    """The lake as it was, and a session that has loaded none of its tables yet, as that of a command."""
     whole.restore()
-    return whole
+    session = whole.session.newSession()
+    for name, text in catalog_conf(whole.pipeline).items():
+        session.conf.set(name, text)
+    return replace(whole, session=session)
 
 
 GONE, CUT = False, True
