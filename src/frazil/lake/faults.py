@@ -19,7 +19,8 @@ class Fault:
     Attributes:
         types: full names of its class and, of a Python error, of those it inherits from.
         text: its message, without a stack.
-        number: ``errno`` of an OSError, the result code of SQLite, the vendor's code of a Java SQLException.
+        number: ``errno`` of an OSError, the result code of SQLite, the vendor's code of a Java SQLException, the HTTP
+            status of an answer of Amazon's services.
         condition: Spark's name of the error, such as ``TABLE_OR_VIEW_NOT_FOUND``.
     """
 
@@ -66,6 +67,10 @@ def _of_java(error: Any) -> Iterator[Fault]:
         if error is None:
             return
         name = error.getClass().getName()
-        number = error.getErrorCode() if name.endswith(("SQLException", "SQLiteException")) else None
+        number = None
+        if name.endswith(("SQLException", "SQLiteException")):
+            number = error.getErrorCode()
+        elif name.startswith("software.amazon.awssdk.services."):
+            number = error.statusCode()
         yield Fault(types=(name,), text=error.getMessage() or "", number=number)
         error = error.getCause()

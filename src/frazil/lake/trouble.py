@@ -10,6 +10,7 @@ import errno
 import re
 import sqlite3
 from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import BusyError, FrazilError, SessionError, SetupError, StorageError
@@ -40,6 +41,13 @@ class UnreachableError(StorageError):
     """A service or a machine that the lake depends on does not answer."""
 
     code = "FZ307"
+
+
+class RefusedError(StorageError):
+    """A service that the lake depends on refuses: it does not know the login, or the login lacks a right."""
+
+    code = "FZ309"
+    retryable = False
 
 
 class OutOfMemoryError(SetupError):
@@ -78,11 +86,13 @@ _UNREACHABLE: Final = (
     "org.apache.iceberg.exceptions.RESTException",
     "org.apache.iceberg.exceptions.ServiceFailureException",
     "org.apache.iceberg.exceptions.ServiceUnavailableException",
-    "org.apache.iceberg.exceptions.NotAuthorizedException",
-    "org.apache.iceberg.exceptions.ForbiddenException",
     "software.amazon.awssdk.",
     "org.apache.hadoop.net.ConnectTimeoutException",
     "org.apache.thrift.transport.",
+)
+_REFUSED: Final = (
+    "org.apache.iceberg.exceptions.NotAuthorizedException",
+    "org.apache.iceberg.exceptions.ForbiddenException",
 )
 _OVERTAKEN: Final = re.compile(
     # Iceberg has one type for every condition of a commit that does not hold. The second line: another run writes to
@@ -108,7 +118,7 @@ def told(error: BaseException, pipeline: Pipeline | None = None) -> FrazilError 
     for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _overtaken):
         if (known := rule(chain)) is not None:
             return known
-    return _damaged(chain, pipeline) or _lost(chain) or _catalog(chain) or _unreachable(chain)
+    return _damaged(chain, pipeline) or _lost(chain) or _catalog(chain) or _refused(chain) or _unreachable(chain)
 
 
 @contextmanager
@@ -264,6 +274,18 @@ def _catalog(chain: list[Fault]) -> FrazilError | None:
     text = _first(chain, lambda fault: fault.is_any(*kinds))
     hint = "run again; what was published stays"
     return None if text is None else CatalogError(f"the catalog does not answer: {text}", hint=hint)
+
+
+def _refused(chain: list[Fault]) -> FrazilError | None:
+    statuses = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    text = _first(
+        chain,
+        lambda fault: (
+            fault.is_any(*_REFUSED) or (fault.is_any("software.amazon.awssdk.services.") and fault.number in statuses)
+        ),
+    )
+    hint = "look at the login of catalog and stores, at what it may do, and at what kinds of files the store takes"
+    return None if text is None else RefusedError(f"catalog or storage refuses: {text}", hint=hint)
 
 
 def _unreachable(chain: list[Fault]) -> FrazilError | None:
