@@ -1,7 +1,7 @@
 """How many requests of S3 a batch takes: ``python -m bench.requests [batches] [rows]``.
 
-A thousand changes a batch go into a current mart, one with soft deletes, and a history, on a lake in SeaweedFS with a
-catalog that is not there. A proxy between the two counts. Before the batches 5, 10, 50 and 100 it is idle once.
+A thousand changes a batch go into a current mart, one with soft deletes, and a history, on a lake in SeaweedFS with its
+catalog on the local disk. A proxy between the two counts. A run with nothing to do follows each batch that is shown.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.plan.state import SourceChangedError, table_state
+from frazil.plan.state import SourceChangedError, TableState, table_state
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of
@@ -34,7 +34,7 @@ def offered(*fields: str) -> SourceDelta:
     return SourceDelta(files=(file,))
 
 
-def begin(before: Table, now: Table, *fields: str, new: SourceDelta) -> None:
+def begin(before: Table, now: Table, *fields: str, new: SourceDelta) -> TableState:
     """Plan with a declaration, after bronze was read with another one; its files had some fields."""
     bronze = {
         "batch": 1,
@@ -42,7 +42,7 @@ def begin(before: Table, now: Table, *fields: str, new: SourceDelta) -> None:
         "reading": {**source_of(before).reading(), **declared_pii(before)},
     }
     pipeline = Pipeline(pipeline="p", lake=Lake(warehouse="lake"), tables=(now,))
-    table_state(pipeline, now, {BRONZE: bronze, SILVER: {}, QUARANTINE: {}, "t": {}}, new)
+    return table_state(pipeline, now, {BRONZE: bronze, SILVER: {}, QUARANTINE: {}, "t": {}}, new)
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,5 @@ def test_a_column_that_no_file_had_yet_can_be_given_any_treatment() -> None:
     renamed = people(Column(name="email", type="string", pii="hmac"), mail="email")
 
     for before, now in ((clear, hashed), (hashed, clear), (clear, renamed)):
-        begin(before, now, "email_of_the_shop", new=offered("mail" if now.renames else "email"))
+        new = offered("mail" if now.renames else "email")
+        assert begin(before, now, "email_of_the_shop", new=new).taken is new

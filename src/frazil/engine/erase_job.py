@@ -16,6 +16,7 @@ from frazil.gold.template import tables_of
 from frazil.lake.gateway import hold
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
+from frazil.silver.baseline import BASELINE
 from frazil.silver.old_keys import key_text
 from frazil.silver.record_keys import KEY, OLD_KEY
 from frazil.spec.gold_order import gold_in_order, marts_of
@@ -147,6 +148,8 @@ class EraseJob:
 
     def folded_files(self) -> list[str]:
         """Return the files of which records are folded: bronze does not know any more whose those were."""
+        if BASELINE not in self.context.head(self.context.bronze).bookmark:
+            return []
         is_folded = f"{r.KIND} = {literal(r.FOLDED)}"
         return self._with_copies(f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_folded}")
 
