@@ -19,7 +19,10 @@ _NEVER: Final = (
     ("REST on a local disk", "the REST catalog of SeaweedFS keeps tables in buckets of its own only"),
     ("Hive", "no metastore was started"),
     ("Google Cloud Storage and Azure", "no server of theirs runs here; their settings are tested as text"),
-    ("a REST catalog that vends credentials", "none was to be had"),
+    (
+        "a REST catalog that vends credentials",
+        "none was to be had; `tests/end_to_end/test_lake_on_s3.py` puts a proxy before one that does not",
+    ),
 )
 """What is not in the table at all, and why."""
 

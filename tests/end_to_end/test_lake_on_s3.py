@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end_to_end.vending import vending
 
 from frazil import api
 from frazil.lake.store_conf import lake_access
@@ -178,6 +179,45 @@ def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path:
     assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
     assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
     assert api.query(shop, "select id, city from marts.orders").rows == [(1, "Bergen")]
+
+
+def test_a_catalog_hands_out_the_logins_of_its_tables(s3: S3Server, tmp_path: Path) -> None:
+    """No login of the store is declared: what each table needs comes with it from the catalog."""
+    s3.make_table_bucket("vended")
+    shop = declare(tmp_path, s3, "vended")
+    (shop / "login").write_text(f"{s3.access_key_id}:{s3.secret_access_key}")
+    declared = json.loads((shop / "frazil.yml").read_text())
+    login = {
+        "s3.access-key-id": s3.access_key_id,
+        "s3.secret-access-key": s3.secret_access_key,
+        "s3.endpoint": s3.endpoint,
+        "s3.path-style-access": "true",
+        "client.region": "us-east-1",
+    }
+    with vending(s3.catalog_port, login) as uri:
+        rest = {
+            "credential": "${file:login}",
+            "oauth2-server-uri": f"{uri}/v1/oauth/tokens",
+            "warehouse": "s3://vended/",
+        }
+        catalog = {"type": "rest", "uri": uri, "properties": {"rest.auth.type": "oauth2", **rest}}
+        del declared["stores"]
+        declared["lake"] = {"warehouse": "s3://vended/", "catalog": catalog}
+        (shop / "frazil.yml").write_text(json.dumps(declared))
+        (shop / "landing" / "LOAD00000001.csv").write_text(f"{LOAD}2,Rome,2026-01-01 00:00:00\n")
+
+        frazil(shop, "run")
+        (shop / "landing" / "20260102-000000000.csv").write_text(CHANGES)
+        frazil(shop, "run")
+
+        assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+        assert json.loads(frazil(shop, "query", "--json", "select id, city from marts.orders", java=False)) == [
+            {"id": 1, "city": "Bergen"}
+        ]
+        assert "Bergen" in frazil(shop, "key", "orders", "1", java=False)
+        assert "batch 2" in frazil(shop, "status", java=False)
+        assert "proofs hold" in frazil(shop, "check", java=False)
+        assert json.loads(frazil(shop, "maintain", "--json"))
 
 
 def records(s3: S3Server, bucket: str) -> list[str]:

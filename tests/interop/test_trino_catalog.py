@@ -125,6 +125,7 @@ def test_a_temporary_key_is_refused() -> None:
                 "iceberg.rest-catalog.warehouse": "w",
                 "iceberg.rest-catalog.oauth2.credential": "${ENV:C}",
                 "iceberg.rest-catalog.security": "OAUTH2",
+                "iceberg.rest-catalog.vended-credentials-enabled": "true",
             },
         ),
         (
@@ -133,6 +134,16 @@ def test_a_temporary_key_is_refused() -> None:
                 "iceberg.catalog.type": "rest",
                 "iceberg.rest-catalog.uri": "https://rest",
                 "iceberg.rest-catalog.warehouse": "s3://bucket/lake",
+                "iceberg.rest-catalog.vended-credentials-enabled": "true",
+            },
+        ),
+        (
+            {"type": "rest", "uri": "https://rest", "properties": {"s3.access-key-id": "${env:K}"}},
+            {
+                "iceberg.catalog.type": "rest",
+                "iceberg.rest-catalog.uri": "https://rest",
+                "iceberg.rest-catalog.warehouse": "s3://bucket/lake",
+                "s3.aws-access-key": "${ENV:K}",
             },
         ),
         (

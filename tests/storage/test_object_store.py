@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from glob import glob
 from pathlib import Path
@@ -15,8 +16,8 @@ from hypothesis import strategies as st
 
 from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.lake.session import SECRET_SETTINGS
-from frazil.lake.store_conf import iceberg_properties
-from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
+from frazil.lake.store_conf import VendedAddress, iceberg_properties, lake_address, vended_login
+from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 from frazil.spec.stores import Store, StoreAccess
 from frazil.storage.object_store import StoreAddress, _part, _pattern
 from frazil.storage.store_client import ObjectStoreError, config
@@ -163,6 +164,44 @@ def test_duckdb_is_let_into_one_bucket_and_told_of_no_store_that_it_cannot_read(
         "CREATE SECRET one (TYPE 's3', REGION 'eu-west-1', KEY_ID 'A', SECRET 'it''s', "
         "URL_STYLE 'vhost', SCOPE ['s3://lake/', 's3a://lake/', 's3n://lake/'])"
     )
+    below = replace(S3, below="marts/orders/")
+    assert "SCOPE ['s3://lake/marts/orders/', 's3a://lake/marts/orders/'" in duckdb_secret(below, "one")
     assert "ENDPOINT 'host:9000', USE_SSL 'false', URL_STYLE 'path'" in duckdb_secret(endpoint, "one")
     with pytest.raises(StoreUnknownToDuckDBError):
         duckdb_secret(StoreAccess("gs", "lake"), "one")
+
+
+@pytest.mark.parametrize(
+    ("handed_out", "expected"),
+    [
+        (
+            {"s3.access-key-id": "V", "s3.secret-access-key": "W", "s3.session-token": "T", "s3.region": "us-west-2"},
+            {"access_key_id": "V", "secret_access_key": "W", "session_token": "T", "region": "us-west-2"},
+        ),
+        ({"s3.access-key-id": "V", "s3.secret-access-key": "W"}, {"access_key_id": "V", "secret_access_key": "W"}),
+        ({"s3.endpoint": "http://elsewhere"}, None),
+        ({}, None),
+    ],
+)
+def test_a_login_that_a_catalog_hands_out_is_for_one_table_and_counts_before_what_is_declared(
+    handed_out: dict[str, str], expected: dict[str, str] | None, tmp_path: Path
+) -> None:
+    catalog = ServiceCatalog(type="rest", uri="https://catalog", properties={"warehouse": "prod"})
+    table = Table(name="orders", source=DmsFiles(path=("landing",)), keys=("id",))
+    declared = {"region": "eu-west-1", "access_key_id": "A", "secret_access_key": "B", "session_token": "C"}
+    pipeline = Pipeline(
+        pipeline="shop",
+        lake=Lake(warehouse="s3://lake", catalog=catalog),
+        stores={"s3://lake": Store.model_validate(declared)},
+        tables=(table,),
+    ).at(tmp_path)
+    login = vended_login({"warehouse": "prod", **handed_out}, {"warehouse": "prod"})
+    location, folder = "s3://lake/marts/orders/metadata/1.json", "s3://lake/marts/orders"
+
+    address = lake_address(pipeline, VendedAddress(location, folder, login) if login else location)
+
+    assert bool(login) is (expected is not None)
+    assert isinstance(address, StoreAddress)
+    assert address == location
+    assert dict(address.access.settings) == ({"region": "eu-west-1"} | expected if expected else declared)
+    assert address.access.below == ("marts/orders/" if expected else "")

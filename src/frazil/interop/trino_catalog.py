@@ -93,6 +93,9 @@ def trino_catalog(pipeline: Pipeline) -> dict[str, str]:
         found |= {_S3[name]: text for name, text in properties.items() if name in _S3}
     else:
         found |= {"fs.native-local.enabled": "true", "local.location": "/"}
+    if found["iceberg.catalog.type"] == "rest" and "s3.aws-access-key" not in found:
+        # Where no login is declared, the catalog has to hand one out for each table.
+        found |= {"fs.native-s3.enabled": "true", "iceberg.rest-catalog.vended-credentials-enabled": "true"}
     return {name: _as_trinos(name, text) for name, text in found.items()}
 
 

@@ -58,6 +58,10 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     # Tables are read again for each statement: a cached one would hide what another process has just
     # committed.
     settings["cache-enabled"] = "false"
+    if settings["type"] == "rest":
+        settings["header.X-Iceberg-Access-Delegation"] = (
+            "vended-credentials"  # a catalog that hands out none ignores it
+        )
     if not isinstance(catalog, EmbeddedCatalog):
         settings |= {name: _resolved(pipeline, f"properties.{name}", text) for name, text in catalog.properties.items()}
     return {PREFIX: "org.apache.iceberg.spark.SparkCatalog"} | {

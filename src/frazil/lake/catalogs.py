@@ -18,7 +18,7 @@ from urllib.parse import quote as percent_encoded
 from frazil.errors import FrazilError, SetupError, StorageError
 from frazil.lake.catalog_clients import postgres_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
-from frazil.lake.store_conf import pyiceberg_properties
+from frazil.lake.store_conf import VendedAddress, pyiceberg_properties, vended_login
 from frazil.lake.trouble import CatalogError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from frazil.spec import Namespaces, Pipeline
 
 Located = dict[tuple[str, str], str]
-"""(namespace, table) -> address of the table's newest metadata file."""
+"""(namespace, table) -> address of the table's newest metadata file, with its login where the catalog hands one out."""
 
 _TABLES: Final = (
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
@@ -174,10 +174,11 @@ class ServiceReader:
         with _answering(self.kind):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
 
-            catalog = load_catalog(CATALOG, **pyiceberg_properties(self.settings))
+            known = pyiceberg_properties(self.settings)
+            catalog = load_catalog(CATALOG, **known)
             names = self.namespaces
             return {
-                (namespace, path[-1]): catalog.load_table(path).metadata_location
+                (namespace, path[-1]): _address(catalog.load_table(path), known)
                 for namespace in dict.fromkeys((names.bronze, names.silver, names.marts, names.gold))
                 for path in _listed(catalog, namespace)
             }
@@ -228,6 +229,12 @@ def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
 
 def _located(rows: list[tuple[str, str, str]]) -> Located:
     return {(namespace, name): location for namespace, name, location in rows}
+
+
+def _address(table: Any, known: Mapping[str, str]) -> str:
+    location: str = table.metadata_location
+    login = vended_login(table.io.properties, known)
+    return VendedAddress(location, table.location(), login) if login else location
 
 
 def _listed(catalog: Any, namespace: str) -> Iterator[tuple[str, ...]]:

@@ -95,7 +95,7 @@ def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckD
             ) from error
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")  # standard output is the caller's
-    for number, access in enumerate(sorted(stores, key=lambda one: one.root)):
+    for number, access in enumerate(sorted(stores, key=lambda one: (one.root, one.below))):
         try:
             connection.execute(duckdb_secret(access, f"store_{number}"))
         except duckdb.Error:  # its text has the statement, with the secret

@@ -25,7 +25,7 @@ class StoreUnknownToDuckDBError(SetupError):
 
 
 def duckdb_secret(access: StoreAccess, name: str) -> str:
-    """Write the statement that lets DuckDB into one bucket, and no other. It can hold secrets.
+    """Write the statement that lets DuckDB into what a login is for, and nowhere else. It can hold secrets.
 
     Raises:
         StoreUnknownToDuckDBError: it is not S3.
@@ -42,7 +42,7 @@ def duckdb_secret(access: StoreAccess, name: str) -> str:
         settings |= {"USE_SSL": "false" if parts.scheme == "http" else "true"}
     settings["URL_STYLE"] = "path" if access.path_style else "vhost"
     written = ", ".join(f"{key} {_literal(value)}" for key, value in settings.items())
-    scopes = ", ".join(_literal(f"{scheme}://{access.bucket}/") for scheme in ("s3", "s3a", "s3n"))
+    scopes = ", ".join(_literal(f"{scheme}://{access.bucket}/{access.below}") for scheme in ("s3", "s3a", "s3n"))
     return f"CREATE SECRET {name} ({written}, SCOPE [{scopes}])"
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
 
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import warehouse
 from frazil.spec.secrets import resolve
-from frazil.spec.stores import is_store, store_access
+from frazil.spec.stores import KEY, is_store, split, store_access
 from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
@@ -50,9 +51,53 @@ def lake_access(pipeline: Pipeline, address: str) -> StoreAccess:
     return store_access(address, pipeline.stores, pipeline.folder, more=more)
 
 
+class VendedAddress(str):
+    """The address of a table's metadata file, from a catalog that hands out a login for each table.
+
+    Attributes:
+        folder: address of the table's folder, for which the login is.
+        properties: the login, as Iceberg names its parts.
+    """
+
+    __slots__ = ("folder", "properties")
+
+    folder: str
+    properties: Mapping[str, str]
+
+    def __new__(cls, text: str, folder: str, properties: Mapping[str, str]) -> Self:
+        """Make an address of its text."""
+        made = super().__new__(cls, text)
+        made.folder, made.properties = folder, properties
+        return made
+
+
+def vended_login(properties: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return what a catalog hands out of how a table's store is reached.
+
+    Args:
+        properties: of the table's files, as the catalog gives them.
+        known: what the catalog was asked with.
+
+    Returns:
+        Nothing where no key is handed out: the store is then reached as it is declared.
+    """
+    given = {name: text for name, text in properties.items() if name in _NAMES.values() and known.get(name) != text}
+    if "s3.region" in properties:
+        given.setdefault(_NAMES["region"], properties["s3.region"])
+    return given if _NAMES["access_key_id"] in given else {}
+
+
 def lake_address(pipeline: Pipeline, address: str) -> str:
     """Return an address of the lake's that knows how it is reached; a local one as it is."""
-    return StoreAddress(address, lake_access(pipeline, address)) if is_store(address) else address
+    if not is_store(address):
+        return address
+    access = lake_access(pipeline, address)
+    if isinstance(address, VendedAddress):
+        given = {ours: address.properties[theirs] for ours, theirs in _NAMES.items() if theirs in address.properties}
+        kept = {name: text for name, text in access.settings if name not in KEY}
+        below = f"{split(address.folder)[1].rstrip('/')}/"
+        access = replace(access, below=below, settings=tuple(sorted((kept | given).items())))
+    return StoreAddress(address, access)
 
 
 def iceberg_properties(pipeline: Pipeline) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -30,14 +30,15 @@ _SCHEMES: Final = {
 """Schemes of addresses, and those of the stores they mean."""
 
 _ENVIRONMENT: Final = {
-    "access_key_id": ("AWS_ACCESS_KEY_ID",),
-    "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),
+    "access_key_id": ("AWS_ACCESSKEY_ID",),
+    "secret_access_key": ("AWS_SECRET_ACCESSKEY",),
     "session_token": ("AWS_SESSION_TOKEN",),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
 }
 """Variables that all tools of AWS read where nothing is declared."""
-_KEY: Final = ("access_key_id", "secret_access_key", "session_token")
+KEY: Final = ("access_key_id", "secret_access_key", "session_token")
+"""The settings of one login to S3: they are taken together, or not."""
 
 
 class Store(Spec):
@@ -52,7 +53,7 @@ class Store(Spec):
     )
     access_key_id: str | None = Field(
         default=None,
-        description="S3: key, a reference or as it is; left out: $AWS_ACCESS_KEY_ID or the machine's role.",
+        description="S3: key, a reference or as it is; left out: $AWS_ACCESSKEY_ID or the machine's role.",
     )
     secret_access_key: str | None = Field(default=None, description="S3: secret of the key, a reference.")
     session_token: str | None = Field(default=None, description="S3: token of a temporary key, a reference.")
@@ -76,12 +77,14 @@ class StoreAccess:
         bucket: name of the bucket; in Azure the container.
         account: in Azure the storage account; else empty.
         settings: (name, value) of the settings of :class:`Store` that are known; can hold secrets.
+        below: how the keys begin that the login is for; empty where it is for the whole bucket.
     """
 
     scheme: str
     bucket: str
     account: str = ""
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    below: str = ""
 
     def get(self, name: str) -> str | None:
         """Return a setting; None where it is not known."""
@@ -147,13 +150,13 @@ def store_access(
         found["service_account_file"] = f"{folder / found['service_account_file']}"
     found |= more or {}
     if bare.scheme == "s3":
-        has_key = bool(found.keys() & _KEY)
+        has_key = bool(found.keys() & KEY)
         for name, variables in _ENVIRONMENT.items():
             # A token belongs to its key: of two logins no halves are put together.
-            if name not in found and not (name in _KEY and has_key):
+            if name not in found and not (name in KEY and has_key):
                 known = [os.environ[variable] for variable in variables if os.environ.get(variable)]
                 found |= {name: known[0]} if known else {}
-    return StoreAccess(bare.scheme, bare.bucket, bare.account, tuple(sorted(found.items())))
+    return replace(bare, settings=tuple(sorted(found.items())))
 
 
 def declared_store(address: str, stores: Mapping[str, Store]) -> tuple[str, dict[str, str]]:
