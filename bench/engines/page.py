@@ -17,7 +17,7 @@ KEPT: Final = ROOT / "bench" / "results" / "engines.json"
 _MARKERS: Final = re.compile(r"(<!-- engines -->\n).*?(<!-- /engines -->)", re.DOTALL)
 _NEVER: Final = (
     ("REST on a local disk", "the REST catalog of SeaweedFS keeps tables in buckets of its own only"),
-    ("Hive", "no metastore was started"),
+    ("Hive", "Frazil writes and reads it in `tests/end_to_end/test_lake_on_hive.py`; no other engine was tried"),
     ("Google Cloud Storage and Azure", "no server of theirs runs here; their settings are tested as text"),
     (
         "a REST catalog that vends credentials",

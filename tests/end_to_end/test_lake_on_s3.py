@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.end_to_end.command import frazil
 from tests.end_to_end.vending import vending
 
 from frazil import api
@@ -51,17 +49,6 @@ def declare(folder: Path, s3: S3Server, bucket: str, **settings: str) -> Path:
     (folder / "frazil.yml").write_text(json.dumps(declared))
     (folder / "landing").mkdir(exist_ok=True)
     return folder
-
-
-def frazil(folder: Path, *words: str, java: bool = True, code: int = 0) -> str:
-    """Run the command and return what it prints; without Java it fails where it starts one."""
-    no_java = {} if java else {"FRAZIL_JAVA_HOME": "/nowhere", "JAVA_HOME": "/nowhere", "PATH": "/nowhere"}
-    command = [sys.executable, "-m", "frazil", *words]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **no_java}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stdout + done.stderr
 
 
 def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Server, tmp_path: Path) -> None:

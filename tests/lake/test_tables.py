@@ -1,0 +1,26 @@
+"""What is said where a catalog makes no table."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from frazil.lake import tables
+from frazil.lake.trouble import CatalogError
+from frazil.plan.table_layout import TableLayout
+
+
+def test_a_catalog_that_makes_no_table_and_says_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iceberg calls a first commit that fails a table that is there already, and IF NOT EXISTS forgives that."""
+    asked: list[str] = []
+    catalog = SimpleNamespace(tableExists=lambda _: False)
+    spark: Any = SimpleNamespace(sql=asked.append, catalog=catalog)
+    monkeypatch.setattr(tables, "java_table", lambda *_: None)
+    layout = TableLayout(path=("lake", "bronze", "orders"), columns={"id": "int"})
+
+    with pytest.raises(CatalogError, match=r"did not make the table bronze\.orders"):
+        tables.ensure(spark, layout)
+
+    assert any(statement.startswith("CREATE TABLE IF NOT EXISTS") for statement in asked)
