@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.behaviours.test_drawn_cases import DECLARATION, files
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import STRATEGIES, go_by
+from tests.properties.strategies import STRATEGIES, go_by
 
 import frazil
 from frazil.engine.options import RunOptions

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.properties.world import go_by
+from tests.properties.strategies import go_by
 
 import frazil
 from frazil.engine.maintain import maintain

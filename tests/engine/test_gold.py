@@ -7,7 +7,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World, go_by, parts
+from tests.properties.strategies import go_by
+from tests.properties.world import World
+from tests.properties.world_declared import parts
 
 import frazil
 from frazil.engine.report import RunFailedError

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from tests.failing import run_fails_with
-from tests.properties.world import READERS, STRATEGIES, World, go_by
+from tests.properties.strategies import READERS, STRATEGIES, go_by
+from tests.properties.world import World
 
 from frazil.failpoints import FAILPOINTS, FailpointReached
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.counting import Counts, Picture, counted, reported
-from tests.properties.world import STRATEGIES, World, go_by, go_by_lot
+from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
+from tests.properties.world import World
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World, go_by_lot
+from tests.properties.strategies import go_by_lot
+from tests.properties.world import World
 
 from frazil import api
 from frazil.failpoints import FAILPOINTS, FailpointReached

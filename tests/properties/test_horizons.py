@@ -8,7 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World, go_by_lot
+from tests.properties.strategies import go_by_lot
+from tests.properties.world import World
 
 from frazil import api
 from frazil.failpoints import FailpointReached
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-    from tests.properties.world import Mart
+    from tests.properties.world_declared import Mart
 
 KILLS = ("fold.before_publish", "fold.after_silver", "fold.before_bronze", "fold.after_bronze")
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)

@@ -11,7 +11,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from tests.properties.world import SOME_STRATEGIES, World, go_by, go_by_lot
+from tests.properties.strategies import SOME_STRATEGIES, go_by, go_by_lot
+from tests.properties.world import World
 
 from frazil.engine import ingest
 from frazil.marts import late

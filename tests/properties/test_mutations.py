@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import World, go_by
+from tests.properties.strategies import go_by
+from tests.properties.world import World
 
 from frazil.engine import state
 from frazil.engine.apply import arrow
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
-    from tests.properties.world import Mart
+    from tests.properties.world_declared import Mart
 
     from frazil.marts.fold_spec import FoldSpec
 

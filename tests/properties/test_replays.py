@@ -7,7 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.properties.world import STRATEGIES, World, go_by, go_by_lot
+from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
+from tests.properties.world import World
 
 from frazil.engine.report import RunFailedError
 from frazil.failpoints import FAILPOINTS, FailpointReached

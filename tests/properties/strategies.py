@@ -1,0 +1,54 @@
+"""The ways in which a batch is applied, one by one and by lot."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from frazil.engine import marts
+from frazil.plan.apply_strategy import MartStats, choose_strategy
+from frazil.plan.policy import Policy, Reader, Strategy
+
+if TYPE_CHECKING:
+    from random import Random
+
+STRATEGIES: tuple[Strategy, ...] = ("row_delta", "delete_append", "overwrite", "recompute")
+"""The strategies for marts that have rows."""
+SOME_STRATEGIES: Final = (
+    "row_delta",
+    pytest.param("delete_append", marks=pytest.mark.laws),
+    pytest.param("overwrite", marks=pytest.mark.laws),
+    pytest.param("recompute", marks=pytest.mark.laws),
+)
+"""All strategies; the conformance suite of the backends has each of them every time."""
+READERS: dict[Strategy, Reader] = {
+    "row_delta": "driver",
+    "delete_append": "stream",
+    "overwrite": "executors",
+    "recompute": "stream",
+}
+"""Reader of the files for each strategy, so that every reader is tested with one."""
+
+
+def go_by(strategy: Strategy) -> Policy:
+    """Return a policy that applies every batch with one strategy and compacts often, however small the tables are."""
+    return Policy(
+        strategy=strategy,
+        reader=READERS[strategy],
+        compact_every=2,
+        compact_partition_files=2,
+        small_file_share=1.0,
+        touched_share=9.0,
+    )
+
+
+def go_by_lot(lot: Random, patch: pytest.MonkeyPatch) -> None:
+    """Draw a strategy for each mart of each batch."""
+
+    def choose(changes: int | None, size_bytes: int, mart: MartStats, policy: Policy) -> Strategy:
+        drawn = policy if changes is None else replace(policy, strategy=lot.choice(STRATEGIES))
+        return choose_strategy(changes, size_bytes, mart, drawn)
+
+    patch.setattr(marts, "choose_strategy", choose)
