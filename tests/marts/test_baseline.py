@@ -74,6 +74,13 @@ def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
     return rows
 
 
+def with_moves(rows: list[tuple[Any, ...]], seed: int) -> list[tuple[Any, ...]]:
+    """Let some upserts be changes of key: a delete of another key stands at their place."""
+    chance = Random(seed)
+    moved = [row for row in rows if row[5] == "upsert" and row[0] > 0 and chance.random() < 0.15]
+    return rows + [(row[0] - 1, row[1], None, None, None, "delete", *row[6:10], None) for row in moved]
+
+
 def rows_of(frame: DataFrame) -> Counter[str]:
     names = sorted(frame.columns)
     return Counter(repr([row[name] for name in names]) for row in frame.toArrow().to_pylist())
@@ -99,6 +106,29 @@ def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: s
             assert rows_of(all_rows(mart, found, spec)) == rows_of(all_rows(mart, changes, spec)), mart
             compared += 1
     assert compared == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
+
+
+@pytest.mark.parametrize("served", SERVED)
+def test_a_baseline_keeps_changes_of_key_and_folds_to_the_same(served: str, spark: SparkSession) -> None:
+    rows = with_moves(random_rows(8, 300), 8)
+    changes = with_event_time(spark.createDataFrame(rows, SILVER), SPEC).localCheckpoint()
+    moves = changes.where(HORIZON).groupBy("_cdc_file", "_cdc_row").agg({"*": "count"}).where("`count(1)` = 2")
+
+    kept = baseline_rows(changes.where(HORIZON), SPEC, SERVED[served], moves=True).localCheckpoint()
+
+    assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
+    of_moves = kept.join(moves, ["_cdc_file", "_cdc_row"], "left_semi")
+    assert kept.count() < changes.where(HORIZON).count()
+    assert of_moves.count() == 2 * moves.count() > 0
+    found = with_event_time(kept, SPEC).unionByName(changes.where(f"NOT {HORIZON}"))
+    for mart, tracked in MARTS.values():
+        needs = Served(
+            deleted=not (isinstance(mart, Current) and mart.deletes == "hard"),
+            tracked=(tracked,) if isinstance(mart, History) else (),
+        )
+        if SERVED[served].covers(needs):
+            spec = replace(SPEC, tracked=tracked)
+            assert rows_of(all_rows(mart, found, spec)) == rows_of(all_rows(mart, changes, spec)), mart
 
 
 def test_a_baseline_serves_what_needs_no_more() -> None:

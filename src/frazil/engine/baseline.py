@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.engine.bronze_records import bronze_records
 from frazil.engine.expressions import expressions_of
+from frazil.engine.moves import tells_old_keys
 from frazil.engine.truncates import in_bookmark, known_truncates
 from frazil.failpoints import failpoint
 from frazil.lake.gateway import hold, release
@@ -104,7 +105,8 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
         batch.note(strategy="fold", folded=int(seen["count"]))
         rest = changes.where(f"NOT {older}").drop(EVENT_TIME)
         if seen["count"]:
-            batch.replace(rest.unionByName(baseline_rows(changes.where(older), spec, served)))
+            moves = tells_old_keys(context.table, contract)
+            batch.replace(rest.unionByName(baseline_rows(changes.where(older), spec, served, moves=moves)))
         else:
             batch.append(rest.limit(0))
         failpoint("fold.before_publish")

@@ -23,6 +23,7 @@ from frazil.marts.fold import fill
 from frazil.marts.fold_spec import FoldSpec
 from frazil.silver.changes import PROBLEM
 from frazil.silver.old_keys import LEFT, MOVED, key_text
+from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class Stretch:
     key: str
     start: Place
     end: Place | None
+
+
+def tells_old_keys(table: Table, contract: Contract) -> bool:
+    """Return whether the records of a table carry the key that a row had before."""
+    fields = {name.lower(): name for name, _ in contract.fields}
+    return bool(source_of(table).meaning(fields, r.POSITION).old_keys)
 
 
 def place_of_row(table: Table, prefix: str = "") -> str:

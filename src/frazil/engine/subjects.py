@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.moves import tells_old_keys
 from frazil.errors import DeclarationError
 from frazil.lake.expression import user_sql
 from frazil.lake.gateway import hold
 from frazil.silver.cast import exact
 from frazil.silver.old_keys import key_text
-from frazil.sources.kinds import source_of
 from frazil.spec.names import backslashes, literal, quote
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ def with_moves(context: TableRun, contract: Contract, subjects: DataFrame) -> Da
 
     Cost: nothing for a source whose records do not carry the key before; else a look at silver for each move in a row.
     """
-    fields = {name.lower(): name for name, _ in contract.fields}
-    if not source_of(context.table).meaning(fields, r.POSITION).old_keys:
+    if not tells_old_keys(context.table, contract):
         return subjects
     table, place = quote(*context.changes), [r.FILE, r.ROW]
     changes = context.spark.sql(f"SELECT *, {key_text(contract.keys)} AS _cdc_text FROM {table}")

@@ -14,7 +14,7 @@ from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -25,6 +25,12 @@ _UP: Final = "_cdc_up"
 _NUMBER: Final = "_cdc_number"
 _LAST: Final = "_cdc_last"
 _STANDS: Final = "_cdc_stands"
+_TELLS: Final = "_cdc_tells"
+_ODD: Final = "_cdc_odd"
+_BY_RECORD: Final = f"OVER (PARTITION BY {r.FILE}, {r.ROW})"
+_IS_MOVE: Final = f"NOT min({IS_UPSERT}) {_BY_RECORD} AND max({IS_UPSERT}) {_BY_RECORD}"
+"""A record is a change of key where a delete and an upsert follow from it."""
+_PLACE: Final = f"struct({r.POSITION}, {r.ROW})"
 
 
 def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
@@ -37,40 +43,87 @@ def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
     return Served(deleted=deleted, tracked=tuple(dict.fromkeys(tracked)))
 
 
-def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served) -> DataFrame:
+def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served, *, moves: bool = False) -> DataFrame:
     """Keep the changes that a baseline is made of.
 
     A fold of what is kept and of any newer changes is the fold of all of them: of a living key the newest upsert is
     kept; where deleted keys are needed, also the last upsert and the last change; of a history the first and the last
     change of each version and of each gap, and what was last known before a delete.
 
+    Where records can change keys, more is kept. A change of key with what it deletes and makes: an erase follows a row
+    from key to key. The last change of each key by its place, from which a row takes what a later change of key does
+    not carry; and where that may be a mixture of several, all changes of keys whose order runs against their places.
+
     Args:
         changes: *all* changes older than the horizon, in the shape of silver, with event time; where histories are
             served, event times follow the order.
         spec: the table's parts.
         served: what the marts need.
+        moves: records can change keys.
 
     Returns:
-        Some of the rows, in the same shape, without event time. Every upsert carries every column.
+        Some of the rows, in the same shape, without event time. Every upsert carries every column, but for those of
+        keys all of whose changes are kept.
 
-    Cost: one shuffle on the keys and one sort; two where some changes do not carry every column.
+    Cost: one shuffle on the keys and one sort; one more where some changes do not carry every column, and two where
+    records can change keys.
     """
+    names = [name for name in changes.columns if name != EVENT_TIME]
+    if not moves:
+        return _kept(changes, names, spec, served)
+    told = _with_places(changes, spec)
+    if not spec.fills:
+        return _kept(told, names, spec, served, moves=True)
+    whole = told.where(_ODD).select(*map(quote, names))
+    return _kept(told.where(f"NOT {_ODD}"), names, spec, served, moves=True).unionByName(whole)
+
+
+def _with_places(changes: DataFrame, spec: FoldSpec) -> DataFrame:
+    """Add whether a key is odd: its order runs against the places of its changes; and which changes are kept anyway.
+
+    These are changes of key and, of an odd key, the last by its place.
+    """
+    keys = columns_of(spec.keys)
+    return query(
+        f"""
+        SELECT * EXCEPT (_cdc_order, _cdc_is_move, _cdc_against, _cdc_is_last),
+            _cdc_is_move OR (_cdc_is_last AND {_ODD}) AS {_TELLS}
+        FROM (
+            SELECT *, max(_cdc_against) OVER (PARTITION BY {keys}) AS {_ODD} FROM (
+                SELECT
+                    *, {_IS_MOVE} AS _cdc_is_move,
+                    lead(true) OVER (PARTITION BY {keys} ORDER BY {_PLACE}) IS NULL AS _cdc_is_last,
+                    coalesce(lag({_PLACE}) OVER (PARTITION BY {keys} ORDER BY _cdc_order) > {_PLACE}, false)
+                        AS _cdc_against
+                FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+            )
+        )""",
+        frazil_changes=changes,
+    )
+
+
+def _kept(
+    changes: DataFrame, names: Sequence[str], spec: FoldSpec, served: Served, *, moves: bool = False
+) -> DataFrame:
+    """Keep what marts need of changes, each with every column; with ``moves`` also those that are marked."""
     whole = fill(changes, spec) if spec.fills else changes
     newest_column = max(spec.since.values(), default=0)
     batch = f"greatest({r.BATCH}, {newest_column}L)" if newest_column else r.BATCH
-    shown = [f"{batch} AS {r.BATCH}" if name == r.BATCH else quote(name) for name in changes.columns]
-    shown = [one for one, name in zip(shown, changes.columns, strict=True) if name != EVENT_TIME]
+    shown = [f"{batch} AS {r.BATCH}" if name == r.BATCH else quote(name) for name in names]
     keys = columns_of(spec.keys)
     if not served.deleted:
+        # A key of which more is kept is held by its last change, whatever that is.
+        kept = [f"{_LAST} AND {IS_UPSERT}", *([_TELLS, f"{_LAST} AND _cdc_has_more"] if moves else [])]
+        more = f", max({_TELLS}) OVER (PARTITION BY {keys}) AS _cdc_has_more" if moves else ""
         return query(
             f"""
             SELECT {", ".join(shown)} FROM (
-                SELECT *, lead(true) OVER (PARTITION BY {keys} ORDER BY _cdc_order) IS NULL AS {_LAST}
+                SELECT *, lead(true) OVER (PARTITION BY {keys} ORDER BY _cdc_order) IS NULL AS {_LAST}{more}
                 FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
-            ) WHERE {_LAST} AND {IS_UPSERT}""",
+            ) WHERE {" OR ".join(f"({one})" for one in kept)}""",
             frazil_changes=whole,
         )
-    kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}"]
+    kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}", *([_TELLS] if moves else [])]
     for number in range(len(served.tracked)):
         kept += [f"{_STANDS} AND (_cdc_begins_{number} OR _cdc_ends_{number})", _is_last_known(number)]
     # Of several changes at one event time the last in order stands: no other may come to stand in its place.
