@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import shutil
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.properties.story import Story
-from tests.properties.story_source import SPOILED, write
-from tests.properties.world import STRATEGIES, go_by, go_by_lot
+from tests.properties.story_source import BEGIN, SPOILED, write
+from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 
 import frazil
 from frazil.engine.correct import correct
@@ -26,22 +27,28 @@ from frazil.plan.policy import DEFAULT_POLICY
 from frazil.serve.check import check
 from frazil.serve.corrections import read_corrections, write_corrections
 from frazil.serve.query import result_of
-from frazil.serve.tables import tables
+from frazil.serve.tables import read_snapshot, tables
+from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
 from frazil.spec.parse import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pytest
+    from duckdb import DuckDBPyConnection as Connection
 
+    from frazil.lake.catalogs import Located
     from frazil.spec import Pipeline
 
 KILLS: Final = tuple(
-    name for name in FAILPOINTS if name.startswith(("bronze.", "silver.", "quarantine.", "mart.", "merge."))
+    name for name in FAILPOINTS if name.startswith(("bronze.", "silver.", "quarantine.", "mart.", "merge.", "fold."))
 )
 _REPLAY_KILLS: Final = ("replay.before_publish", "replay.after_publish")
+_DAYS_A_STEP: Final = 16
+_FORCED: Final = 0.3
+"""Share of the runs, and of the batches of marts, that do not go the usual way, which costs the least."""
 
 
 class Stories:
@@ -53,34 +60,27 @@ class Stories:
     """
 
     def __init__(
-        self, folder: Path, seeds: Iterable[int], patch: pytest.MonkeyPatch, *, steps: int = 5, size: int = 12
+        self, folder: Path, seeds: Iterable[int], patch: pytest.MonkeyPatch, *, steps: int = 4, size: int = 14
     ) -> None:
         self.folder, self.patch, self.steps = folder, patch, steps
         self.stories = [Story(seed, size, steps) for seed in seeds]
         self.chance = Random(self.stories[0].seed)
         self.found: list[str] = []
         self.seen: Counter[str] = Counter()
+        self.today = BEGIN.date()
+        for room in ("engine", "serve"):
+            patch.setattr(f"frazil.{room}.state.today", lambda: self.today)
         patch.setattr(PostgresCapture, "land", lambda *_: Landed())
-        go_by_lot(self.chance, patch)
+        patch.setattr(PostgresCapture, "is_whole", lambda *_: True)
+        go_by_lot(self.chance, patch, share=_FORCED)
 
-    def live(self) -> None:
-        """Let everything arrive, be declared otherwise, corrected and killed; then rebuild."""
-        for step in range(self.steps + 1):
-            for story in self.stories:
-                parts = story.deliver() if step else story.arrived
-                for part in parts:
-                    write(story.form, story.path(self.folder), part)
-                if step and story.chance.random() < 0.5:
-                    story.change()
-                self._deliver_again(story, step)
-            self._run(f"step {step}", kill=self.chance.random() < 0.4)
-            self._compare(f"step {step}")
-            self._correct(0.5 if step < self.steps else 1.0)
-        self._run("the end")
-        self._compare("the end")
-        self._run("the rebuild", rebuild=True)
-        self._compare("the rebuild")
-        self.found += [f"check: {finding}" for finding in check(self._pipeline()) if finding.ok is False]
+    def deliver(self, step: int) -> None:
+        """Let files arrive, some of them again, and let some stories be declared otherwise."""
+        self.today += dt.timedelta(days=_DAYS_A_STEP)
+        for story in self.stories:
+            for part in story.deliver() if step else story.arrived:
+                story.files[part.number] = write(story.form, story.path(self.folder), part).name
+            self._deliver_again(story, step)
 
     def _deliver_again(self, story: Story, step: int) -> None:
         """Put a file that has arrived under another name beside it, unless that would be other changes."""
@@ -92,62 +92,128 @@ class Stories:
         shutil.copy(file, file.with_name(f"zz-{step}-{file.name}"))
         self.seen["again"] += 1
 
-    def _pipeline(self) -> Pipeline:
+    def pipeline(self, more: str = "") -> Pipeline:
+        """Build the pipeline of all stories as they are declared now."""
         listed = "".join(story.yaml() for story in self.stories)
-        return parse(f"pipeline: stories\nlake: {{warehouse: ./lake}}\ntables:{listed}").at(self.folder)
+        return parse(f"pipeline: stories\nlake: {{warehouse: ./lake}}\n{more}\ntables:{listed}").at(self.folder)
 
-    def _run(self, when: str, *, kill: bool = False, rebuild: bool = False) -> None:
-        pipeline, policies = self._pipeline(), (DEFAULT_POLICY, *map(go_by, STRATEGIES))
-        options = RunOptions(policy=self.chance.choice(policies))
+    @contextmanager
+    def killed(self, place: str | None) -> Iterator[None]:
+        """Let what is done within be killed at a place; None for none."""
+        if place is not None:
+            self.patch.setenv("FRAZIL_FAILPOINT", f"{place}:raise")
+        try:
+            with suppress(FailpointReached):
+                yield
+        finally:
+            self.patch.delenv("FRAZIL_FAILPOINT", raising=False)
+
+    def run(self, when: str, *, kill: bool = False, rebuild: bool = False, changed: Sequence[Story] = ()) -> None:
+        """Run; what a baseline cannot serve is refused then, and is set back.
+
+        Args:
+            when: for sentences.
+            kill: let a run be killed first.
+            rebuild: write silver and marts again.
+            changed: stories that are declared otherwise since the last run; drawn now, for those can be set back.
+        """
+        before = {story: story.declared for story in self.stories}
+        for story in changed:
+            story.change()
+        is_usual = self.chance.random() >= _FORCED
+        options = RunOptions(policy=DEFAULT_POLICY if is_usual else go_by(self.chance.choice(STRATEGIES)))
         if kill:
             place = self.chance.choice(KILLS)
-            self.patch.setenv("FRAZIL_FAILPOINT", f"{place}:raise")
-            try:
-                frazil.run(pipeline, spark=spark_session(pipeline), options=options)
-            except RunFailedError as error:
-                self._judge(f"{when}, killed at {place}", error)
-                self.seen["killed"] += len(error.errors)
-            self.patch.delenv("FRAZIL_FAILPOINT")
+            with self.killed(place):
+                self.seen["killed"] += len(self._run(f"{when}, killed at {place}", before, options))
+        refused = self._run(when, before, options, rebuild=rebuild)
+        if refused:
+            for story in refused:
+                story.declared = before[story]
+            self.seen["refused"] += len(refused)
+            self._run(f"{when}, set back", before, options)
+
+    def _run(self, when: str, before: dict[Story, Any], options: RunOptions, *, rebuild: bool = False) -> list[Story]:
+        """Run once; return the stories that were refused, or killed."""
+        pipeline, failed = self.pipeline(), list[Story]()
         try:
             frazil.run(pipeline, spark=spark_session(pipeline), rebuild=rebuild, options=options)
         except RunFailedError as error:
-            self._judge(when, error)
+            errors = iter(error.errors)
+            for story, table in zip(self.stories, error.report.tables, strict=True):
+                for one in [next(errors) for _ in table.errors]:
+                    is_killed = isinstance(one.__cause__, FailpointReached)
+                    is_refused = one.code == "FZ507" and story.declared.needs_all_changes(before[story])
+                    if not is_killed and not (is_refused and story.horizon):
+                        self.tell(f"{when}: exit {one.exit_code}: {one}", story)
+                    if is_killed or is_refused:
+                        failed.append(story)
+        self._see()
+        return [*dict.fromkeys(failed)]
 
-    def _judge(self, when: str, failed: RunFailedError) -> None:
-        for error in failed.errors:
-            if not isinstance(error.__cause__, FailpointReached):
-                self.found.append(f"{when}: exit {error.exit_code}: {error}")
-
-    def _compare(self, when: str) -> None:
-        """Compare all marts and quarantines with the oracle."""
-        located = tables(self._pipeline())
+    def _see(self) -> None:
+        """See where the lake stands: what was folded, and which records were taken."""
+        located = tables(self.pipeline())
         with connect(located) as read:
             for story in self.stories:
-                for mart, rows in story.marts().items():
-                    content = result_of(read.sql(f"SELECT * FROM {scan(located['marts', mart])}"))
-                    have = [dict(zip(content.columns, row, strict=True)) for row in content.rows]
-                    self._note(f"{when}: {mart}", story, _shown(have), _shown(rows))
-                    wanted = {*content.columns} >= {"id", story.time, *story.columns()}
-                    if not wanted:
-                        self._tell(f"{when}: {mart} has the columns {content.columns}", story)
-                path = located["silver", f"t{story.seed}_quarantine"]
+                if ("bronze", story.name) in located:
+                    self._see_one(story, read, located)
+
+    def _see_one(self, story: Story, read: Connection, located: Located) -> None:
+        silver = read_snapshot(located.get(("silver", f"{story.name}_changes"))).bookmark
+        baseline = baseline_of(silver)
+        horizon = dt.datetime.fromisoformat(f"{baseline.before}+00:00") if baseline else None
+        if horizon != story.horizon:
+            self.seen["folded"] += 1
+            if horizon is None or (story.horizon or horizon) > horizon or horizon.date() >= self.today:
+                self.tell(f"the horizon went from {story.horizon} to {horizon} on {self.today}", story)
+        known = result_of(
+            read.sql(
+                f"SELECT _cdc_file, _cdc_batch, _cdc_arrived_at, _cdc_kind FROM {scan(located['bronze', story.name])}"
+            )
+        ).rows
+        times: dict[int, dt.datetime] = {}
+        newest = dt.datetime.min.replace(tzinfo=dt.UTC)
+        for _, batch, at, _ in sorted((row for row in known if row[2] is not None), key=lambda row: row[1]):
+            times[batch] = newest = max(newest, at)
+        batches = {Path(file).name: batch for file, batch, _, kind in known if kind == "file"}
+        story.see(horizon, int(silver.get("batch", 0)), batches, times)
+
+    def compare(self, when: str) -> None:
+        """Compare all marts and quarantines with the oracle."""
+        located = tables(self.pipeline())
+        with connect(located) as read:
+            for story in self.stories:
+                for mart, rows in story.rows().items():
+                    columns, have = shown(read, located["marts", mart])
+                    self._note(f"{when}: {mart}", story, have, Counter(map(plain, rows)))
+                    if not columns >= {"id", story.time, *story.columns()}:
+                        self.tell(f"{when}: {mart} has the columns {columns}", story)
+                path = located["silver", f"{story.name}_quarantine"]
                 bad = result_of(read.sql(f"SELECT _cdc_position, _cdc_row, rule, reason FROM {scan(path)}"))
-                if len(bad.rows) != len(story.bad()):
-                    self._tell(f"{when}: in quarantine are {bad.rows}, not {sorted(story.bad())}", story)
+                late = sum(row[2] == "before_horizon" for row in bad.rows)
+                if (len(bad.rows), late) != (len(story.bad()), len(story.late())):
+                    self.tell(
+                        f"{when}: in quarantine are {bad.rows}, not {sorted(story.bad())}, late {story.late()}", story
+                    )
                 self.seen["bad"] += len(bad.rows)
+                self.seen["late"] += late
 
     def _note(self, what: str, story: Story, have: Counter[str], want: Counter[str]) -> None:
         if have != want:
-            self._tell(
-                f"{what} has {sorted((have - want).elements())}, lacks {sorted((want - have).elements())}", story
-            )
+            self.tell(f"{what} has {sorted((have - want).elements())}, lacks {sorted((want - have).elements())}", story)
 
-    def _tell(self, what: str, story: Story) -> None:
-        self.found.append(f"{what} ({story.form}, {story.declared})")
+    def tell(self, what: str, story: Story) -> None:
+        """Note a difference."""
+        self.found.append(f"{what} ({story.seed}, {story.form}, {story.declared}, {story.horizon}, {story.erased})")
 
-    def _correct(self, share: float) -> None:
+    def check(self) -> None:
+        """Let the lake be proved from what it holds."""
+        self.found += [f"check: {finding}" for finding in check(self.pipeline()) if finding.ok is False]
+
+    def correct(self, share: float) -> None:
         """Correct some of the records in quarantine, as ``frazil replay --from`` does; the next run takes them."""
-        pipeline, path = self._pipeline(), self.folder / "corrections.jsonl"
+        pipeline, path = self.pipeline(), self.folder / "corrections.jsonl"
         for story, table in zip(self.stories, pipeline.tables, strict=True):
             if share < 1 and story.chance.random() < 0.5:
                 continue
@@ -156,6 +222,8 @@ class Stories:
             for line in path.read_text(encoding="utf-8").splitlines():
                 one = json.loads(line)
                 event = self._event_of(story, one)
+                if {event.key, event.old_key} & story.erased:
+                    continue  # with its key it would be refused, and all others with it
                 if event.spoiled and one["record"].get(event.spoiled) == SPOILED and story.chance.random() < share:
                     right = f"{event.key}" if event.spoiled == "id" else event.values["qty"]
                     one["record"][event.spoiled] = right
@@ -164,14 +232,10 @@ class Stories:
             path.write_text("\n".join(lines), encoding="utf-8")
             if not (corrections := read_corrections(pipeline, table.name, path)):
                 continue
-            if story.chance.random() < 0.2:
-                self.patch.setenv("FRAZIL_FAILPOINT", f"{story.chance.choice(_REPLAY_KILLS)}:raise")
-                with suppress(FailpointReached):
-                    correct(pipeline, table, corrections, spark_session(pipeline))
-                self.patch.delenv("FRAZIL_FAILPOINT")
-            with suppress(FailpointReached):
+            with self.killed(story.chance.choice(_REPLAY_KILLS) if story.chance.random() < 0.2 else None):
                 correct(pipeline, table, corrections, spark_session(pipeline))
-            story.corrected |= corrected
+            batch = correct(pipeline, table, corrections, spark_session(pipeline))
+            story.corrected |= dict.fromkeys(corrected, batch)
             self.seen["corrected"] += len(corrected)
 
     @staticmethod
@@ -183,15 +247,21 @@ class Stories:
                 return event
             if story.kind == "audit" and one["record"].get("audit_event_id") == f"{event.number}":
                 return event
-            if story.kind == "postgres" and one["record"].get("__position") == story._position(part, event)[2:]:
+            if story.kind == "postgres" and one["record"].get("__position") == story.position(part, event)[2:]:
                 return event
         raise AssertionError(one)
 
 
-def _shown(rows: Iterable[dict[str, Any]]) -> Counter[str]:
-    def plain(name: str, value: Any) -> Any:
+def shown(read: Connection, location: str, snapshot: int | None = None) -> tuple[set[str], Counter[str]]:
+    """Read the columns and the rows of a table."""
+    content = result_of(read.sql(f"SELECT * FROM {scan(location, snapshot)}"))
+    return {*content.columns}, Counter(plain(dict(zip(content.columns, row, strict=True))) for row in content.rows)
+
+
+def plain(row: dict[str, Any]) -> str:
+    """Return a row as a text; of its place in the source what the oracle knows."""
+
+    def known(name: str, value: Any) -> Any:
         return "/".join(value.split("/")[:2]) if name == "_cdc_position" else value
 
-    return Counter(
-        repr(sorted((name, plain(name, value)) for name, value in row.items() if name != "_cdc_row")) for row in rows
-    )
+    return repr(sorted((name, known(name, value)) for name, value in row.items() if name != "_cdc_row"))

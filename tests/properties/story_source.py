@@ -32,8 +32,8 @@ TEXTS: Final = (None, "", "ada", "Ünïcödé 🧊", 'say "hi"', "one, two", "tw
 NUMBERS: Final = (None, "0", "-1", "7", "1000", "2147483647")
 LONG: Final = ("2147483648", "-9000000000000000000")
 SPOILED: Final = "no number"
-_KEYS: Final = range(1, 7)
-_BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+KEYS: Final = range(1, 9)
+BEGIN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _OIDS: Final = {"int": 23, "bigint": 20, "string": 25}
 _ARROW: Final = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 
@@ -84,12 +84,12 @@ class Part:
 class SourceTable:
     """A table at the source; draws what happens to it."""
 
-    def __init__(self, form: str, chance: Random, *, behind: bool) -> None:
-        self.form, self.chance, self._behind = form, chance, behind
+    def __init__(self, form: str, chance: Random, *, behind: bool, unit: timedelta = timedelta(seconds=1)) -> None:
+        self.form, self.chance, self._behind, self._unit = form, chance, behind, unit
         self.schema: Schema = {"name": ("name", "string"), "qty": ("qty", "int"), "note": ("note", "string")}
         self._extra = chance.choice(("string", "int"))
         self._rows: dict[int, dict[str, str | None]] = {}
-        self._clock, self._number = _BEGIN, 0
+        self._clock, self._number = BEGIN, 0
 
     def part(self, number: int, size: int) -> Part:
         """Draw a part; from the second one on the schema may be another."""
@@ -119,18 +119,20 @@ class SourceTable:
 
     def _event(self, told: Schema) -> Event:
         self._number += 1
-        self._clock += timedelta(seconds=self.chance.randint(0, 2), microseconds=self.chance.choice((0, 1, 500_000)))
+        self._clock += self._unit * self.chance.randint(0, 2) + timedelta(
+            microseconds=self.chance.choice((0, 1, 500_000))
+        )
         time = self._clock
         if self._behind and self.chance.random() < 0.2:
-            time -= timedelta(seconds=self.chance.randint(1, 10))
-        event = Event(number=self._number, op="I", key=self.chance.choice(_KEYS), time=time)
+            time -= self._unit * self.chance.randint(1, 10)
+        event = Event(number=self._number, op="I", key=self.chance.choice(KEYS), time=time)
         if not self.form.startswith("dms") and self.chance.random() < 0.04:
             self._rows.clear()
             return replace(event, op="T", key=0)
         return self._spoiled(self._change(event, told))
 
     def _change(self, event: Event, told: Schema) -> Event:
-        kind, free = self.chance.random(), [key for key in _KEYS if key not in self._rows]
+        kind, free = self.chance.random(), [key for key in KEYS if key not in self._rows]
         before = self._rows.get(event.key)
         if before is None:
             self._rows[event.key] = row = {name: self._value(name) for name in self.schema}

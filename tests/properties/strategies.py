@@ -44,11 +44,12 @@ def go_by(strategy: Strategy) -> Policy:
     )
 
 
-def go_by_lot(lot: Random, patch: pytest.MonkeyPatch) -> None:
-    """Draw a strategy for each mart of each batch."""
+def go_by_lot(lot: Random, patch: pytest.MonkeyPatch, *, share: float = 1.0) -> None:
+    """Draw a strategy for each mart of each batch, or of a share of them; the others have the usual one."""
 
     def choose(changes: int | None, size_bytes: int, mart: MartStats, policy: Policy) -> Strategy:
-        drawn = policy if changes is None else replace(policy, strategy=lot.choice(STRATEGIES))
+        is_usual = changes is None or (share < 1 and lot.random() >= share)
+        drawn = policy if is_usual else replace(policy, strategy=lot.choice(STRATEGIES))
         return choose_strategy(changes, size_bytes, mart, drawn)
 
     patch.setattr(marts, "choose_strategy", choose)
