@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 import frazil
-from frazil.cli.main import app
+from frazil.cli.main import COMMANDS
 from frazil.errors import FrazilError
 
 ROOT: Final = Path(__file__).parents[1]
@@ -81,7 +81,7 @@ def test_every_exit_code_is_told_of(errors: list[type[FrazilError]]) -> None:
     assert {0, 1, *(kind.exit_code for kind in errors)} <= told
 
 
-@pytest.mark.parametrize("command", [one.callback.__name__ for one in app.registered_commands if one.callback])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_told_of(command: str) -> None:
     assert re.search(rf"\bfrazil {command}\b", USERS)
 

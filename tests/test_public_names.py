@@ -51,14 +51,29 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         frazil.Tabel  # noqa: B018 - looking is the test
 
 
+def imported_by(code: str) -> set[str]:
+    """Return which of the packages that take long to import a program has imported."""
+    slow = {"pydantic", "pyspark", "pyarrow", "duckdb", "pandas", "numpy", "sqlglot", "typer"}
+    program = f"import sys; {code}; print(*sorted({slow} & set(sys.modules)))"
+
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    return {*said.stdout.split()}
+
+
 @pytest.mark.process
 def test_a_declaration_is_loaded_without_spark() -> None:
     """A command that only validates must not wait for what it does not need."""
-    code = (
-        "import sys, frazil; frazil.api.plan; frazil.load; frazil.Table; "
-        "print(sorted({'pyspark', 'pyarrow', 'duckdb', 'pandas', 'numpy', 'sqlglot'} & set(sys.modules)))"
-    )
+    assert imported_by("import frazil; frazil.api.plan; frazil.load; frazil.Table") == {"pydantic"}
 
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert said.stdout.strip() == "[]"
+@pytest.mark.process
+def test_the_command_listens_to_signals_before_it_imports_anything_slow() -> None:
+    assert imported_by("from frazil.cli import interrupt, main") == set()
+
+
+@pytest.mark.process
+def test_a_command_waits_for_no_other_command() -> None:
+    """``frazil test`` needs DuckDB, ``frazil init`` does not."""
+    name_one = "from frazil.cli.main import app; from typer.testing import CliRunner; "
+    assert imported_by(name_one + "CliRunner().invoke(app, ['init', '--help'])") <= {"typer", "pydantic"}

@@ -21,14 +21,14 @@ Importing this module starts nothing and does not import Spark.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from frazil.engine.report import RunFailedError, RunReport
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
     from frazil import api
     from frazil.api import load, run
+    from frazil.engine.report import RunFailedError, RunReport
     from frazil.spec import (
         AuditLog,
         Column,
@@ -70,6 +70,15 @@ __all__ = [
 ]
 
 
+_MODULES: Final = {
+    "RunFailedError": "frazil.engine.report",
+    "RunReport": "frazil.engine.report",
+    "load": "frazil.api",
+    "run": "frazil.api",
+}
+"""Where public names are defined; the others in ``frazil.spec``."""
+
+
 def __getattr__(name: str) -> Any:
     # Spark and pydantic take half a second each to import: the command must not wait for them before it listens to
     # Ctrl-C, and one that only validates never needs Spark.
@@ -77,4 +86,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
     if name == "api":
         return import_module("frazil.api")
-    return getattr(import_module("frazil.api" if name in ("load", "run") else "frazil.spec"), name)
+    return getattr(import_module(_MODULES.get(name, "frazil.spec")), name)
