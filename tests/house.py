@@ -1,19 +1,24 @@
-"""The files of the house, for the tests that hold it to its rules."""
+"""The files of the house, for the tests that hold it to its rules: each is read and parsed once."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import frazil
 
+ROOT = Path(__file__).parents[1]
 SOURCE = Path(frazil.__file__).parent
-PROVIDER = sorted((Path(__file__).parents[1] / "integrations" / "airflow" / "src").rglob("*.py"))
+PROVIDER = sorted((ROOT / "integrations" / "airflow" / "src").rglob("*.py"))
 """The provider for Airflow: a distribution of its own, held to the same rules of shape."""
 
 DOORS = (SOURCE / "__init__.py", SOURCE / "__main__.py")
 MODULES = sorted({*SOURCE.rglob("*.py")} - {*DOORS})
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 def room_of(path: Path) -> str:
@@ -22,6 +27,7 @@ def room_of(path: Path) -> str:
 
 
 def shown(path: Path) -> str:
+    """Return how a module is called in what tests say: its path within its distribution."""
     return path.relative_to(SOURCE).as_posix() if path.is_relative_to(SOURCE) else f"airflow/{path.name}"
 
 
@@ -30,7 +36,15 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def nodes_of(path: Path, kind: type[Node]) -> list[Node]:
+    """Return all nodes of one kind in a module, those that stand further out first."""
+    return _nodes(path)[kind]  # type: ignore[return-value]
+
+
 @cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Return all nodes of a module, in the order of ``ast.walk``: many tests go through them."""
-    return tuple(ast.walk(tree_of(path)))
+def _nodes(path: Path) -> defaultdict[type[ast.AST], list[ast.AST]]:
+    """Return all nodes of a module by their kind: many tests look for some."""
+    found: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(tree_of(path)):
+        found[type(node)].append(node)
+    return found

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.house import MODULES, SOURCE, room_of, shown, tree_of
+from tests.house import MODULES, SOURCE, nodes_of, room_of, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,9 +109,8 @@ def sql_in(path: Path) -> list[ast.JoinedStr]:
     """SQL with interpolated parts in a module."""
     return [
         node
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.JoinedStr)
-        and any(isinstance(part, ast.Constant) and SQL.search(str(part.value)) for part in node.values)
+        for node in nodes_of(path, ast.JoinedStr)
+        if any(isinstance(part, ast.Constant) and SQL.search(str(part.value)) for part in node.values)
     ]
 
 
@@ -126,7 +125,7 @@ def test_sql_is_written_in_few_places() -> None:
 @pytest.mark.parametrize("module", sorted(SQL_MODULES))
 def test_names_in_sql_are_quoted(module: str) -> None:
     """An interpolated part of SQL is quoted, a literal, a number, or made of such parts in the same module."""
-    safe = safe_names(tree_of(SOURCE / module), TRUSTED.get(module, set()))
+    safe = safe_names(SOURCE / module, TRUSTED.get(module, set()))
 
     for node in sql_in(SOURCE / module):
         for part in node.values:
@@ -134,18 +133,21 @@ def test_names_in_sql_are_quoted(module: str) -> None:
                 assert is_safe(part.value, safe), f"{module}:{part.lineno} {ast.unparse(part.value)}"
 
 
-def safe_names(tree: ast.Module, trusted: set[str]) -> set[str]:
+def safe_names(path: Path, trusted: set[str]) -> set[str]:
     """Names and properties of a module that are only ever given safe text."""
     safe = {"PREFIX", *trusted}
+    returned = {node: values_returned(node) for node in nodes_of(path, ast.FunctionDef)}
     for _ in range(4):  # names may be made of names
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign):
-                safe |= {name.id for name, value in assigned(node) if is_safe(value, safe)}
-            elif isinstance(node, ast.FunctionDef):
-                returned = [found.value for found in ast.walk(node) if isinstance(found, ast.Return) and found.value]
-                if returned and all(is_safe(value, safe) for value in returned):
-                    safe.add(node.name)
+        for node in nodes_of(path, ast.Assign):
+            safe |= {name.id for name, value in assigned(node) if is_safe(value, safe)}
+        for function, values in returned.items():
+            if values and all(is_safe(value, safe) for value in values):
+                safe.add(function.name)
     return safe
+
+
+def values_returned(function: ast.FunctionDef) -> list[ast.expr]:
+    return [found.value for found in ast.walk(function) if isinstance(found, ast.Return) and found.value]
 
 
 def assigned(node: ast.Assign) -> list[tuple[ast.Name, ast.expr]]:
@@ -205,21 +207,21 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
             return False
 
 
-@pytest.mark.parametrize("path", MODULES, ids=shown)
-def test_names_of_tables_and_identifiers_are_written_in_one_place(path: Path) -> None:
+def test_names_of_tables_and_identifiers_are_written_in_one_place() -> None:
     """``spec/tables.py`` says what the tables are called, ``spec/names.py`` builds identifiers of Spark SQL."""
-    built = [
-        str(part.value)
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.JoinedStr)
-        for part in node.values
-        if isinstance(part, ast.Constant)
+    suffixing = [
+        shown(path) for path in MODULES if any(re.search(r"_(changes|quarantine)$", one) for one in built(path))
     ]
-    suffixes = [text for text in built if re.search(r"_(changes|quarantine)$", text)]
-    escapes = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call) and is_escape(node)]
+    escaping = [shown(path) for path in MODULES if any(map(is_escape, nodes_of(path, ast.Call)))]
 
-    assert suffixes == [] or shown(path) == "spec/tables.py"
-    assert escapes == [] or shown(path) == "spec/names.py"
+    assert suffixing == ["spec/tables.py"]
+    assert escaping == ["spec/names.py"]
+
+
+def built(path: Path) -> list[str]:
+    """Return the constant parts of all texts that a module builds."""
+    parts = [part for node in nodes_of(path, ast.JoinedStr) for part in node.values]
+    return [f"{part.value!s}" for part in parts if isinstance(part, ast.Constant)]
 
 
 def is_escape(call: ast.Call) -> bool:
