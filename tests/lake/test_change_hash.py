@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from typing import TYPE_CHECKING
 
-import duckdb
+from tests.databases import empty_database
 
 from frazil.lake.change_hash import ChangeHash, batch_hashes, row_text
 
@@ -23,10 +23,15 @@ ROWS = (
 )
 
 
-def hashed(rows: Sequence[str], at_once: int = 50_000) -> list[tuple[int, int, str]]:
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE changes ({TYPES}); INSERT INTO changes VALUES {', '.join(rows)}")
-        return list(batch_hashes(connection, "changes", COLUMNS, 0, rows_at_once=at_once))
+def hashed(rows: Sequence[str]) -> list[tuple[int, int, str]]:
+    return hashed_in_pieces(f"VALUES {', '.join(rows)}", 50_000)
+
+
+def hashed_in_pieces(rows: str, rows_at_once: int) -> list[tuple[int, int, str]]:
+    """Hash the rows that a query gives."""
+    with empty_database() as connection:
+        connection.execute(f"CREATE TABLE changes ({TYPES}); INSERT INTO changes {rows}")
+        return list(batch_hashes(connection, "changes", COLUMNS, 0, rows_at_once=rows_at_once))
 
 
 def test_the_hash_is_of_all_rows_of_a_batch_in_any_order_and_in_any_pieces() -> None:
@@ -34,8 +39,8 @@ def test_the_hash_is_of_all_rows_of_a_batch_in_any_order_and_in_any_pieces() -> 
 
     assert [(batch, rows) for batch, rows, _ in whole] == [(1, 3), (4, 1)]
     assert all(hashed(rows) == whole for rows in itertools.permutations(ROWS))
-    many = [f"({number}, 'n{number}', NULL, NULL, NULL, {number // 3000})" for number in range(9000)]
-    assert hashed(many, at_once=2048) == hashed(many[::-1])
+    many = "SELECT i, 'n' || i, NULL, NULL, NULL, i // 3000 FROM range(9000) AS t(i) ORDER BY i"
+    assert hashed_in_pieces(many, 2048) == hashed_in_pieces(f"{many} DESC", 50_000)
 
 
 def test_it_is_what_the_docs_say() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import duckdb
+import pyarrow as pa
+from tests.databases import empty_database
 
 from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.layers import Layer, Layers
@@ -14,6 +16,10 @@ from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import duckdb
+
     from frazil.testing import Change
 
 BATCHES = 3
@@ -41,8 +47,8 @@ TYPES = {
     "_cdc_position": "TEXT",
     "_cdc_row": "BIGINT",
 }
-MANY = 4_000_000
-"""Rows that tables say they have, so that they are proven part by part."""
+MANY = 2_000_000
+"""Rows that tables say they have, so that they are proven in two parts."""
 
 
 class InMemory(Layer):
@@ -85,29 +91,31 @@ def with_marts(here: Layers, *marts: Layer) -> Layers:
     return replace(here, marts=tuple((mart, by_name.get(old.name, old)) for mart, old in here.marts))
 
 
-def database(changes: list[Change], copies: int = 2) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def database(changes: list[Change], copies: int = 2) -> Iterator[duckdb.DuckDBPyConnection]:
     """Keep changes in the shape of silver; ``copies`` of each, for what is there twice counts once."""
-    connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(
-        "CREATE TABLE changes (id INT, ts TIMESTAMPTZ, name TEXT, qty INT, note TEXT, _cdc_class TEXT, "
-        "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[])"
-    )
     rows = []
     for number, change in enumerate(changes * copies):
         known = None if change.values.keys() >= COLUMNS.keys() else [*change.values]
         kind = "delete" if change.deleted else "upsert"
         values = [change.values.get(name) for name in COLUMNS]
         rows.append([*values, kind, change.position, change.row, number % BATCHES + 1, known])
-    insert(connection, "changes", rows)
-    return connection
+    with empty_database() as connection:
+        connection.execute(
+            "CREATE TABLE changes (id INT, ts TIMESTAMPTZ, name TEXT, qty INT, note TEXT, _cdc_class TEXT, "
+            "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[])"
+        )
+        insert(connection, "changes", rows)
+        yield connection
 
 
 def insert(connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[Any]]) -> None:
-    """Insert all rows by one statement."""
+    """Insert all rows at once: as Arrow, which takes a tenth of the time of parameters."""
     if rows:
-        marks = ", ".join(f"({', '.join('?' for _ in row)})" for row in rows)
-        connection.execute(f"INSERT INTO {table} VALUES {marks}", [value for row in rows for value in row])
+        columns = [pa.array(column) for column in zip(*rows, strict=True)]
+        connection.register("given", pa.table(columns, names=[f"_{number}" for number in range(len(columns))]))
+        connection.execute(f"INSERT INTO {table} FROM given")
+        connection.unregister("given")
 
 
 def shown(name: str) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-import duckdb
 import obstore
 import pytest
 from obstore.store import MemoryStore
+from tests.databases import empty_database
 from tests.serve.in_memory import layer
 
 import frazil
@@ -53,7 +53,7 @@ def lake(folder: Path) -> Iterator[Proof]:
     columns = (Column(name="id", type="int"), Column(name="ts", type="timestamp"))
     source = DmsFiles(path=("landing",), header=True)
     table = Table(name="things", source=source, keys=("id",), sequence_by=("ts",), columns=columns)
-    with duckdb.connect() as connection:
+    with empty_database() as connection:
         connection.execute(TABLES)
         (folder / "landing").mkdir()
         for batch, (name, records) in enumerate(FILES.items(), 1):

@@ -48,6 +48,8 @@ def in_buckets(key: str, buckets: Sequence[int] | range) -> str:
     """Write the condition that a row's key is in one of some buckets; ``key`` as :func:`key_of` writes it."""
     if len(buckets) == BUCKETS:
         return "true"
+    if isinstance(buckets, range):
+        return f"{key} % {BUCKETS} BETWEEN {buckets[0]} AND {buckets[-1]}"
     return f"{key} % {BUCKETS} IN ({', '.join(map(str, buckets))})"
 
 
