@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -14,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 from moto.moto_api import state_manager
+from tests.answering import Quiet, address_of, answering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,7 +109,7 @@ def test_a_job_of_emr_serverless_is_started(lambda_: Any, monkeypatch: pytest.Mo
 def test_a_dag_of_airflow_is_started_with_the_token_of_a_secret(lambda_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str | None, Any]] = []
 
-    class Airflow(BaseHTTPRequestHandler):
+    class Airflow(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append((self.path, self.headers["Authorization"], body))
@@ -117,17 +117,12 @@ def test_a_dag_of_airflow_is_started_with_the_token_of_a_secret(lambda_: Any, mo
             self.end_headers()
             self.wfile.write(b'{"dag_run_id": "manual__1"}')
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
     boto3.client("secretsmanager").create_secret(Name="airflow", SecretString="word")
-    with HTTPServer(("127.0.0.1", 0), Airflow) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AIRFLOW_URL", f"http://127.0.0.1:{server.server_port}/")
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Airflow)) as server:
+        monkeypatch.setenv("AIRFLOW_URL", f"{address_of(server)}/")
         monkeypatch.setenv("AIRFLOW_DAG", "shop")
         monkeypatch.setenv("AIRFLOW_TOKEN_SECRET", "airflow")
         ended = lambda_.handler(s3_event("a.csv"))
-        server.shutdown()
 
     assert ended == {"files": 1, "started": "manual__1"}
     assert asked == [("/api/v2/dags/shop/dagRuns", "Bearer word", {"logical_date": None})]

@@ -9,13 +9,13 @@ import sys
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.answering import Quiet, address_of, answering
 
 import frazil
 from frazil import api
@@ -60,19 +60,14 @@ def receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """A server that keeps what is posted to it: its address, and the (path, body) pairs."""
     got: list[tuple[str, bytes]] = []
 
-    class Keeps(BaseHTTPRequestHandler):
+    class Keeps(Quiet, BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             got.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Keeps) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", got
-        server.shutdown()
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Keeps)) as server:
+        yield address_of(server), got
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import time
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import obstore
 import pytest
 from obstore.store import MemoryStore
+from tests.answering import Quiet, answering
 
 from frazil.lake.store_look import look_at_store
 from frazil.spec.stores import StoreAccess
@@ -32,7 +32,7 @@ class Greeter(ThreadingHTTPServer):
 
 @pytest.fixture
 def greeter() -> Iterator[Greeter]:
-    class Handler(BaseHTTPRequestHandler):
+    class Greets(Quiet, BaseHTTPRequestHandler):
         server: Greeter
 
         def do_HEAD(self) -> None:
@@ -42,15 +42,8 @@ def greeter() -> Iterator[Greeter]:
                 self.send_header("x-amz-bucket-region", self.server.region)
             self.end_headers()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with Greeter(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with answering(Greeter(("127.0.0.1", 0), Greets)) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
