@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -31,6 +33,9 @@ settings.load_profile("few")
 
 _NUMBERS = count(1)
 
+# What lives is seldom garbage: the collector looks a thirtieth as often, and never again at what was collected.
+gc.set_threshold(20_000, 10, 10)
+
 SERVERS = {"postgres", "newest_postgres", "kafka", "broker", "s3"}
 """Fixtures that start a real server: their tests are run by ``make e2e``."""
 
@@ -43,6 +48,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if asked & SERVERS:
             item.add_marker("server")
+
+
+def pytest_collection_finish() -> None:
+    """Let tests and modules be: they live until the end."""
+    gc.freeze()
+
+
+NOT_PURE = {"spark", "process", "server", "fault"}
+"""Markers of tests that may start a process."""
+_pure: list[str] = []
+"""The test that is being run, if it may not."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Hold tests without a marker of :data:`NOT_PURE` to starting no process."""
+    if NOT_PURE.isdisjoint(marker.name for marker in item.iter_markers()):
+        _pure.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        _pure.clear()
+
+
+def _refuse_processes(event: str, started: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and _pure:
+        raise AssertionError(f"{_pure[0]} starts {started[0]}: mark it with process or server")
+
+
+sys.addaudithook(_refuse_processes)
 
 
 @pytest.fixture(scope="session")

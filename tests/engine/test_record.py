@@ -127,6 +127,7 @@ def test_a_run_with_nothing_to_do_is_recorded_only_where_it_shows_a_failure_to_b
     assert not standing(pipeline, NAMES)
 
 
+@pytest.mark.process
 def test_a_run_that_was_killed_is_known_until_the_next_one(pipeline: Pipeline) -> None:
     report = ran(pipeline, 1, ends=False, orders=SourceError("gone"))
 

@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_settings_nothing_is_imported_and_the_options_stay_as_they_are(folder: Path) -> None:
+def test_without_settings_the_options_stay_as_they_are(folder: Path) -> None:
     options = api.RunOptions()
     seen: list[api.RunOptions] = []
 
@@ -96,6 +96,10 @@ def test_without_settings_nothing_is_imported_and_the_options_stay_as_they_are(f
     observed(frazil.load(folder), options, work)
 
     assert seen[0] is options
+
+
+@pytest.mark.process
+def test_without_settings_nothing_is_imported(folder: Path) -> None:
     script = (
         "import sys; from frazil import api; "
         "from frazil.interop.observe import observers; observers(api.load(sys.argv[1])); "

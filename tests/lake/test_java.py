@@ -75,6 +75,7 @@ def test_an_older_java_beside_a_too_new_one_is_found(monkeypatch: pytest.MonkeyP
     assert found == JavaHome(tmp_path / "jvm" / "java-21", "21.0.8", "installed next to java-25")
 
 
+@pytest.mark.process
 def test_a_version_managers_script_is_asked_where_its_java_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = java_home(tmp_path / "real", "21.0.8")
     script = tmp_path / "shims" / "java"
@@ -98,6 +99,7 @@ def test_no_java_says_what_was_seen_and_the_way_out(monkeypatch: pytest.MonkeyPa
     )
 
 
+@pytest.mark.process
 def test_spark_is_started_without_the_vector_module(tmp_path: Path) -> None:
     java = JavaHome(java_home(tmp_path / "it's here", "21.0.8"), "21.0.8", "test")
 
@@ -106,6 +108,7 @@ def test_spark_is_started_without_the_vector_module(tmp_path: Path) -> None:
     assert said == "[-Xmx1g]\n[a b]\n[]\n"
 
 
+@pytest.mark.process
 def test_spark_is_started_with_a_class_path_that_names_each_jar_once(tmp_path: Path) -> None:
     java = JavaHome(java_home(tmp_path / "java", "21.0.8"), "21.0.8", "test")
 
@@ -114,6 +117,7 @@ def test_spark_is_started_with_a_class_path_that_names_each_jar_once(tmp_path: P
     assert said == "[-cp]\n[/x/ours.jar:/s/conf:/s/jars/*]\n[Main]\n"
 
 
+@pytest.mark.process
 def test_a_start_up_archive_gets_its_name_when_java_has_ended_well(tmp_path: Path) -> None:
     part = tmp_path / "all.jsa.part.7"
     writes = f'#!/bin/sh\necho whole > "{part}"\nexit $RESULT\n'

@@ -186,6 +186,7 @@ def test_a_field_that_differences_have_themselves_is_refused(name: str, session:
     assert not (tmp_path / "landing" / "snapshot" / "things").exists()
 
 
+@pytest.mark.server
 def test_a_standby_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with postgres_server() as server:
         with psycopg.connect(server.url, autocommit=True) as session:
