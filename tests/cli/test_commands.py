@@ -47,6 +47,14 @@ def wrong(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without a lake; no test of it makes one."""
+    folder = tmp_path_factory.mktemp("generated")
+    assert command("generate", f"{folder / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+    return folder
+
+
 def words(name: str, folder: Path) -> list[str]:
     return [name, *(word.replace("HERE", f"{folder}") for word in ASKED.get(name, ["HERE"]))]
 
@@ -123,22 +131,19 @@ def test_with_json_an_error_is_an_object(name: str, wrong: Path) -> None:
         }
     ),
 )
-def test_a_selection_of_nothing_ends_with_2(name: str, tmp_path: Path) -> None:
-    assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0
-
-    said = command(name, f"{tmp_path}", "--select", "nosuch")
+def test_a_selection_of_nothing_ends_with_2(name: str, generated: Path) -> None:
+    said = command(name, f"{generated}", "--select", "nosuch")
 
     assert said.code == (4 if name in ("check", "drop") else 2)  # these two look for the lake first
     assert "[FZ103]" in said.text or "[FZ304]" in said.text
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_keys_that_cannot_be_read_are_a_wrong_call(content: bytes | None, tmp_path: Path) -> None:
-    assert command("generate", f"{tmp_path / 'landing'}", "--rows", "5", "--batches", "0").code == 0
+def test_keys_that_cannot_be_read_are_a_wrong_call(content: bytes | None, generated: Path, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "keys").write_bytes(content)
 
-    said = command("erase", f"{tmp_path}", "--table", "orders", "--keys-from", f"{tmp_path / 'keys'}", "--yes")
+    said = command("erase", f"{generated}", "--table", "orders", "--keys-from", f"{tmp_path / 'keys'}", "--yes")
 
     assert said.code == 2
     assert "--keys-from" in said.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -31,9 +32,14 @@ class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
             raise KeyError(name)
-        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-        alone.command()(getattr(import_module(f"frazil.cli.{name}"), name))
-        return typer.main.get_command(alone)
+        return _command(name)
+
+
+@cache
+def _command(name: str) -> Any:
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command()(getattr(import_module(f"frazil.cli.{name}"), name))
+    return typer.main.get_command(alone)
 
 
 class _Group(TyperGroup):
