@@ -22,7 +22,7 @@ from frazil.formats.parquet_text import as_text, spark_type
 from frazil.formats.value_hash import ValuesHash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tests.bronze.conftest import Landing
 
@@ -106,36 +106,50 @@ STORED: dict[str, tuple[Any, st.SearchStrategy[int], Callable[[str], int]]] = {
 }
 
 
+def written(landing: Landing, columns: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    """Write columns to a file, and read its rows as bronze has them; the last one is the file's own."""
+    folder = landing.fresh()
+    table = pa.table(columns)
+    pq.write_table(table, folder.write("LOAD00000001.parquet", b""), **options)
+    rows = folder.rows(format="parquet")
+    assert [row["_cdc_kind"] for row in rows] == ["record"] * len(table) + ["file"]
+    return rows
+
+
 def read_back(landing: Landing, column: Any, **options: Any) -> tuple[list[str | None], str]:
     """Write a column to a file, and read it as bronze has it, with its Spark type."""
-    folder = landing.fresh()
-    pq.write_table(pa.table({"v": column}), folder.write("LOAD00000001.parquet", b""), **options)
-    rows = folder.rows(format="parquet")
-    assert [row["_cdc_kind"] for row in rows] == ["record"] * len(column) + ["file"]
+    rows = written(landing, {"v": column}, **options)
     return [row["v"] for row in rows[:-1]], rows[-1]["_cdc_ledger"]["columns"][0]["type"]
 
 
-@pytest.mark.parametrize("name", FLAT)
-@given(data=st.data())
-def test_a_value_of_any_type_can_be_had_back_from_its_text(landing: Landing, name: str, data: st.DataObject) -> None:
-    kind, strategy, read = FLAT[name]
-    values = data.draw(st.lists(strategy | st.none(), min_size=1, max_size=8))
-
-    texts, _ = read_back(landing, pa.array(values, kind))
-
-    wanted = [bits(value) if isinstance(value, float) else value for value in values]
-    assert [None if text is None else read(text) for text in texts] == wanted
+def drawn(types: Mapping[str, tuple[Any, st.SearchStrategy[Any], Any]]) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Draw rows with a column of each type; any value may be NULL."""
+    return st.lists(
+        st.fixed_dictionaries({name: strategy | st.none() for name, (_, strategy, _) in types.items()}),
+        min_size=1,
+        max_size=4,
+    )
 
 
-@pytest.mark.parametrize("name", STORED)
-@given(data=st.data())
-def test_a_date_or_a_time_of_any_age_can_be_had_back(landing: Landing, name: str, data: st.DataObject) -> None:
-    kind, strategy, read = STORED[name]
-    values = data.draw(st.lists(strategy | st.none(), min_size=1, max_size=8))
+@given(rows=drawn(FLAT))
+def test_a_value_of_any_type_can_be_had_back_from_its_text(landing: Landing, rows: list[dict[str, Any]]) -> None:
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, (kind, _, _) in FLAT.items()}
 
-    texts, _ = read_back(landing, stored(values, kind), version="2.6")
+    *found, _ = written(landing, columns)
 
-    assert [None if text is None else read(text) for text in texts] == values
+    for name, (_, _, read) in FLAT.items():
+        wanted = [bits(row[name]) if isinstance(row[name], float) else row[name] for row in rows]
+        assert [None if row[name] is None else read(row[name]) for row in found] == wanted, name
+
+
+@given(rows=drawn(STORED))
+def test_a_date_or_a_time_of_any_age_can_be_had_back(landing: Landing, rows: list[dict[str, Any]]) -> None:
+    columns = {name: stored([row[name] for row in rows], kind) for name, (kind, _, _) in STORED.items()}
+
+    *found, _ = written(landing, columns, version="2.6")
+
+    for name, (_, _, read) in STORED.items():
+        assert [None if row[name] is None else read(row[name]) for row in found] == [row[name] for row in rows], name
 
 
 @given(
