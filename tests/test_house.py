@@ -219,7 +219,8 @@ def docstrings_of(path: Path) -> list[str]:
     """Return the docstrings of a module and of its test functions."""
     tree = tree_of(path)
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
-    return [text for node in (tree, *tests) if (text := ast.get_docstring(node))]
+    documented: list[ast.Module | ast.FunctionDef] = [tree, *tests]
+    return [text for node in documented if (text := ast.get_docstring(node))]
 
 
 def test_no_two_test_files_have_one_name() -> None:
