@@ -30,8 +30,8 @@ _SCHEMES: Final = {
 """Schemes of addresses, and those of the stores they mean."""
 
 _ENVIRONMENT: Final = {
-    "access_key_id": ("AWS_ACCESSKEY_ID",),
-    "secret_access_key": ("AWS_SECRET_ACCESSKEY",),
+    "access_key_id": ("AWS_ACCESS_KEY_ID",),
+    "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),
     "session_token": ("AWS_SESSION_TOKEN",),
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -53,7 +53,7 @@ class Store(Spec):
     )
     access_key_id: str | None = Field(
         default=None,
-        description="S3: key, a reference or as it is; left out: $AWS_ACCESSKEY_ID or the machine's role.",
+        description="S3: key, a reference or as it is; left out: $AWS_ACCESS_KEY_ID or the machine's role.",
     )
     secret_access_key: str | None = Field(default=None, description="S3: secret of the key, a reference.")
     session_token: str | None = Field(default=None, description="S3: token of a temporary key, a reference.")
