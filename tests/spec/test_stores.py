@@ -54,7 +54,8 @@ def test_the_environment_says_what_is_not_declared_and_half_a_login_is_never_add
     lake, other = (store_access(f"s3://{bucket}/x", stores, tmp_path) for bucket in ("lake", "other"))
 
     assert dict(lake.settings) == {"access_key_id": "ours", "secret_access_key": "ours", "region": "eu-west-1"}
-    assert other.get("session_token") == "theirs"
+    login = ("access_key_id", "secret_access_key", "session_token")
+    assert [other.get(name) for name in login] == ["theirs", "theirs", "theirs"]
 
 
 def test_secrets_are_not_shown_and_a_reference_that_leads_nowhere_is_named(tmp_path: Path) -> None:
