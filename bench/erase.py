@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +16,7 @@ import fastavro
 import pyarrow.parquet as pq
 
 import frazil
-from bench.meter import Meter
+from bench.meter import Meter, Reading
 from frazil import api
 from frazil.engine.one_table import table_session
 from frazil.lake.procedure import call
@@ -54,29 +57,56 @@ _ROWS: Final = "SELECT count(*), sum(hash(m)::HUGEINT)::VARCHAR FROM marts.{0} A
 
 
 def main(rows: int) -> None:
-    """Make a year of history, erase, and look at every byte that is left."""
+    """Make a year of history, rewrite a copy of it, erase, and look at every byte that is left.
+
+    The erase and the rewrite begin with the same files, and each has a process of its own with a Java that is as new.
+    """
     with tempfile.TemporaryDirectory(prefix="frazil-erase-") as name:
-        folder = Path(name)
-        (folder / "landing").mkdir()
+        folder, kept = Path(name) / "made", Path(name) / "kept"
+        (folder / "landing").mkdir(parents=True)
         (folder / "frazil.yml").write_text(_DECLARATION, encoding="utf-8")
-        pipeline = frazil.load(folder)
-        spark = spark_session(pipeline)
-        _make(pipeline, spark, rows)
-        subjects = [f"subject{number * (rows // SUBJECTS):09}@example.org" for number in range(SUBJECTS)]
+        _alone("make", folder, rows)
+        subjects = _subjects(rows)
         before = _others(folder, subjects)
         told = f"{counted(rows, 'row')}, {MONTHS} months of {MONTHLY_SHARE:.0%} changes"
-        print(f"{told}: {_occurrences(folder, subjects)} occurrences, {_size(folder) / 1e6:.0f} MB")
-        with Meter() as erase:
-            report = api.erase(pipeline, "people", keys=subjects, spark=spark)
-        print(f"erase of {report.subjects}: CPU {erase.reading.cpu_s:.1f} s, wall {erase.reading.wall_s:.1f} s")
+        print(f"{told}: {_occurrences(folder, subjects)} occurrences, {_size(folder) / 1e6:.0f} MB", flush=True)
+        # Iceberg knows its files by their whole paths: the copy takes the place of what was written again.
+        shutil.copytree(folder, kept)
+        rewrite = _alone("rewrite", folder, rows)
+        shutil.rmtree(folder)
+        kept.rename(folder)
+        print(f"a full rewrite of its tables: CPU {rewrite.cpu_s:.1f} s, wall {rewrite.wall_s:.1f} s", flush=True)
+        erase = _alone("erase", folder, rows)
+        print(f"erase of {len(subjects):,}: CPU {erase.cpu_s:.1f} s, wall {erase.wall_s:.1f} s", flush=True)
         same = before == _others(folder, subjects)
         print(f"left: {_occurrences(folder, subjects)} occurrences; others unchanged: {same}")
-        with Meter() as rewrite:
+        ratio = erase.cpu_s / rewrite.cpu_s
+        print(f"the erase took {ratio:.2f} rewrites of CPU; other processes took {erase.other_share:.0%}")
+
+
+def _alone(work: str, folder: Path, rows: int) -> Reading:
+    """Do one of the pieces of work in a process of its own; return what it took once Spark was there."""
+    command = [sys.executable, "-m", "bench.erase", work, f"{folder}", f"{rows}"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Reading(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def _do(work: str, folder: Path, rows: int) -> None:
+    pipeline = frazil.load(folder)
+    spark = spark_session(pipeline)
+    with Meter() as meter:
+        if work == "make":
+            _make(pipeline, spark, rows)
+        elif work == "rewrite":
             _rewrite(pipeline, spark)
-        ratio = erase.reading.cpu_s / rewrite.reading.cpu_s
-        print(f"a full rewrite of its tables: CPU {rewrite.reading.cpu_s:.1f} s, wall {rewrite.reading.wall_s:.1f} s")
-        print(f"the erase took {ratio:.2f} rewrites of CPU; other processes took {erase.reading.other_share:.0%}")
-        spark.stop()
+        else:
+            api.erase(pipeline, "people", keys=_subjects(rows), spark=spark)
+    spark.stop()
+    print(json.dumps(meter.reading.as_values()))
+
+
+def _subjects(rows: int) -> list[str]:
+    return [f"subject{number * (rows // SUBJECTS):09}@example.org" for number in range(SUBJECTS)]
 
 
 def _make(pipeline: Pipeline, spark: SparkSession, rows: int) -> None:
@@ -100,11 +130,13 @@ def _others(folder: Path, subjects: list[str]) -> list[Any]:
 
 
 def _rewrite(pipeline: Pipeline, spark: SparkSession) -> None:
-    """Write all files of all tables again, once."""
+    """Write all files of all tables that an erase looks at again, once, as large as an erase makes them."""
+    size = pipeline.upkeep.target_file_mb * 1024 * 1024
+    options = f"options => map('rewrite-all', 'true', 'target-file-size-bytes', '{size}')"
     with table_session(pipeline, pipeline.tables[0], spark) as context:
         made = context.tables
         for one in (made.bronze, *made.computed):
-            call(context.spark, one.path, "rewrite_data_files", "options => map('rewrite-all', 'true')")
+            call(context.spark, one.path, "rewrite_data_files", options)
 
 
 def _size(folder: Path) -> int:
@@ -131,4 +163,10 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
+    match sys.argv[1:]:
+        case [work, at, many]:
+            _do(work, Path(at), int(many))
+        case [many]:
+            main(int(many))
+        case _:
+            main(5_000_000)

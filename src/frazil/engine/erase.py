@@ -16,10 +16,11 @@ from frazil.engine.erase_report import ErasedLayer, EraseReport
 from frazil.engine.erased import find_erased
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.one_table import table_session
-from frazil.engine.purge import Purged, purge, refs_of, snapshots_of
+from frazil.engine.purge import Purged, purge
 from frazil.engine.subjects import EraseError
 from frazil.failpoints import failpoint
 from frazil.lake.gateway import hold
+from frazil.lake.refs import refs_of, snapshots_of
 from frazil.spec.check import check
 from frazil.spec.names import literal, quote
 from frazil.spec.select import source_table

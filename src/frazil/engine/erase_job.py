@@ -10,15 +10,16 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.engine.erased import COLUMNS, FLAG, SALT, ErasedKeys, contract_over, find_erased, keyed_records
 from frazil.engine.gold import refresh_gold
-from frazil.engine.subjects import SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
+from frazil.engine.subjects import PARTS, SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
 from frazil.failpoints import failpoint
 from frazil.gold.template import tables_of
 from frazil.lake.gateway import hold
+from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
 from frazil.silver.baseline import BASELINE
 from frazil.silver.old_keys import key_text
-from frazil.silver.record_keys import KEY, OLD_KEY
+from frazil.silver.record_keys import KEY, KEY_PARTS, OLD_KEY, OLD_KEY_PARTS, key_parts
 from frazil.spec.gold_order import gold_in_order, marts_of
 from frazil.spec.names import literal, quote
 from frazil.spec.pii import stored_keys
@@ -26,7 +27,7 @@ from frazil.spec.tables import ERASE_UNFINISHED, erased_table, gold_table, sourc
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -42,6 +43,13 @@ _LINES: Final = "frazil_erase_lines"
 _RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
 _GOES: Final = f"{r.KIND} IN ({', '.join(map(literal, (r.RECORD, r.BAD, r.CORRECTED, r.PART)))})"
 _SALT_BYTES: Final = 32
+_KEPT: Final = (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT)
+"""What stays of an erased record: its place."""
+_COMPARED: Final = "_cdc_compared"
+_PLAIN_TYPES: Final = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "decimal", "date"})
+"""Types of which two values are the same if their texts are."""
+_MOST_PLACES: Final = 1_000_000
+"""More rows are deleted where they stand: this process would need a gigabyte for the names of their files."""
 
 
 class EraseJob:
@@ -57,7 +65,7 @@ class EraseJob:
         self.contract: Contract = contract_over(context, context.head(context.bronze).bookmark)
         self.subjects: DataFrame | None = None
         self.rows: dict[str, int | None] = {}
-        self._is_subject: Callable[[str], str] = lambda text: f"{text} IN (SELECT {SUBJECT} FROM {_SUBJECTS})"
+        self._is_subject: Callable[[str, str], str] = self._is_given
 
     def see_subjects(self, wanted: Wanted) -> int:
         """Find the subjects, and the places of their records; return how many they are."""
@@ -70,20 +78,32 @@ class EraseJob:
             frames.append(matching_subjects(self.context, self.contract, wanted.where))
         first = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
         found = hold(with_moves(self.context, self.contract, first.dropDuplicates([SUBJECT])))
-        found.createOrReplaceTempView(_SUBJECTS)
+        parts = f"{PARTS}[0]" if len(self.contract.keys) == 1 else PARTS
+        found.selectExpr(SUBJECT, f"{parts} AS {_COMPARED}").createOrReplaceTempView(_SUBJECTS)
         self.subjects = found
         self._see_places()
         return found.count()
 
+    def _is_given(self, text: str, parts: str) -> str:
+        """Write the condition that a key, as its text and its parts, is one of the subjects."""
+        types = {column.name: column.type for column in self.contract.columns}
+        if all(types[key].partition("(")[0] in _PLAIN_TYPES for key in self.contract.keys):
+            return f"{parts} IN (SELECT {_COMPARED} FROM {_SUBJECTS})"
+        return f"{text} IN (SELECT {SUBJECT} FROM {_SUBJECTS})"
+
+    def records(self) -> DataFrame:
+        """Return file and row of the subjects' records in bronze, but for bad ones."""
+        bronze = self.spark.table(quote(*self.context.bronze)).where(_RECORDS)
+        keyed = keyed_records(self.context, bronze, self.context.head(self.context.bronze).bookmark)
+        own = keyed.where(f"{self._is_subject(KEY, KEY_PARTS)} OR {self._is_subject(OLD_KEY, OLD_KEY_PARTS)}")
+        return own.select(f"_cdc_whole.{r.FILE}", f"_cdc_whole.{r.ROW}")
+
     def _see_places(self) -> None:
         """Find file and row of the subjects' records, bad ones too as far as they name a key."""
-        bronze = self.spark.table(quote(*self.context.bronze))
-        keyed = keyed_records(self.context, bronze.where(_RECORDS), self.context.head(self.context.bronze).bookmark)
-        own = keyed.where(" OR ".join(map(self._is_subject, (KEY, OLD_KEY))))
-        places = own.select(f"_cdc_whole.{r.FILE}", f"_cdc_whole.{r.ROW}")
+        places = self.records()
         if self.subjects is not None:
-            bad = bad_places(bronze.where(f"{r.KIND} = {literal(r.BAD)}"), self.subjects)
-            places = places.unionByName(bad)
+            bronze = self.spark.table(quote(*self.context.bronze))
+            places = places.unionByName(bad_places(bronze.where(f"{r.KIND} = {literal(r.BAD)}"), self.subjects))
         hold(places.distinct()).createOrReplaceTempView(PLACES)
 
     def block(self, erase_id: str) -> tuple[ErasedKeys, str, bool]:
@@ -110,7 +130,7 @@ class EraseJob:
         named.coalesce(1).writeTo(quote(*erased.path)).append()
         if erased.unfinished is not None:
             # The subjects of the one that was killed are known by their hashes alone.
-            self._is_subject = erased.is_erased
+            self._is_subject = lambda text, _: erased.is_erased(text)
             self._see_places()
         return erased, erase_id, erased.unfinished is not None
 
@@ -123,8 +143,7 @@ class EraseJob:
         erased = find_erased(self.context)
         if erased is None or erased.unfinished is None:
             return None, 0
-        asked = self._is_subject
-        self._is_subject = lambda text: f"({asked(text)} OR {erased.is_erased(text)})"
+        self._is_subject = lambda text, parts: f"({self._is_given(text, parts)} OR {erased.is_erased(text)})"
         self._see_places()
         return erased.unfinished, self.other_hashes(erased, erased.unfinished).count()
 
@@ -189,8 +208,9 @@ class EraseJob:
     def _goes(self, made: LakeTable) -> str:
         """Write which rows of a table go, as a condition over the alias ``t``."""
         if made.role not in ("bronze", "quarantine"):
-            return self._is_subject(key_text(self.contract.keys))
-        is_there = f"EXISTS (SELECT 1 FROM {PLACES} p WHERE p.{r.FILE} = t.{r.FILE} AND p.{r.ROW} = t.{r.ROW})"
+            return self._is_subject(key_text(self.contract.keys), key_parts(self.contract.keys))
+        same = f"p.{r.FILE} = t.{r.FILE} AND p.{r.ROW} = t.{r.ROW}"
+        is_there = f"EXISTS (SELECT 1 FROM {PLACES} p WHERE {same})"
         return f"{_GOES} AND {is_there}" if made.role == "bronze" else is_there
 
     def delete(self, erase_id: str, lines: DataFrame | None = None) -> None:
@@ -209,44 +229,56 @@ class EraseJob:
             failpoint("erase.after_marts" if made.role == "mart" else "erase.after_silver")
 
     def _delete(self, made: LakeTable, erase_id: str, lines: DataFrame | None = None) -> None:
-        path, base = made.path, self.context.head(made.path, rebuilt=True)
-        self.rows[made.full_name] = count = self.count(made)
-        is_bronze, goes = made.role == "bronze", self._goes(made)
-        going = [goes] if count else []
-        is_first = is_bronze and not base.bookmark.get(FLAG)
-        if base.snapshot_id is None or not (count or is_first or lines is not None):
+        path, base, is_bronze = made.path, self.context.head(made.path, rebuilt=True), made.role == "bronze"
+        if base.snapshot_id is None:
+            self.rows[made.full_name] = 0
             return
-        table, bookmark = quote(*path), dict(base.bookmark) | ({FLAG: True} if is_bronze else {})
-        rest = self.spark.sql(f"SELECT * FROM {table} WHERE false")
-        if is_bronze:
-            columns = ", ".join(self._emptied(name, erase_id) for name in rest.columns)
-            whole = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
-            emptied = self.spark.sql(f"SELECT {columns} FROM {table} AS t WHERE {goes} AND {whole}")
-            rest = hold(emptied)
+        going = [self._goes(made)]
         if lines is not None:
-            rest = hold(rest.unionByName(lines))
-            rest.where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").select(r.FILE).createOrReplaceTempView(_LINES)
+            lines = hold(lines)
+            lines.select(r.FILE).createOrReplaceTempView(_LINES)
             going.append(f"{r.KIND} = {literal(r.LEDGER_ROW)} AND {r.FILE} IN (SELECT {r.FILE} FROM {_LINES})")
+        found = self._found(made, going)
+        rest = self.spark.sql(f"SELECT * FROM {quote(*path)} WHERE false")
+        if is_bronze:
+            whole = found.where(f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})")
+            rest = whole.selectExpr(*_KEPT, f"{literal(r.ERASED)} AS {r.KIND}", f"{literal(erase_id)} AS {r.REASON}")
+        if lines is not None:
+            rest = lines.unionByName(rest, allowMissingColumns=True)
+        all_found = found.count()
+        self.rows[made.full_name] = count = all_found - (0 if lines is None else lines.count())
+        if not (all_found or (is_bronze and not base.bookmark.get(FLAG))):
+            return
+        bookmark = dict(base.bookmark) | ({FLAG: True} if is_bronze else {})
         with self.context.transaction(path, bookmark) as batch:
-            batch.note(strategy="erase", erased=count or 0)
-            if going and batch.takes_deletes:
+            batch.note(strategy="erase", erased=count)
+            if not all_found:
+                batch.append(rest)
+            elif batch.takes_places and all_found <= _MOST_PLACES:
+                places = found.drop(*_KEPT).toArrow()
+                batch.row_delta(rest.toArrow() if is_bronze else places.slice(length=0), places)
+            elif batch.takes_deletes:
                 for condition in going:
                     batch.delete(condition)
                 batch.append(rest)
-            elif going:
-                stays = " AND ".join(f"NOT coalesce({condition}, false)" for condition in going)
-                kept = self.spark.sql(f"SELECT * FROM {table} AS t WHERE {stays}")
-                batch.replace(kept.unionByName(rest))
             else:
-                batch.append(rest)
+                stays = " AND ".join(f"NOT coalesce({condition}, false)" for condition in going)
+                kept = self.spark.sql(f"SELECT * FROM {quote(*path)} AS t WHERE {stays}")
+                batch.replace(kept.unionByName(rest, allowMissingColumns=True))
             failpoint("erase.before_publish")
             batch.publish()
 
-    def _emptied(self, name: str, erase_id: str) -> str:
-        kept = {r.KIND: literal(r.ERASED), r.REASON: literal(erase_id)}
-        if name in (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT):
-            return quote(name)
-        return f"{kept.get(name, f'if(false, {quote(name)}, NULL)')} AS {quote(name)}"
+    def _found(self, made: LakeTable, going: Sequence[str]) -> DataFrame:
+        """Find the rows for which one of some conditions holds: their places, and what stays of those of bronze.
+
+        Cost: one scan of the columns that each condition asks for.
+        """
+        there = self.spark.table(quote(*made.path)).columns
+        parted = [quote(name) for name in (LIVING, r.CLASS, r.KIND) if name in there]
+        kept = _KEPT if made.role == "bronze" else ()
+        columns = ", ".join([f"_file AS {FILE_PATH}", f"_pos AS {POS}", *parted, *kept])
+        found = (f"SELECT {columns} FROM {quote(*made.path)} AS t WHERE {condition}" for condition in going)
+        return hold(self.spark.sql(" UNION ALL ".join(found)))
 
     def refresh_gold(self) -> None:
         """Compute the aggregates again."""

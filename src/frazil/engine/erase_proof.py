@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-import fastavro
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.engine.erase_report import EraseProof
-from frazil.engine.erased import keyed_records
-from frazil.engine.purge import refs_of, snapshots_of
 from frazil.engine.subjects import PARTS
 from frazil.lake.damage import local_path
 from frazil.lake.gateway import hold, java_table
+from frazil.lake.refs import refs_of, snapshots_of
 from frazil.lake.store_conf import lake_address
+from frazil.lake.text_search import LEAST_BYTES, TextSearch
 from frazil.silver.old_keys import key_text
-from frazil.silver.record_keys import KEY, OLD_KEY
-from frazil.spec.names import literal, quote
+from frazil.spec.names import quote
 from frazil.spec.stores import is_store
 from frazil.storage import store_client
-from frazil.storage.files import storage_of
 from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
@@ -33,44 +29,40 @@ if TYPE_CHECKING:
     from frazil.engine.erased import ErasedKeys
     from frazil.spec.tables import LakeTable
 
-_WORD: Final = re.compile(rb"[\w.@+-]{6,}")
-_LEAST_SIGNS: Final = 6
-"""Shorter texts stand in files by chance."""
 _TEXT: Final = "_cdc_text"
 _MOST_KEYS: Final = 1_000_000
-_BLOCK_BYTES: Final = 8 * 1024 * 1024
-_OVERLAP_BYTES: Final = 4 * 1024
 
 
 def prove(job: EraseJob, erased: ErasedKeys, *, by_hash: int = 0) -> EraseProof:
     """Search what is left of all tables of an erase.
 
-    Looked for are rows of an erased key, bounds of an erased key among the statistics of files, other snapshots,
-    branches and tags, and files that nothing refers to. Keys that are texts are looked for in other columns too, and
-    as bytes in every file, manifests unpacked.
+    Looked for are rows of the keys, bounds of an erased key among the statistics of files, other snapshots, branches
+    and tags, and files that nothing refers to. Keys that are texts are looked for in every file that is below the
+    tables' folders: in its bytes, in all of its columns of text, and in manifests.
 
     Args:
         job: the erase.
         erased: the hashes of the keys.
         by_hash: how many keys are none of the subjects: an erase that was killed had kept their hashes.
 
-    Cost: one scan of the key columns and one of the text columns of each table.
+    Cost: one scan of the key columns of each table by Spark, and one reading of each file by this process; Spark reads
+    the columns of text where the files are out of reach.
     """
     found: list[tuple[str, int]] = []
     rows = files = 0
     texts = _texts_to_find(job)
-    words = _words(texts)
+    search = TextSearch([] if texts is None else [row[_TEXT] for row in texts.limit(_MOST_KEYS).collect()])
     for made in job.tables:
         rows += int(job.context.spark.table(quote(*made.path)).count())
-        checks = [*_rows(job, erased, made), *_bounds(job, erased, made), *_versions(job, made)]
+        checks = [*_rows(job, made), *_bounds(job, erased, made), *_versions(job, made)]
         there = _files(job, made)
         if there is not None:
             files += len(there)
-            checks += [_bytes(made, there, words), _unknown_files(job, made, there)]
-        if texts is not None and words:
+            checks += [*_in_files(made, there, search), _unknown_files(job, made, there)]
+        elif texts is not None:
             checks += _values_like(job, made, texts)
         found += [(place, count) for place, count in checks if count]
-    searched = bool(words) and not by_hash
+    searched = search.has_texts and not by_hash
     return EraseProof(rows=rows, files=files, bytes_searched=searched, by_hash=by_hash, found=tuple(found))
 
 
@@ -88,7 +80,7 @@ def _texts_to_find(job: EraseJob) -> DataFrame | None:
     left = job.spark.table(quote(*job.context.changes))
     found = []
     for number in numbers:
-        texts = job.subjects.select(F.col(PARTS)[number].alias(_TEXT)).where(f"length({_TEXT}) >= {_LEAST_SIGNS}")
+        texts = job.subjects.select(F.col(PARTS)[number].alias(_TEXT)).where(f"length({_TEXT}) >= {LEAST_BYTES}")
         if len(keys) > 1:
             same = left.select(F.col(quote(keys[number])).alias(_TEXT))
             shared = same.join(F.broadcast(texts), _TEXT, "left_semi").distinct()
@@ -97,25 +89,11 @@ def _texts_to_find(job: EraseJob) -> DataFrame | None:
     return hold(reduce(DataFrame.unionByName, found).distinct())
 
 
-def _words(texts: DataFrame | None) -> frozenset[bytes]:
-    """Return texts as bytes."""
-    rows = [] if texts is None else texts.limit(_MOST_KEYS).collect()
-    return frozenset(row[_TEXT].encode() for row in rows)
-
-
-def _rows(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
-    table = job.context.spark.table(quote(*made.path))
-    if made.role in ("gold", "quarantine"):
-        return
+def _rows(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
     if made.role == "bronze":
-        kinds = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
-        keyed = keyed_records(job.context, table.where(kinds), job.context.head(made.path).bookmark)
-        yield (
-            f"{made.full_name} records",
-            keyed.where(f"{erased.is_erased(KEY)} OR {erased.is_erased(OLD_KEY)}").count(),
-        )
-    else:
-        yield f"{made.full_name} rows", table.where(erased.is_erased(key_text(job.contract.keys))).count()
+        yield f"{made.full_name} records", job.records().count()
+    elif made.role not in ("gold", "quarantine"):
+        yield f"{made.full_name} rows", job.count(made) or 0
 
 
 def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
@@ -125,9 +103,9 @@ def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tupl
     (key,) = job.contract.keys
     # Those of removed files too, which a manifest may note.
     files = job.context.spark.sql(f"SELECT * FROM {quote(*made.path)}.entries")
-    for bound in ("lower_bound", "upper_bound"):
-        values = files.select(F.col(f"readable_metrics.{quote(key)}.{bound}").alias(key))
-        yield f"{made.full_name} {bound}", values.where(erased.is_erased(key_text([key]))).count()
+    bounds = ", ".join(f"readable_metrics.{quote(key)}.{bound}_bound" for bound in ("lower", "upper"))
+    values = files.select(F.explode(F.expr(f"array({bounds})")).alias(key))
+    yield f"{made.full_name} bounds", values.where(erased.is_erased(key_text([key]))).count()
 
 
 def _versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
@@ -173,36 +151,10 @@ def _unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tupl
     return f"{made.full_name} files of no snapshot", sum(file.rpartition("/")[2] not in known for file in rows)
 
 
-def _bytes(made: LakeTable, there: Sequence[str], words: frozenset[bytes]) -> tuple[str, int]:
-    """Search the bytes of files."""
-
-    def has_word(file: str) -> bool:
-        return any(not words.isdisjoint(_WORD.findall(block)) for block in _blocks(file))
-
-    return f"{made.full_name} bytes of files", sum(map(has_word, there)) if words else 0
-
-
-def _blocks(address: str) -> Iterator[bytes]:
-    with storage_of(address).open(address) as file:
-        before = b""
-        while block := file.read(_BLOCK_BYTES):
-            # A word may stand across two blocks.
-            yield before + block
-            before = block[-_OVERLAP_BYTES:]
-    if address.endswith(".avro"):
-        with storage_of(address).open(address) as file:
-            for record in fastavro.reader(file):
-                yield b" ".join(_values(record))
-
-
-def _values(value: Any) -> Iterator[bytes]:
-    if isinstance(value, dict):
-        for inner in value.values():
-            yield from _values(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _values(inner)
-    elif isinstance(value, bytes):
-        yield value
-    elif isinstance(value, str):
-        yield value.encode()
+def _in_files(made: LakeTable, there: Sequence[str], search: TextSearch) -> Iterator[tuple[str, int]]:
+    """Search the bytes of files, and the values of their columns of text: another row may name the subject."""
+    if search.has_texts:
+        own = r.BRONZE_COLUMNS if made.role == "bronze" else ()
+        hits = [search.look_through(file, own) for file in there]
+        yield f"{made.full_name} bytes of files", sum(one.in_bytes for one in hits)
+        yield f"{made.full_name} values", sum(one.values for one in hits)

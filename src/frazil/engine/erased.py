@@ -13,7 +13,7 @@ from frazil.lake.gateway import java_table
 from frazil.lake.heads import is_missing
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved
-from frazil.silver.record_keys import KEY, OLD_KEY, key_hash_sql, with_keys
+from frazil.silver.record_keys import KEY, KEY_PARTS, OLD_KEY, OLD_KEY_PARTS, key_hash_sql, with_keys
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
@@ -96,12 +96,12 @@ def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:
 
 
 def keyed_records(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any]) -> DataFrame:
-    """Return rows of bronze as one struct ``_cdc_whole``, each with the texts ``KEY`` and ``OLD_KEY``."""
+    """Return rows of bronze as one struct ``_cdc_whole``, each with what :func:`with_keys` adds."""
     contract = contract_over(context, bookmark)
     whole = rows.select("*", F.struct(*map(quote, rows.columns)).alias(_WHOLE))
     named = renamed_records(whole, context.table, bookmark)
     keyed = with_keys(named, contract, source_of(context.table), expressions_of(context.spark, contract))
-    return keyed.select(_WHOLE, KEY, OLD_KEY)
+    return keyed.select(_WHOLE, KEY, OLD_KEY, KEY_PARTS, OLD_KEY_PARTS)
 
 
 def without_erased(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any], erased: ErasedKeys) -> DataFrame:

@@ -11,6 +11,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
+from frazil.lake.refs import refs_of, snapshots_of
 from frazil.lake.tables import property_list
 from frazil.spec.names import literal, quote
 
@@ -40,17 +41,6 @@ class Purged:
     orphans: int = 0
 
 
-def refs_of(spark: SparkSession, path: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return name and type of all branches and tags of a table but ``main``."""
-    rows = spark.sql(f"SELECT name, type FROM {quote(*path)}.refs WHERE name <> 'main' ORDER BY name").collect()
-    return [(row["name"], row["type"]) for row in rows]
-
-
-def snapshots_of(spark: SparkSession, path: tuple[str, ...]) -> int:
-    """Return how many snapshots of a table can be read."""
-    return spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
-
-
 def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) -> Purged:
     """Rewrite files with deleted rows, then drop branches, tags, all older snapshots and all files they leave.
 
@@ -65,7 +55,8 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     size = {"target-file-size-bytes": str(target_file_mb * 1024 * 1024)}
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in (_REWRITE | size).items())
     call(spark, path, "rewrite_data_files", f"options => map({written})")
-    call(spark, path, "rewrite_position_delete_files", "options => map('rewrite-all', 'true')")
+    if head(spark, name, rebuilt=True).delete_files:
+        call(spark, path, "rewrite_position_delete_files", "options => map('rewrite-all', 'true')")
     failpoint("erase.after_rewrite")
     _rewrite_manifests(spark, path)
     stamp(spark, path)
@@ -88,17 +79,19 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
     Iceberg leaves a single manifest as it is, unless two are to be made of it.
     """
     _restore_manifest_size(spark, path)
-    name, removed = quote(*path), "deleted_data_files_count + deleted_delete_files_count > 0"
-    found = spark.sql(f"SELECT content, length, {removed} AS stale FROM {name}.manifests").collect()
-    if not any(row["stale"] for row in found):
+    name, table = quote(*path), java_table(spark, quote(*path))
+    if table is None:
         return
-    by_content = [[row["length"] for row in found if row["content"] == content] for content in (0, 1)]
+    found = list(table.currentSnapshot().allManifests(table.io()))
+    if not any(manifest.hasDeletedFiles() for manifest in found):
+        return
+    by_content = [[one.length() for one in found if one.content().id() == content] for content in (0, 1)]
     single = [lengths[0] for lengths in by_content if len(lengths) == 1]
     if not single:
         call(spark, path, "rewrite_manifests", "use_caching => false")
         return
     half = str(max(min(single) // 2, 1))
-    changed = {_MANIFEST_BYTES: half, _DECLARED_BYTES: _properties(spark, path).get(_MANIFEST_BYTES, "")}
+    changed = {_MANIFEST_BYTES: half, _DECLARED_BYTES: table.properties().getOrDefault(_MANIFEST_BYTES, "")}
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list(changed)})")
     try:
         call(spark, path, "rewrite_manifests", "use_caching => false")
@@ -108,17 +101,14 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
 
 def _restore_manifest_size(spark: SparkSession, path: tuple[str, ...]) -> None:
     """Give a table back the size of manifests that it had, also where an erase was killed before it could."""
-    name, declared = quote(*path), _properties(spark, path).get(_DECLARED_BYTES)
+    name, table = quote(*path), java_table(spark, quote(*path))
+    declared = None if table is None else table.properties().get(_DECLARED_BYTES)
     if declared is None:
         return
     gone = [_DECLARED_BYTES] if declared else [_MANIFEST_BYTES, _DECLARED_BYTES]
     if declared:
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list({_MANIFEST_BYTES: declared})})")
     spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, gone))})")
-
-
-def _properties(spark: SparkSession, path: tuple[str, ...]) -> dict[str, str]:
-    return {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {quote(*path)}").collect()}
 
 
 def _remove_orphans(spark: SparkSession, name: str, before_ms: int) -> int:

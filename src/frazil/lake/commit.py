@@ -129,6 +129,11 @@ class TableTransaction:
         """Whether :meth:`stream`, or :meth:`row_delta` without places, can be the one write of this transaction."""
         return takes_row_deltas(self._spark, self.table, deletes=False)
 
+    @property
+    def takes_places(self) -> bool:
+        """Whether :meth:`row_delta` with places can be the one write of this transaction."""
+        return takes_row_deltas(self._spark, self.table, deletes=True)
+
     def row_delta(self, rows: pa.Table, places: pa.Table | None = None) -> None:
         """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
         self._stage([[rows]], rows.column_names, places)

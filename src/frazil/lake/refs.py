@@ -1,4 +1,4 @@
-"""Tags of a table, and which snapshot its main branch shows. Sessions of Spark Connect are refused before."""
+"""Branches, tags and snapshots of a table, and which one readers have. Spark Connect is refused before."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def refs_of(spark: SparkSession, path: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return name and kind, ``branch`` or ``tag``, of all branches and tags of a table but ``main``."""
+    refs = _table(spark, path).refs()
+    return sorted((name, "branch" if refs[name].isBranch() else "tag") for name in refs if name != "main")
+
+
+def snapshots_of(spark: SparkSession, path: tuple[str, ...]) -> int:
+    """Return how many snapshots of a table can be read."""
+    return int(_table(spark, path).operations().current().snapshots().size())
 
 
 def tag(spark: SparkSession, path: tuple[str, ...], name: str) -> int | None:

@@ -11,7 +11,7 @@ from frazil.silver.old_keys import key_text
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from pyspark.sql import DataFrame
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 
 KEY: Final = "_cdc_key"
 OLD_KEY: Final = "_cdc_old_key"
+KEY_PARTS: Final = "_cdc_key_parts"
+OLD_KEY_PARTS: Final = "_cdc_old_key_parts"
 
 _VIEW, _MADE, _OWN, _OLD = "frazil_records", "_cdc_made_", "_cdc_own_", "_cdc_old_"
 _BLOCK_BYTES: Final = 64
 
 
 def with_keys(records: DataFrame, contract: Contract, source: Source, expressions: Expressions) -> DataFrame:
-    """Add ``KEY`` and ``OLD_KEY``, the texts of a record's key and of the one before it.
+    """Add ``KEY`` and ``OLD_KEY``, the texts of a record's key and of the one before it, and :func:`key_parts` of both.
 
     Args:
         records: n rows of bronze, of any kind, in any order, with the names that fields have now.
@@ -36,8 +38,8 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
         expressions: those of the contract.
 
     Returns:
-        The n rows. A text is as :func:`frazil.silver.changes.key_text` writes it; NULL where a record has no such key
-        or where it cannot be read.
+        The n rows. A text is as :func:`frazil.silver.old_keys.key_text` writes it; it and the parts are NULL where a
+        record has no such key or where it cannot be read.
 
     Cost: narrow, no shuffle, no UDF.
     """
@@ -65,16 +67,30 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
             old.append(f"{exact(meaning.old_keys[name], column.type)} AS {quote(_OLD + name)}")
     rest = [quote(name) for name in records.columns]
     typed = f"SELECT {', '.join([*rest, *own, *old])} FROM (SELECT *, {meaning.operation} AS _cdc_op FROM {_VIEW})"
-    before = _text(contract.keys, _OLD) if old else "CAST(NULL AS string)"
-    return records.sparkSession.sql(
-        f"SELECT {', '.join(rest)}, {_text(contract.keys, _OWN)} AS {KEY}, {before} AS {OLD_KEY} FROM ({typed})"
-    )
+    texts = [
+        *_texts(contract.keys, _OWN, KEY, KEY_PARTS),
+        *_texts(contract.keys, _OLD if old else None, OLD_KEY, OLD_KEY_PARTS),
+    ]
+    return records.sparkSession.sql(f"SELECT {', '.join([*rest, *texts])} FROM ({typed})")
 
 
-def _text(keys: Iterable[str], prefix: str) -> str:
-    names = list(keys)
-    whole = " AND ".join(f"{quote(prefix + name)} IS NOT NULL" for name in names)
-    return f"CASE WHEN {whole} THEN {key_text(names, prefix)} END"
+def key_parts(keys: Sequence[str], prefix: str = "") -> str:
+    """Write the text of a key's column, of several an array; ``prefix`` stands before the columns' names.
+
+    Cheaper to compare than :func:`frazil.silver.old_keys.key_text`: no JSON is written.
+    """
+    texts = [f"CAST({quote(prefix + key)} AS string)" for key in keys]
+    return texts[0] if len(texts) == 1 else f"array({', '.join(texts)})"
+
+
+def _texts(keys: Sequence[str], prefix: str | None, text: str, parts: str) -> tuple[str, str]:
+    if prefix is None:
+        none = "string" if len(keys) == 1 else "array<string>"
+        return f"CAST(NULL AS string) AS {text}", f"CAST(NULL AS {none}) AS {parts}"
+    whole = " AND ".join(f"{quote(prefix + name)} IS NOT NULL" for name in keys)
+    made = ((key_text(keys, prefix), text), (key_parts(keys, prefix), parts))
+    first, second = (f"CASE WHEN {whole} THEN {sql} END AS {name}" for sql, name in made)
+    return first, second
 
 
 def key_hash_sql(salt: bytes, text: str) -> str:
