@@ -37,7 +37,7 @@ tables:
       - {name: ts, type: timestamp}
       - {name: total, type: "decimal(8,2)", min: 0}
       - {name: referred_by}
-    marts: [{kind: current}, {kind: current, name: soft, deletes: soft}, {kind: history}]
+    marts: [{kind: current}, {kind: current, name: soft, deletes: soft, sort_by: [email]}, {kind: history}]
 gold:
   - {name: best, sql: "select max(email) as email, count(*) as n from {{ totals }}"}
   - name: totals

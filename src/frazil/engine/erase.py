@@ -146,7 +146,7 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
         rewritten=landed.rewritten,
         removed=removed,
         resumed=resumed,
-        proof=prove(job, erased, by_hash=by_hash),
+        proof=prove(job, erased, subjects, by_hash=by_hash),
     )
     receipt = write_receipt(context, report, job.hashes(erased).unionByName(others).distinct())
     failpoint("erase.after_receipt")
