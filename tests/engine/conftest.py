@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,17 +22,9 @@ if TYPE_CHECKING:
     from frazil.engine.report import TableReport
     from frazil.spec import Pipeline
 
-_DECLARATION = """
-pipeline: shop
-lake: {warehouse: ./lake}
-tables:
-  - name: orders
-    source: {kind: dms, path: ./landing, header: true}
-    keys: [id]
-    sequence_by: [ts]
-    columns: [{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}]
-    marts: [{kind: current}, {kind: history}]
-"""
+
+LONG = partial(pytest.param, marks=pytest.mark.laws)
+"""A case that goes with the laws."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +54,30 @@ class Shop:
         return frazil.run(self.pipeline, spark=self.session, options=RunOptions(policy=self.policy)).steps
 
 
+def declared(folder: Path, *, keys: str, columns: str, marts: str, sequence_by: str = "ts", source: str = "") -> Shop:
+    """Declare a shop in an empty folder: one table of orders, and the marts of it."""
+    (folder / "landing").mkdir()
+    (folder / "frazil.yml").write_text(
+        f"""
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: orders
+    source: {{kind: dms, path: ./landing, header: true{source}}}
+    keys: [{keys}]
+    sequence_by: [{sequence_by}]
+    columns: [{columns}]
+    marts: [{marts}]
+""",
+        encoding="utf-8",
+    )
+    pipeline = frazil.load(folder)
+    return Shop(pipeline, spark_session(pipeline))
+
+
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path) -> Shop:
     """A shop without orders."""
     del spark  # only there so that Java runs
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "frazil.yml").write_text(_DECLARATION, encoding="utf-8")
-    pipeline = frazil.load(tmp_path)
-    return Shop(pipeline, spark_session(pipeline))
+    columns = "{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}"
+    return declared(tmp_path, keys="id", columns=columns, marts="{kind: current}, {kind: history}")

@@ -15,8 +15,6 @@ from frazil.lake.session import spark_session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from frazil.spec import Pipeline
 
 pytestmark = pytest.mark.spark
@@ -40,13 +38,6 @@ COLUMNS = {
     "pair": ("a, b", "{name: a, type: int}, {name: b}, {name: doc}, {name: at, type: timestamp}"),
     "whole": ("id", "{name: id, type: int}, {name: price, type: 'decimal(12,2)'}, {name: doc}"),
 }
-
-
-@pytest.fixture
-def here(tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Path:
-    del spark  # only there so that Java runs
-    monkeypatch.setenv("TEST_DB", database)
-    return tmp_path
 
 
 def declare(folder: Path, columns: dict[str, tuple[str, str]]) -> None:

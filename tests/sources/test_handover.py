@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import yaml
-from tests.sources.audit_log import AuditLogCsv
-from tests.sources.test_conformance import DebeziumEnvelopes, DmsCsv
+from tests.sources.handovers import FORMS, Drawn, declared, dump, write_copy
 
 import frazil
 from frazil import api
 from frazil.engine.report import RunFailedError
-from frazil.errors import DeclarationError
 from frazil.lake.session import spark_session
 from frazil.serve.check import check
 from frazil.serve.query import query
-from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
-from frazil.sources.handover.rows import compared_table
-from frazil.sources.kinds import rows_at_source, source_of
-from frazil.sources.snapshot.capture import BadKeyError
-from frazil.sources.snapshot.dumps import UnreadableDumpError
-from frazil.spec.kinds.handover import Handover
-from frazil.spec.parse import parse
-from frazil.testing.changes import COLUMNS, csv_field, deliveries, oracle_changes, random_history
-from frazil.testing.oracle import Snapshot, current, handed_over, history, soft
+from frazil.testing.changes import COLUMNS, deliveries
+from frazil.testing.oracle import current, history, soft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,117 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.spec import Pipeline
-    from frazil.testing.conformance import Form
     from frazil.testing.oracle import Change
 
 _FAILPOINTS = ("bronze.after_publish", "silver.before_publish", "silver.after_publish", "mart.before_publish")
-_PARTS, _SIZE, _SNAPSHOTS = 4, 50, 3
-DUMPS = "{kind: snapshot, path: ./dumps, settle_seconds: 0}"
-LOADS = "{kind: dms, path: ./dumps, settle_seconds: 0}"
-
-FORMS: dict[str, tuple[str, str, Form]] = {
-    "dumps and dms": (DUMPS, "time: ts", DmsCsv()),
-    "loads and dms": (LOADS, "time: ts", DmsCsv(settings={})),
-    "dumps and debezium": (DUMPS, "time: ts", DebeziumEnvelopes()),
-    "loads and debezium": (LOADS, "time: ts", DebeziumEnvelopes()),
-    "dumps and audit log": (DUMPS, "time: audit_timestamp", AuditLogCsv()),
-}
-"""Name -> the snapshots, the time, and what writes the changes."""
-
-
-def declared(folder: Path, form: str, settings: str = "max_delete_fraction: 1, overlap_seconds: 0") -> Pipeline:
-    for name in ("dumps", "landing"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    snapshots, time, changes = FORMS[form]
-    columns = ", ".join(f"{{name: {name}, type: {kind}}}" for name, kind in COLUMNS.items())
-    return parse(f"""
-pipeline: handover
-lake: {{warehouse: ./lake}}
-tables:
-  - name: things
-    source: {{kind: handover, snapshots: {snapshots}, landing: ./copies,
-      changes: {changes.source}, {time}, {settings}}}
-    keys: [id]
-    columns: [{columns}]
-    marts: [{{kind: current}}, {{kind: current, deletes: soft, name: soft}}, {{kind: history}}]
-""").at(folder)
-
-
-class Drawn:
-    """A table that changes, what is told of it, and copies of it."""
-
-    def __init__(self, seed: int) -> None:
-        chance = Random(seed)
-        records = random_history(seed, size=_SIZE)
-        cuts = sorted(chance.sample(range(1, _SIZE), _PARTS - 1))
-        parts = [records[start:end] for start, end in zip([0, *cuts], [*cuts, _SIZE], strict=True)]
-        self.all = oracle_changes({f"{number:06}": part for number, part in enumerate(parts)})
-        times = sorted({change.event_time for change in self.all})
-        moments = [chance.choice(times) + timedelta(microseconds=chance.choice((0, 0, 1))) for _ in range(_SNAPSHOTS)]
-        # A full load of no rows, in files without names of columns, is refused: it has no key.
-        moments = [at if self._copy("", at).rows else times[-1] for at in moments]
-        self.snapshots = [self._copy(f"{number}", at) for number, at in enumerate(moments)]
-        lost_before = max(moments)
-        # Whatever is lost before the last copy is in it.
-        self.told = {
-            number: [
-                record
-                for record in part
-                if chance.random() > 0.3 or datetime.fromisoformat(f"{record['ts']}").replace(tzinfo=UTC) >= lost_before
-            ]
-            for number, part in enumerate(parts)
-        }
-        self.told = {number: part for number, part in self.told.items() if part}
-
-    def _copy(self, name: str, at: datetime) -> Snapshot:
-        name = f"{at:%Y%m%dT%H%M%S}-{name}"
-        rows = current([change for change in self._ordered() if change.event_time < at], [*COLUMNS])
-        return Snapshot(at, name, {(row["id"],): {column: row[column] for column in COLUMNS} for row in rows})
-
-    def _ordered(self) -> list[Change]:
-        return handed_over(self.all, [])
-
-    def truth(self) -> list[dict[str, Any]]:
-        """Return the rows that the table ends with."""
-        return current(self._ordered(), [*COLUMNS])
-
-    def expected(self) -> list[Change]:
-        """Return the changes that the law makes of what is told."""
-        told = oracle_changes({f"{number:06}": part for number, part in self.told.items()})
-        return handed_over(told, self.snapshots)
-
-
-def write_copy(folder: Path, form: str, snapshot: Snapshot, chance: Random) -> None:
-    """Write a snapshot in any of the forms that its kind has."""
-    rows = [dict(values) for values in snapshot.rows.values()]
-    texts = [
-        {
-            name: None if value is None else value if isinstance(value, str) else _text(value)
-            for name, value in row.items()
-        }
-        for row in rows
-    ]
-    place = folder / "dumps" / snapshot.name
-    if FORMS[form][0] == LOADS:
-        place.mkdir()
-        half = len(texts) // 2
-        for number, some in enumerate((texts[:half], texts[half:]), start=1):
-            lines = [",".join(csv_field(row[name]) for name in COLUMNS) for row in some]
-            (place / f"LOAD{number:08X}.csv").write_text(
-                "".join(f"{line}\n" for line in lines), encoding="utf-8", newline=""
-            )
-    elif chance.random() < 0.5 and texts:
-        place.with_name(f"{snapshot.name}.jsonl").write_text(
-            "".join(f"{json.dumps(row)}\n" for row in texts), encoding="utf-8"
-        )
-    else:
-        place.mkdir()
-        schema = pa.schema([(name, pa.string()) for name in COLUMNS])
-        pq.write_table(pa.Table.from_pylist(texts, schema), place / "part.parquet")
-
-
-def _text(value: object) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S.%f}" if isinstance(value, datetime) else f"{value}"
 
 
 def marts(pipeline: Pipeline, changes: Sequence[Change]) -> list[str]:
@@ -237,13 +115,6 @@ def test_handovers_converge(
     assert differences(tmp_path, form, seed, monkeypatch) == []
 
 
-def dump(folder: Path, name: str, ids: Sequence[int]) -> None:
-    (folder / "dumps").mkdir(parents=True, exist_ok=True)
-    rows = [{"id": key, "ts": "2026-01-01 00:00:00", "name": "n", "qty": 1, "note": None} for key in ids]
-    text = "".join(f"{json.dumps(row)}\n" for row in rows)
-    (folder / "dumps" / f"{name}.jsonl").write_text(text, encoding="utf-8")
-
-
 def change(folder: Path, number: int, lines: Sequence[str]) -> None:
     (folder / "landing").mkdir(parents=True, exist_ok=True)
     text = "op,id,ts,name,qty,note\n" + "".join(f"{line}\n" for line in lines)
@@ -319,122 +190,3 @@ def test_a_change_needs_a_time(spark: SparkSession, tmp_path: Path) -> None:
     ]
     found = query(pipeline, "SELECT reason FROM silver.things_quarantine").rows
     assert found == [("no time in ts",), ("no time in ts",)]
-
-
-def test_nothing_is_landed_of_a_snapshot_whose_time_is_unknown(tmp_path: Path) -> None:
-    [table] = declared(tmp_path, "dumps and dms").tables
-    [capture] = captures(declared(tmp_path, "dumps and dms"), [table])
-    dump(tmp_path, "rows", [1])
-
-    with pytest.raises(UnknownTimeError, match=r"nothing says when snapshot rows\.jsonl was taken"):
-        capture.land(tmp_path, lambda _: None)
-
-    (tmp_path / "dumps" / "rows.jsonl").rename(tmp_path / "dumps" / "2999-01-01.jsonl")
-    with pytest.raises(UnknownTimeError, match="and its files are from"):
-        capture.land(tmp_path, lambda _: None)
-    assert not (tmp_path / "copies").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ('{"id": 1}\n{"id": 1}\n', BadKeyError),
-        ('{"id": 1}\n{"id": \n', UnreadableDumpError),
-        ('{"id": 1, "__at": 1}\n', TakenFieldError),
-        ('{"name": 1}\n', BadKeyError),
-    ],
-)
-def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Exception], tmp_path: Path) -> None:
-    pipeline = declared(tmp_path, "dumps and dms")
-    [capture] = captures(pipeline, pipeline.tables)
-    (tmp_path / "dumps" / "2026-01-01.jsonl").write_text(text, encoding="utf-8")
-
-    with pytest.raises(error):
-        capture.land(tmp_path, lambda _: None)
-    assert not [*(tmp_path / "copies").rglob("*.parquet")]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_nothing_of_a_handover_is_plain(form: str, tmp_path: Path) -> None:
-    """What is typed without Spark would not know of a snapshot in the same batch."""
-    [table] = declared(tmp_path, form).tables
-    fields = ("__at", "__snapshot", "__snapshot_step", "audit_event_id", "audit_operation", "raw_problem", *COLUMNS)
-
-    assert source_of(table).meaning({name: name for name in fields}, "_cdc_position").plain is None
-
-
-@pytest.mark.parametrize(
-    ("snapshots", "changes", "compared"),
-    [
-        ("{kind: snapshot, path: ./dumps}", "{kind: dms, path: ./landing}", None),
-        ("{kind: snapshot, url: x, table: y, every_minutes: 1}", "{kind: dms, path: ./landing}", "snapshot"),
-        (
-            "{kind: snapshot, url: x, table: y, every_minutes: 1}",
-            "{kind: audit_log, url: x, log: l, table: y}",
-            "audit_log",
-        ),
-        ("{kind: dms, path: ./loads}", "{kind: audit_log, url: x, log: l, table: y}", "audit_log"),
-        ("{kind: dms, path: ./loads}", "{kind: audit_log, path: ./landing, table: y}", None),
-    ],
-)
-def test_a_handover_is_compared_where_one_of_its_parts_has_a_table(
-    snapshots: str, changes: str, compared: str | None, tmp_path: Path
-) -> None:
-    if "url: x, log" in changes:
-        changes = changes.replace("}", ", landing: ./log}")
-    [table] = declared(tmp_path, "dumps and dms").tables
-    given = {
-        **table.source.model_dump(mode="json"),
-        "snapshots": yaml.safe_load(snapshots),
-        "changes": yaml.safe_load(changes),
-    }
-    table = table.model_copy(update={"source": Handover.model_validate(given)})
-    part, elsewhere = compared_table(table), table.source.landed_in("/elsewhere")
-
-    assert (part and part.source.kind) == compared
-    assert (rows_at_source(table) is None) == (compared is None)
-    assert (elsewhere is not None) == ("url: x, log" in changes)
-    if elsewhere is not None:
-        assert elsewhere.changes.landing == "/elsewhere"
-        assert elsewhere.landing.startswith("/elsewhere/")
-
-
-def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
-    pipeline = declared(tmp_path, "dumps and dms")
-    [capture] = captures(pipeline, pipeline.tables)
-    dump(tmp_path, "2026-01-01", [1, 2])
-    dump(tmp_path, "2026-01-02", [1, 2])
-
-    assert capture.land(tmp_path, lambda _: None).records == 6
-    assert capture.land(tmp_path, lambda _: None).files == 0
-
-
-@pytest.mark.parametrize(
-    ("part", "other", "problem"),
-    [
-        ("keys: [id]", "keys: [id]\n    sequence_by: [ts]", "has sequence_by"),
-        ("time: ts, ", "", "nothing says when a change"),
-        ("columns: [", 'columns: ["*", ', "declares no columns of its own"),
-        ("path: ./dumps", "path: ./dumps, landing: ./x", "landing of the snapshots"),
-        ("{kind: snapshot, path: ./dumps, settle_seconds: 0}", "{kind: snapshot, url: x, table: y}", "at every run"),
-        ("landing: ./copies", "landing: ./landing/copies", "lies in one folder with changes"),
-        ("path: ./dumps", "path: ./copies/things", "lie in one folder with copies"),
-        (DUMPS, "{kind: dms, path: [./a, ./b]}", "are not in one folder"),
-    ],
-)
-def test_a_declaration_that_cannot_work_is_refused(part: str, other: str, problem: str) -> None:
-    text = """
-pipeline: handover
-lake: {warehouse: ./lake}
-tables:
-  - name: things
-    source:
-      {kind: handover, snapshots: SNAPSHOTS, time: ts, landing: ./copies,
-      changes: {kind: dms, path: ./landing, header: true}}
-    keys: [id]
-    columns: [{name: id, type: int}, {name: ts, type: timestamp}]
-""".replace("SNAPSHOTS", DUMPS)
-    parse(text)
-
-    with pytest.raises(DeclarationError, match=problem):
-        parse(text.replace(part, other))

@@ -1,0 +1,141 @@
+"""HANDOVER: which snapshots are landed, and which declarations of a handover can work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from tests.sources.handovers import DUMPS, FORMS, declared, dump
+
+from frazil.errors import DeclarationError
+from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
+from frazil.sources.handover.rows import compared_table
+from frazil.sources.kinds import rows_at_source, source_of
+from frazil.sources.snapshot.capture import BadKeyError
+from frazil.sources.snapshot.dumps import UnreadableDumpError
+from frazil.spec.kinds.handover import Handover
+from frazil.spec.parse import parse
+from frazil.testing.changes import COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_nothing_is_landed_of_a_snapshot_whose_time_is_unknown(tmp_path: Path) -> None:
+    [table] = declared(tmp_path, "dumps and dms").tables
+    [capture] = captures(declared(tmp_path, "dumps and dms"), [table])
+    dump(tmp_path, "rows", [1])
+
+    with pytest.raises(UnknownTimeError, match=r"nothing says when snapshot rows\.jsonl was taken"):
+        capture.land(tmp_path, lambda _: None)
+
+    (tmp_path / "dumps" / "rows.jsonl").rename(tmp_path / "dumps" / "2999-01-01.jsonl")
+    with pytest.raises(UnknownTimeError, match="and its files are from"):
+        capture.land(tmp_path, lambda _: None)
+    assert not (tmp_path / "copies").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('{"id": 1}\n{"id": 1}\n', BadKeyError),
+        ('{"id": 1}\n{"id": \n', UnreadableDumpError),
+        ('{"id": 1, "__at": 1}\n', TakenFieldError),
+        ('{"name": 1}\n', BadKeyError),
+    ],
+)
+def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Exception], tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = captures(pipeline, pipeline.tables)
+    (tmp_path / "dumps" / "2026-01-01.jsonl").write_text(text, encoding="utf-8")
+
+    with pytest.raises(error):
+        capture.land(tmp_path, lambda _: None)
+    assert not [*(tmp_path / "copies").rglob("*.parquet")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_of_a_handover_is_plain(form: str, tmp_path: Path) -> None:
+    """What is typed without Spark would not know of a snapshot in the same batch."""
+    [table] = declared(tmp_path, form).tables
+    fields = ("__at", "__snapshot", "__snapshot_step", "audit_event_id", "audit_operation", "raw_problem", *COLUMNS)
+
+    assert source_of(table).meaning({name: name for name in fields}, "_cdc_position").plain is None
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "changes", "compared"),
+    [
+        ("{kind: snapshot, path: ./dumps}", "{kind: dms, path: ./landing}", None),
+        ("{kind: snapshot, url: x, table: y, every_minutes: 1}", "{kind: dms, path: ./landing}", "snapshot"),
+        (
+            "{kind: snapshot, url: x, table: y, every_minutes: 1}",
+            "{kind: audit_log, url: x, log: l, table: y}",
+            "audit_log",
+        ),
+        ("{kind: dms, path: ./loads}", "{kind: audit_log, url: x, log: l, table: y}", "audit_log"),
+        ("{kind: dms, path: ./loads}", "{kind: audit_log, path: ./landing, table: y}", None),
+    ],
+)
+def test_a_handover_is_compared_where_one_of_its_parts_has_a_table(
+    snapshots: str, changes: str, compared: str | None, tmp_path: Path
+) -> None:
+    if "url: x, log" in changes:
+        changes = changes.replace("}", ", landing: ./log}")
+    [table] = declared(tmp_path, "dumps and dms").tables
+    given = {
+        **table.source.model_dump(mode="json"),
+        "snapshots": yaml.safe_load(snapshots),
+        "changes": yaml.safe_load(changes),
+    }
+    table = table.model_copy(update={"source": Handover.model_validate(given)})
+    part, elsewhere = compared_table(table), table.source.landed_in("/elsewhere")
+
+    assert (part and part.source.kind) == compared
+    assert (rows_at_source(table) is None) == (compared is None)
+    assert (elsewhere is not None) == ("url: x, log" in changes)
+    if elsewhere is not None:
+        assert elsewhere.changes.landing == "/elsewhere"
+        assert elsewhere.landing.startswith("/elsewhere/")
+
+
+def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
+    pipeline = declared(tmp_path, "dumps and dms")
+    [capture] = captures(pipeline, pipeline.tables)
+    dump(tmp_path, "2026-01-01", [1, 2])
+    dump(tmp_path, "2026-01-02", [1, 2])
+
+    assert capture.land(tmp_path, lambda _: None).records == 6
+    assert capture.land(tmp_path, lambda _: None).files == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "other", "problem"),
+    [
+        ("keys: [id]", "keys: [id]\n    sequence_by: [ts]", "has sequence_by"),
+        ("time: ts, ", "", "nothing says when a change"),
+        ("columns: [", 'columns: ["*", ', "declares no columns of its own"),
+        ("path: ./dumps", "path: ./dumps, landing: ./x", "landing of the snapshots"),
+        ("{kind: snapshot, path: ./dumps, settle_seconds: 0}", "{kind: snapshot, url: x, table: y}", "at every run"),
+        ("landing: ./copies", "landing: ./landing/copies", "lies in one folder with changes"),
+        ("path: ./dumps", "path: ./copies/things", "lie in one folder with copies"),
+        (DUMPS, "{kind: dms, path: [./a, ./b]}", "are not in one folder"),
+    ],
+)
+def test_a_declaration_that_cannot_work_is_refused(part: str, other: str, problem: str) -> None:
+    text = """
+pipeline: handover
+lake: {warehouse: ./lake}
+tables:
+  - name: things
+    source:
+      {kind: handover, snapshots: SNAPSHOTS, time: ts, landing: ./copies,
+      changes: {kind: dms, path: ./landing, header: true}}
+    keys: [id]
+    columns: [{name: id, type: int}, {name: ts, type: timestamp}]
+""".replace("SNAPSHOTS", DUMPS)
+    parse(text)
+
+    with pytest.raises(DeclarationError, match=problem):
+        parse(text.replace(part, other))
