@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from bench.capture_ways import TABLE, TOTALS, WAYS
+from bench.capture_way import TABLE, TOTALS
+from bench.capture_ways import WAYS
 from bench.data import BUILD, ROOT
 from bench.meter import Meter
 from bench.process import Watch, WorkerFailedError

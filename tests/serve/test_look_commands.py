@@ -10,21 +10,16 @@ import pty
 import subprocess
 import sys
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
-from frazil.cli import console
 from frazil.cli.main import app
-from frazil.cli.render.check import show_proofs
-from frazil.cli.render.grid import fitted
-from frazil.cli.render.progress import CheckProgress
 from frazil.serve.export import write_csv
-from frazil.serve.finding import Finding
-from frazil.serve.query import is_star, query
+from frazil.serve.query import query
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,127 +29,6 @@ if TYPE_CHECKING:
 
 def frazil(*words: object) -> Result:
     return CliRunner().invoke(app, [f"{word}" for word in words])
-
-
-def finding(ok: bool | None, *, table: str = "t", detail: str = "so", **more: Any) -> Finding:  # noqa: FBT001
-    return Finding(source_table=table, law="ORDER", table=f"marts.{table}", ok=ok, detail=detail, **more)
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
-
-
-def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixture[str]) -> None:
-    show_proofs(
-        [
-            finding(True),
-            finding(None, detail="not yet"),
-            finding(False, detail="no file", code="FZ300", hint="frazil rebuild --select t"),
-            finding(True, table="u"),
-        ]
-    )
-
-    assert printed(capsys) == [
-        "t: 1 proof fails, 1 proof holds, 1 proof cannot be told",
-        "  WRONG  ORDER  marts.t  [FZ300] no file",
-        "         hint: frazil rebuild --select t",
-        "  ?      ORDER  marts.t  not yet",
-        "  ok     ORDER  marts.t  so",
-        "",
-        "u: 1 proof holds",
-        "  ok     ORDER  marts.u  so",
-        "",
-    ]
-
-
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console.out, "width", 40)
-
-
-@pytest.mark.usefixtures("narrow")
-def test_a_grid_that_fits_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
-    fitted(["id", "name"], [[1, "snow"], [2, None]])
-
-    lines = printed(capsys)
-    assert [line for line in lines if "snow" in line or "NULL" in line] == [" 1    snow", " 2    NULL"]
-
-
-@pytest.mark.usefixtures("narrow")
-def test_a_wide_grid_is_turned_as_many_rows_beside_one_another_as_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["number", "description", "where it was seen"]
-    rows = [[number, f"wet snow {number}", "in the mountains"] for number in (1, 2, 3)]
-
-    fitted(names, rows)
-
-    blocks = "\n".join(printed(capsys)).strip("\n").split("\n\n")
-    assert len(blocks) == 3
-    assert blocks[0].splitlines() == [
-        " number              1",
-        " description         wet snow 1",
-        " where it was seen   in the mountains",
-    ]
-
-    fitted(["number", "a longer name"], [[1, "aaaa"], [2, "b b"], [3, "c" * 30]])
-
-    blocks = "\n".join(printed(capsys)).strip("\n").split("\n\n")
-    assert [line.split() for line in blocks[0].splitlines()] == [
-        ["number", "1", "2"],
-        ["a", "longer", "name", "aaaa", "b", "b"],
-    ]
-    assert len(blocks) == 2
-
-
-@pytest.mark.usefixtures("narrow")
-def test_words_of_a_turned_grid_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["precipitation", "accumulates", "overnight", "everywhere"]
-
-    fitted(["reason"], [[" ".join(words)]])
-
-    text = capsys.readouterr().out
-    assert [word for word in words if word not in text] == []
-
-
-@pytest.mark.parametrize(
-    ("sql", "star"),
-    [
-        ("select * from t", True),
-        ("from t where id = 1", True),
-        ("select t.*, u.* from t join u using (id)", True),
-        ("select * exclude (a) from (select _cdc_row, a, b from t) order by 1 limit 3", True),
-        ("with t as (select 1) select * from t", True),
-        ("select *, _cdc_row from t", False),
-        ("select _cdc_row from t", False),
-        ("select columns('.*') from t", False),
-        ("select id from (select * from t)", False),
-        ("select * from t union all select * from t", False),
-    ],
-)
-def test_bookkeeping_was_not_asked_for_where_the_outermost_select_is_a_star(sql: str, *, star: bool) -> None:
-    assert is_star(sql) is star
-
-
-def test_elsewhere_than_on_a_terminal_lines_come_ten_seconds_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [0.0]
-    with CheckProgress(clock=lambda: now[0]) as shown:
-        for second in range(31):
-            now[0] = second
-            shown.began("t", "count the records") if second % 7 == 0 else shown.progressed("t", f"{second} %")
-
-    assert capsys.readouterr().err.splitlines() == [
-        "t: count the records 10 %",
-        "t: count the records 20 %",
-        "t: count the records 30 %",
-    ]
-
-
-def test_with_json_nothing_is_said_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [0.0]
-    with CheckProgress(quiet=True, clock=lambda: now[0]) as shown:
-        now[0] = 100.0
-        shown.began("t", "count the records")
-
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.spark

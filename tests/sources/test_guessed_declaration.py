@@ -1,0 +1,149 @@
+"""The declaration that is guessed from files: what it says, and the rules that it proposes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
+
+from frazil.sources.dms.declaration import NothingFoundError, declaration
+from frazil.sources.dms.discover import discover
+from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.propose import proposed_rules
+from frazil.spec.parse import parse
+from frazil.storage.base import MissingFolderError
+from frazil.testing.generate import generate
+from frazil.testing.sample_files import SampleFiles
+
+
+def test_a_key_that_was_not_seen_to_be_unique_says_so(tmp_path: Path) -> None:
+    write(tmp_path / "lines", {LOAD: "order_id,line,n\n1,1,5\n1,2,5\n2,1,5"})
+
+    tables = discover(tmp_path)
+
+    assert not tables[0].keys_seen
+    assert "keys: [order_id]  # GUESSED BY ITS NAME" in declaration("shop", tmp_path, tables)
+
+
+def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> None:
+    header = "id,_file,valid_from,updated_at,a b,null"
+    write(tmp_path / "hosts", {LOAD: f"{header}\n1,f,v,2024-01-01 00:00:00,x,y"})
+
+    tables = discover(tmp_path)
+    text = declaration("my shop: 1", tmp_path, tables)
+
+    assert [column.name for column in tables[0].columns][1] == "source_file"
+    assert "no history: it would add a column valid_from of its own" in text
+    assert parse(text).tables[0].columns == tables[0].columns
+
+
+def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
+    write(tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"})
+
+    text = declaration("shop", tmp_path, discover(tmp_path / "landing"))
+
+    assert (
+        text
+        == """\
+# Guessed from the files: read what the comments say before the first run.
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  # 1 load file, 1 change file; every type fits all of 1 record looked at
+  - name: hosts
+    source: {kind: dms, path: ./landing/hosts, format: csv, header: true}
+    keys: [id]  # guessed: unique and never NULL in 1 row
+    sequence_by: [updated_at]  # guessed: a timestamp, by its name or alone
+    columns:
+      - {name: id, type: int, nullable: false}
+      - {name: updated_at, type: timestamp}
+    marts:
+      - {kind: current, deletes: hard}
+      - {kind: history, deletes: close}
+"""
+    )
+
+
+@pytest.mark.parametrize(("project", "path"), [(".", "./a/hosts"), ("a/hosts", "."), ("b", "../a/hosts")])
+def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, project: str, path: str) -> None:
+    write(tmp_path / "a/hosts", {LOAD: "id\n1"})
+
+    text = declaration("shop", tmp_path / project, discover(tmp_path / "a"))
+
+    assert parse(text).tables[0].source.path == (path,)
+    assert list_files(parse(text).tables[0].source, tmp_path / project).files
+
+
+def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
+    write(tmp_path / "hosts", {LOAD: "id\n1"})
+
+    text = declaration("shop", Path("/elsewhere"), discover(tmp_path))
+
+    assert parse(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
+
+
+def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:
+    generate(tmp_path / "orders", SampleFiles(rows=500, batches=2, changes=100, seed=7))
+
+    table = only(tmp_path)
+
+    assert (table.name, table.header, table.keys, table.sequence_by) == (
+        "orders",
+        True,
+        ("id",),
+        ("updated_at",),
+    )
+
+
+def test_a_few_outliers_decide_a_type_and_are_counted(tmp_path: Path) -> None:
+    generate(tmp_path / "orders", SampleFiles(rows=500, batches=2, changes=100, seed=7, nasty=True))
+
+    tables = discover(tmp_path)
+
+    assert tables[0].keys == ("id",)
+    assert types(tables[0])["updated_at"] == "string"
+    assert "{name: updated_at, type: string}  # timestamp in 7" in declaration("shop", tmp_path, tables)
+
+
+def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
+    with pytest.raises(NothingFoundError) as caught:
+        declaration("shop", tmp_path, discover(tmp_path))
+
+    assert "LOAD00000001.csv" in (caught.value.hint or "")
+    with pytest.raises(MissingFolderError):
+        discover(tmp_path / "missing")
+
+
+def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) -> None:
+    """A delete need not carry values; what is seen once may be anything, and a bound other than zero is a guess."""
+    odd = ("new", 'it\'s, "so"', "yes")
+    quoted = ("new", '"it\'s, ""so"""', "yes")
+    written = "\n".join(
+        f"I,{n},{quoted[n % 3]},{n % 7},{n - 30},{n},2024-01-{n % 28 + 1:02} 10:00:00" for n in range(60)
+    )
+    deleted = "D,1,NULL,NULL,NULL,NULL,2024-02-01 10:00:00"
+    fields = "op,id,status,quantity,balance,note,updated_at"
+    write(tmp_path / "orders", {FIRST: f"{fields}\n{written}\n{deleted}", SECOND: f"{fields}\nU,1,new,1,1,,"})
+
+    table = only(tmp_path)
+
+    rules = {column.name: column for column in table.columns}
+    assert rules["id"].on_violation == "quarantine"
+    assert (rules["status"].nullable, rules["status"].accepted_values) == (False, tuple(sorted(odd)))
+    assert (rules["quantity"].nullable, rules["quantity"].min) == (False, "0")
+    assert (rules["balance"].nullable, rules["balance"].min) == (False, None)
+    assert (rules["note"].accepted_values, rules["note"].min) == (None, "0")
+    assert {rules[name].on_violation for name in ("status", "quantity", "balance", "note")} == {"warn"}
+    text = declaration("shop", tmp_path, [table])
+    assert "# the rules that warn are proposed: all of 62 records looked at keep them" in text
+    [parsed] = declared(tmp_path, [table]).tables
+    assert parsed.columns == table.columns
+
+
+def test_few_records_propose_nothing() -> None:
+    assert proposed_rules("string", ["new", "paid"] * 20, is_key=False) == {}
+    assert proposed_rules("string", ["new"] * 60, is_key=False) == {"nullable": False, "on_violation": "warn"}
+    assert proposed_rules("string", [f"{n // 2}" for n in range(60)] + [None], is_key=False) == {}
+    assert proposed_rules("double", ["1", "NaN"] * 30 + [None], is_key=False) == {}
+    assert proposed_rules("int", ["0"] * 60 + [None], is_key=False) == {}
