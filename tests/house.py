@@ -15,6 +15,13 @@ SOURCE = Path(frazil.__file__).parent
 PROVIDER = sorted((ROOT / "integrations" / "airflow" / "src").rglob("*.py"))
 """The provider for Airflow: a distribution of its own, held to the same rules of shape."""
 
+EVERYTHING = [
+    path
+    for folder in ("src", "tests", "bench", "examples", "integrations")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+"""All modules, those that are part of no package too."""
+
 DOORS = (SOURCE / "__init__.py", SOURCE / "__main__.py")
 MODULES = sorted({*SOURCE.rglob("*.py")} - {*DOORS})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.house import MODULES, PROVIDER, SOURCE, nodes_of, room_of, shown, tree_of
+from tests.house import EVERYTHING, MODULES, PROVIDER, ROOT, SOURCE, nodes_of, room_of, shown, tree_of
 
 import frazil
 
@@ -152,15 +152,16 @@ def methods_called_with_nothing(path: Path) -> set[str]:
 MOST_LINES_OF_A_MODULE = 350
 
 
-def test_a_module_is_short_and_says_what_it_is() -> None:
-    shaped = [*MODULES, *PROVIDER]
+def test_every_module_is_short() -> None:
+    """Those of the tests and of the benchmarks too: what is longer has a seam."""
+    lengths = {f"{path.relative_to(ROOT)}": len(path.read_text(encoding="utf-8").splitlines()) for path in EVERYTHING}
 
-    assert [shown(path) for path in shaped if not ast.get_docstring(tree_of(path))] == []
-    assert [shown(path) for path in shaped if lines_of(path) > MOST_LINES_OF_A_MODULE] == []
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_OF_A_MODULE} == {}
+    assert {"src", "tests", "bench"} <= {name.partition("/")[0] for name in lengths}
 
 
-def lines_of(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
+def test_every_module_says_what_it_is() -> None:
+    assert [shown(path) for path in [*MODULES, *PROVIDER] if not ast.get_docstring(tree_of(path))] == []
 
 
 MOST_LINES, MOST_PARAMETERS = 45, 6
