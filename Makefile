@@ -38,7 +38,7 @@ truncate: ## Empty the orders in the PostgreSQL of make up
 	@$(STACK) truncate
 
 test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and those on Spark; no server
-	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --cov
+	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --dist worksteal --cov
 	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 2 --dist worksteal
 
 test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties and how tables are written on another PySpark: make test-spark VERSION=4.0.5
