@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.properties.story_source import KEYS, SPOILED
 from tests.properties.story_table import LIMIT, StoryTable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tests.properties.story_source import Event, Part
+
+_NOT_TAKEN: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ class Story(StoryTable):
             times: batch of bronze -> when it was known.
         """
         if horizon is not None and horizon != self.horizon:
-            known = [change for event, some in self._changes() if event.number in self.judged for change in some]
+            known = [change for batch, change in self._changes() if batch < _NOT_TAKEN]
             folded = [(one.position, one.row) for one in known if one.event_time < horizon]
             self.horizon, self.place = horizon, max([*folded, *filter(None, [self.place])], default=None)
         for part, _, event in self.events():
@@ -164,13 +167,16 @@ class Story(StoryTable):
 
     def changes(self) -> list[Change]:
         """Return the accepted changes."""
-        return [change for _, some in self._changes() for change in some]
+        return [change for _, change in self._changes()]
 
-    def _changes(self) -> list[tuple[Event, list[Change]]]:
-        """Return the accepted events with their changes, in the order of the source."""
+    def _changes(self) -> list[tuple[int, Change]]:
+        """Return the accepted changes in the order of the source, each with the batch in which it was known.
+
+        A truncate deletes what it knows of: the delete of a key whose older changes come later is known with these.
+        """
         columns = [*self.columns()]
-        found: list[tuple[Event, list[Change]]] = []
-        touched: dict[int, None] = {}
+        found: list[tuple[int, Change]] = []
+        touched: dict[int, int] = {}
         rows: dict[int, dict[str, Any]] = {}
         for part, row, event in self.events():
             values = self._values(part, event)
@@ -185,26 +191,31 @@ class Story(StoryTable):
                 values={},
                 event_time=event.time,
             )
+            batch = self._batch(event)
             if event.op == "T":
-                found.append((event, [replace(one, key=(key,)) for key in touched]))
+                found += [(max(batch, known), replace(one, key=(key,))) for key, known in touched.items()]
                 rows.clear()
                 continue
-            touched[event.key] = None
-            moved: list[Change] = []
+            touched[event.key] = min(batch, touched.get(event.key, batch))
             if event.op == "D":
                 rows.pop(event.key, None)
             else:
                 before = rows.get(event.key, {})
                 if event.moves:
-                    touched[event.old_key] = None
-                    moved = [replace(one, key=(event.old_key,), deleted=True)]
+                    touched[event.old_key] = min(batch, touched.get(event.old_key, batch))
+                    found.append((batch, replace(one, key=(event.old_key,), deleted=True)))
                     # A row keeps under its new key what its change does not carry.
                     before = rows.pop(event.old_key, {})
                     values = {name: values.get(name, before.get(name)) for name in columns}
                 rows[event.key] = before | values
                 one = replace(one, values=values | {"id": event.key, self.time: event.time})
-            found.append((event, [*moved, one]))
+            found.append((batch, one))
         return found
+
+    def _batch(self, event: Event) -> int:
+        """Return the batch of bronze in which a record was known; those that silver has not taken come last."""
+        judged = self.judged.get(event.number)
+        return _NOT_TAKEN if judged is None else judged.batch
 
     def position(self, part: Part, event: Event) -> str:
         """Return where an event stands in its source."""
@@ -236,13 +247,9 @@ class Story(StoryTable):
 
     def _batches(self) -> list[tuple[datetime, list[Change]]]:
         """Return when each batch was known, and its changes; values that a key change takes are those of today."""
-
-        def batch(one: tuple[Event, list[Change]]) -> tuple[int, datetime]:
-            judged = self.judged[one[0].number]
-            return judged.batch, judged.known_at
-
-        by_batch = groupby(sorted(self._changes(), key=batch), key=batch)
-        return [(at, [change for _, some in taken for change in some]) for (_, at), taken in by_batch]
+        times = {one.batch: one.known_at for one in self.judged.values()}
+        by_batch = groupby(sorted(self._changes(), key=itemgetter(0)), key=itemgetter(0))
+        return [(times[batch], [change for _, change in known]) for batch, known in by_batch]
 
 
 def _typed(text: str | None, kind: str) -> Any:
