@@ -82,7 +82,7 @@ class S3Server:
             f"-master.port={master}",
             "-master.volumeSizeLimitMB=64",
             f"-volume.port={volume}",
-            "-volume.max=50",
+            "-volume.max=200",
             "-volume.minFreeSpace=100MiB",  # else it refuses to write where less than 1 % of the disk is free
             "-filer",
             f"-filer.port={filer}",
@@ -166,7 +166,8 @@ def _program() -> str:
 
 def _environment() -> dict[str, str]:
     """Return this process's environment without what would name another login or another server."""
-    return {name: text for name, text in os.environ.items() if not name.startswith(("AWS_", "WEED_"))}
+    own = {name: text for name, text in os.environ.items() if not name.startswith(("AWS_", "WEED_"))}
+    return own | {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # else each bucket takes seven volumes of the server's
 
 
 def _free_ports(count: int) -> list[int]:
