@@ -126,3 +126,25 @@ def test_a_row_takes_from_folded_changes_what_the_source_had_under_its_old_key(
     run_again = frazil.load(tmp_path)
     frazil.run(run_again, spark=spark_session(run_again), rebuild=True)
     assert rows(tmp_path, "select id, note, size from orders order by id") == wanted
+
+
+def test_a_rebuild_fills_what_folded_changes_do_not_carry(spark: SparkSession, tmp_path: Path) -> None:
+    """The changes of a key whose order runs against their places are kept as they came, also by a rebuild."""
+    del spark
+    (tmp_path / "frazil.yml").write_text(LOG.replace("[{kind: current}]", "[{kind: current}, {kind: history}]"))
+    log(
+        tmp_path,
+        "1.jsonl",
+        (1, "2020-01-01", {"id": 1, "note": "first", "size": "small"}, None),
+        (2, "2020-01-03", {"id": 1, "note": "newest by time"}, None),
+        (3, "2020-01-02", {"id": 1, "note": "last by place"}, None),
+    )
+    run(tmp_path)
+    run(tmp_path)
+    pipeline = frazil.load(tmp_path)
+
+    for _ in range(2):
+        frazil.run(pipeline, spark=spark_session(pipeline), rebuild=True)
+
+        assert rows(tmp_path, "select note, size from orders") == [("newest by time", "small")]
+        assert {size for (size,) in rows(tmp_path, "select size from orders_history")} == {"small"}

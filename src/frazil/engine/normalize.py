@@ -239,8 +239,8 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     failpoint("silver.before_write")
     _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
-    bookmark = _bookmark(context, whole, contract, base, bronze) | {"partial": bool(seen["partial"])}
-    bookmark |= spread.in_bookmark()
+    bookmark = _bookmark(context, whole, contract, base, bronze) | spread.in_bookmark()
+    bookmark["partial"] |= bool(seen["partial"])
     context.heads[context.changes] = replace_table(
         context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
@@ -253,16 +253,18 @@ def _bookmark(
     context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return where silver stands, and since which batch it knows columns that came later than the table."""
+    kept = kept_baseline(base.bookmark)
     return context.bookmark(
         "silver",
         step.upto,
         declared=declared(context.table),
         settings=settings(context.table),
         since=_since(contract, bronze),
-        partial=bool(base.bookmark.get("partial", False)) and not step.rebuild,
+        # A baseline, which a rebuild keeps, can have changes that do not carry every column.
+        partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_evolved(context).in_bookmark(),
-        **kept_baseline(base.bookmark),
+        **kept,
     )
 
 
