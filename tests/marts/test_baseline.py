@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import pytest
 from frazil.marts.all_rows import all_rows
 from frazil.marts.baseline import baseline_rows
 from frazil.marts.fold_spec import EVENT_TIME, FoldSpec, with_event_time
-from frazil.silver.baseline import Served
+from frazil.silver.baseline import Baseline, Served
 from frazil.spec import Current, History
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ SPEC = FoldSpec(
     since={"late": 2},
     partial=True,
 )
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 HORIZON = "ts < TIMESTAMP '2026-01-01 00:00:05'"
 MARTS: dict[str, tuple[Current | History, tuple[str, ...]]] = {
     "hard": (Current(), ()),
@@ -47,6 +48,10 @@ SERVED = {
     "close": Served(deleted=True, tracked=(("value", "note"),)),
     "coarse": Served(deleted=True, tracked=(("value",), ("note", "late"))),
 }
+
+
+def baseline(served: str, **settings: Any) -> Baseline:
+    return Baseline(**{"before": "2026-01-01 00:00:05", "batch": 3, "served": SERVED[served], **settings})
 
 
 def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
@@ -90,21 +95,12 @@ def rows_of(frame: DataFrame) -> Counter[str]:
 def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: str, spark: SparkSession) -> None:
     changes = with_event_time(spark.createDataFrame(random_rows(7, 400), SILVER), SPEC).localCheckpoint()
 
-    kept = baseline_rows(changes.where(HORIZON), SPEC, SERVED[served]).localCheckpoint()
+    kept = baseline_rows(changes.where(HORIZON), SPEC, baseline(served)).localCheckpoint()
 
     found = with_event_time(kept, SPEC).unionByName(changes.where(f"NOT {HORIZON}"))
     assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
     assert kept.count() < changes.where(HORIZON).count() * (0.95 if served in {"close", "coarse"} else 0.6)
-    compared = 0
-    for mart, tracked in MARTS.values():
-        needs = Served(
-            deleted=not (isinstance(mart, Current) and mart.deletes == "hard"),
-            tracked=(tracked,) if isinstance(mart, History) else (),
-        )
-        if SERVED[served].covers(needs):
-            spec = replace(SPEC, tracked=tracked)
-            assert rows_of(all_rows(mart, found, spec)) == rows_of(all_rows(mart, changes, spec)), mart
-            compared += 1
+    compared = compare(served, found, changes, SPEC)
     assert compared == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
 
 
@@ -114,21 +110,68 @@ def test_a_baseline_keeps_changes_of_key_and_folds_to_the_same(served: str, spar
     changes = with_event_time(spark.createDataFrame(rows, SILVER), SPEC).localCheckpoint()
     moves = changes.where(HORIZON).groupBy("_cdc_file", "_cdc_row").agg({"*": "count"}).where("`count(1)` = 2")
 
-    kept = baseline_rows(changes.where(HORIZON), SPEC, SERVED[served], moves=True).localCheckpoint()
+    kept = baseline_rows(changes.where(HORIZON), SPEC, baseline(served), moves=True).localCheckpoint()
 
     assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
     of_moves = kept.join(moves, ["_cdc_file", "_cdc_row"], "left_semi")
     assert kept.count() < changes.where(HORIZON).count()
     assert of_moves.count() == 2 * moves.count() > 0
     found = with_event_time(kept, SPEC).unionByName(changes.where(f"NOT {HORIZON}"))
+    compare(served, found, changes, SPEC)
+
+
+def compare(served: str, found: DataFrame, changes: DataFrame, spec: FoldSpec) -> int:
+    """Compare the marts that a baseline serves, folded from it and from all changes; return how many there are."""
+    compared = 0
     for mart, tracked in MARTS.values():
         needs = Served(
             deleted=not (isinstance(mart, Current) and mart.deletes == "hard"),
             tracked=(tracked,) if isinstance(mart, History) else (),
         )
         if SERVED[served].covers(needs):
-            spec = replace(SPEC, tracked=tracked)
-            assert rows_of(all_rows(mart, found, spec)) == rows_of(all_rows(mart, changes, spec)), mart
+            one = replace(spec, tracked=tracked)
+            assert rows_of(all_rows(mart, found, one)) == rows_of(all_rows(mart, changes, one)), mart
+            compared += 1
+    return compared
+
+
+def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
+    """Draw the changes of a source that orders them itself: times go on with the places, but for some."""
+    chance = Random(seed)
+    rows: list[tuple[Any, ...]] = []
+    for number in range(count):
+        back = chance.choice((1, 20)) if chance.random() < 0.03 else 0
+        at = BEGIN + timedelta(seconds=number // 3 - back)
+        is_delete = chance.random() < 0.25
+        values: list[str | None] = [None] * 3 if is_delete else [chance.choice("aaab"), chance.choice("xxxy"), "p"]
+        known = None
+        if not is_delete and chance.random() < 0.2:
+            values, known = [values[0], None, None], ["id", "ts", "value"]
+        kind = "delete" if is_delete else "upsert"
+        rows.append((chance.randrange(150), at, *values, kind, f"1/{number:06}", number + 1, "f", 2, known))
+    return rows
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("served", SERVED)
+def test_a_baseline_to_a_place_folds_to_what_all_changes_fold_to(
+    served: str, spark: SparkSession, *, moves: bool
+) -> None:
+    drawn = rows_by_place(9, 1500)
+    spec = replace(SPEC, sequence_by=())
+    changes = with_event_time(spark.createDataFrame(with_moves(drawn, 9) if moves else drawn, SILVER), spec)
+    changes = changes.localCheckpoint()
+    older = "_cdc_position < '1/001000'"
+    before = min(row[1] for row in drawn[1000:])
+    made = baseline(served, before=f"{before:%Y-%m-%d %H:%M:%S.%f}", by_place=True)
+
+    kept = baseline_rows(changes.where(older), spec, made, moves=moves).localCheckpoint()
+
+    assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
+    assert kept.count() < changes.where(older).count()
+    assert max(row[1] for row in drawn[:1000]) > before  # some are not before the time of the horizon
+    found = with_event_time(kept, spec).unionByName(changes.where(f"NOT {older}"))
+    assert compare(served, found, changes, spec) == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
 
 
 def test_a_baseline_serves_what_needs_no_more() -> None:

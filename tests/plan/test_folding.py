@@ -29,6 +29,7 @@ NINETY = {"changes_days": 90}
 TODAY = dt.date(2026, 11, 25)
 BEFORE = "2026-08-27 00:00:00"
 TYPES = {"id": "int", "ts": "timestamp", "name": "string", "_cdc_class": "string"}
+DEBEZIUM: dict[str, Any] = {"kind": "debezium", "path": "landing", "table": "public.hosts"}
 
 
 def declare(**settings: Any) -> tuple[Pipeline, Table]:
@@ -170,9 +171,13 @@ def test_a_bookmark_keeps_the_baseline_and_gives_it_back() -> None:
         ({"sequence_by": ["id"]}, "'id', the first of sequence_by, is not declared as one"),
         ({"columns": None, "sequence_by": ["ts"]}, "'ts', the first of sequence_by, is not declared as one"),
         ({"columns": [ID, table()["columns"][1], NAME, DAY], "marts": [HISTORY], "effective_at": "day"}, "from 'day'"),
+        ({"source": DEBEZIUM}, "records of kind 'debezium' need not carry 'ts'"),
+        ({"source": DEBEZIUM, "sequence_by": []}, ""),
+        ({"source": DEBEZIUM, "sequence_by": [], "marts": [HISTORY]}, ""),
+        ({"source": DEBEZIUM, "sequence_by": [], "marts": [HISTORY], "effective_at": "ts"}, "times from 'ts', and the"),
         (
-            {"source": {"kind": "debezium", "path": "landing", "table": "public.hosts"}},
-            "changes of kind 'debezium' cannot be folded into a baseline",
+            {"source": {"kind": "snapshot", "path": "landing"}, "sequence_by": []},
+            "changes of kind 'snapshot' cannot be folded into a baseline",
         ),
     ],
 )

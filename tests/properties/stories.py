@@ -177,7 +177,10 @@ class Stories:
         for _, batch, at, _ in sorted((row for row in known if row[2] is not None), key=lambda row: row[1]):
             times[batch] = newest = max(newest, at)
         batches = {Path(file).name: batch for file, batch, _, kind in known if kind == "file"}
-        story.see(horizon, int(silver.get("batch", 0)), batches, times)
+        place = None
+        if baseline is not None and baseline.position is not None:
+            place = ("/".join(baseline.position.split("/")[:2]), baseline.row or 0)
+        story.see(horizon, place, int(silver.get("batch", 0)), batches, times)
 
     def compare(self, when: str) -> None:
         """Compare all marts and quarantines with the oracle."""
@@ -187,7 +190,7 @@ class Stories:
                 for mart, rows in story.rows().items():
                     columns, have = shown(read, located["marts", mart])
                     self._note(f"{when}: {mart}", story, have, Counter(map(plain, rows)))
-                    if not columns >= {"id", story.time, *story.columns()}:
+                    if not columns >= {"id", *story.times, *story.columns()}:
                         self.tell(f"{when}: {mart} has the columns {columns}", story)
                 path = located["silver", f"{story.name}_quarantine"]
                 bad = result_of(read.sql(f"SELECT _cdc_position, _cdc_row, rule, reason FROM {scan(path)}"))

@@ -63,16 +63,26 @@ class Story(StoryTable):
     place: tuple[str, int] | None = None
     files: dict[int, str] = field(default_factory=dict)
 
-    def see(self, horizon: datetime | None, silver: int, batches: dict[str, int], times: dict[int, datetime]) -> None:
+    def see(
+        self,
+        horizon: datetime | None,
+        place: tuple[str, int] | None,
+        silver: int,
+        batches: dict[str, int],
+        times: dict[int, datetime],
+    ) -> None:
         """Take note of where the lake stands: which records it has taken, and when; it folds before it takes any.
 
         Args:
             horizon: of silver.
+            place: the last one that silver has folded; the oracle takes it where places are the horizon.
             silver: its batch.
             batches: name of a file -> batch of bronze.
             times: batch of bronze -> when it was known.
         """
-        if horizon is not None and horizon != self.horizon:
+        if self.by_place:
+            self.horizon, self.place = horizon, place
+        elif horizon is not None and horizon != self.horizon:
             known = [change for batch, change in self._changes() if batch < _NOT_TAKEN]
             folded = [(one.position, one.row) for one in known if one.event_time < horizon]
             self.horizon, self.place = horizon, max([*folded, *filter(None, [self.place])], default=None)
@@ -89,9 +99,15 @@ class Story(StoryTable):
         judged = self.judged.get(event.number)
         if judged is None or judged.horizon is None:
             return False
+        if self.by_place:
+            is_folded = judged.place is not None and self._place(part, row, event) <= judged.place
+            return is_folded or ("past" in self.marts and event.time < judged.horizon)
         if event.op == "T" and judged.place is not None and (self.position(part, event), row) < judged.place:
             return True
         return event.time < judged.horizon
+
+    def _place(self, part: Part, row: int, event: Event) -> tuple[str, int]:
+        return self.position(part, event), row
 
     def _is_wrong(self, event: Event) -> str:
         return event.spoiled if event.number not in self.corrected else ""
@@ -230,7 +246,7 @@ class Story(StoryTable):
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """Ask the oracle what the marts hold."""
         changes, tracked = self.changes(), [*self.columns()]
-        columns = ["id", self.time, *tracked]
+        columns = ["id", *self.times, *tracked]
         found = {}
         for mart in self.marts:
             match mart:

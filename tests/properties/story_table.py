@@ -82,6 +82,7 @@ class StoryTable:
         parts: what will be told.
         arrived: the parts that were delivered.
         ages: its changes are days apart, not seconds, and it may have a retention.
+        by_place: its source orders the changes itself, and says when each was.
         marts: which it has.
     """
 
@@ -97,7 +98,8 @@ class StoryTable:
         self.time = _TIMES[self.kind]
         self.sequenced = self.kind == "dms" and self.chance.random() < 0.7
         self.sequenced |= self.kind == "audit" and self.chance.random() < 0.4
-        self.ages = self.sequenced and self.chance.random() < 0.6
+        self.by_place = not self.sequenced and self.kind != "dms"
+        self.ages = (self.sequenced or self.by_place) and self.chance.random() < 0.6
         self.marts: tuple[Mart, ...] = self.chance.choice(MARTS[not self.ages :])
         unit = timedelta(days=1) if self.ages else timedelta(seconds=1)
         table = SourceTable(self.form, self.chance, behind=self.kind != "postgres", unit=unit)
@@ -107,6 +109,11 @@ class StoryTable:
             self.chance.shuffle(self.waiting)
         self.deliver()
         self.declared = self._first()
+
+    @property
+    def times(self) -> list[str]:
+        """Return the column of the marts that says when a change was; none where no mart asks for it."""
+        return [] if self.by_place and self.marts == ("hard",) else [self.time]
 
     def deliver(self) -> list[Part]:
         """Let the next parts arrive, or none."""

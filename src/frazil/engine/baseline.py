@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.brake import place_sql
 from frazil.engine.bronze_records import bronze_records
 from frazil.engine.expressions import expressions_of
 from frazil.engine.moves import tells_old_keys
@@ -22,7 +23,8 @@ from frazil.marts.baseline import baseline_rows, served_of
 from frazil.marts.fold_spec import EVENT_TIME, with_event_time
 from frazil.marts.layout import fold_spec
 from frazil.plan.table_layout import bronze_layout
-from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_older
+from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_older
+from frazil.silver.cast import exact
 from frazil.silver.changes import PROBLEM, change_rows
 from frazil.silver.quarantine import good
 from frazil.silver.renames import renamed_bookmark, renamed_records
@@ -49,7 +51,7 @@ def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
     found = baseline_of(context.head(context.changes, rebuilt=True).bookmark)
     if found is None:
         return None
-    return context.spark.table(quote(*context.changes)).where(is_older(contract, found.before))
+    return context.spark.table(quote(*context.changes)).where(is_older(contract, found))
 
 
 def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: Normalize) -> DataFrame:
@@ -74,7 +76,7 @@ def fold_changes(context: TableRun, contract: Contract, step: FoldChanges) -> No
     context.tell(f"fold changes before {step.before[:10]}")
     base = context.head(context.changes)
     found = baseline_of(base.bookmark)
-    if found is None or found.before < step.before:
+    if found is None or found.reaches < step.before:
         if not _fold_silver(context, contract, base, step.before):
             return
         failpoint("fold.after_silver")
@@ -86,27 +88,27 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
     """Write silver again with a baseline in place of the older changes; return whether that could be done."""
     silver = base.bookmark
     spec = fold_spec(contract, None, since=silver.get("since", {}), partial=bool(silver.get("partial")))
-    older = is_older(contract, before)
     changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
-    place = F.expr(f"max(struct({r.POSITION}, {r.ROW}))").alias("place")
-    [seen] = changes.where(older).agg(F.count("*").alias("count"), place).collect()
-    position, row = seen["place"] or (None, None)
-    truncates = [one for one in known_truncates(silver) if not _is_before(one, contract, before)]
-    if position is not None and any(one.place < (position, row) for one in truncates):
-        context.report.warnings.append(
-            f"changes before {before[:10]} are not folded yet: a newer truncate stands before one of them in its source"
-        )
-        return False
-    served = served_of(context.table.marts, contract)
-    made = Baseline(before=before, batch=base.batch, position=position, row=row, served=served)
+    made, count = _baseline(context, contract, changes, before)
+    truncates = [one for one in known_truncates(silver) if not _is_folded(one, contract, made)]
+    if not made.by_place and made.position is not None:
+        last = (made.position, made.row)
+        if any(one.place < last for one in truncates):
+            context.report.warnings.append(
+                f"changes before {before[:10]} are not folded yet: "
+                "a newer truncate stands before one of them in its source"
+            )
+            return False
+    older = is_older(contract, made)
     bookmark = {name: value for name, value in silver.items() if name != "truncates"}
     bookmark |= made.in_bookmark() | in_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
-        batch.note(strategy="fold", folded=int(seen["count"]))
+        batch.note(strategy="fold", folded=count)
         rest = changes.where(f"NOT {older}").drop(EVENT_TIME)
-        if seen["count"]:
+        if count:
             moves = tells_old_keys(context.table, contract)
-            batch.replace(rest.unionByName(baseline_rows(changes.where(older), spec, served, moves=moves)))
+            kept = baseline_rows(changes.where(older), spec, made, moves=moves)
+            batch.replace(rest.unionByName(kept))
         else:
             batch.append(rest.limit(0))
         failpoint("fold.before_publish")
@@ -114,10 +116,64 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
     return True
 
 
-def _is_before(one: Truncate, contract: Contract, before: str) -> bool:
+def _baseline(context: TableRun, contract: Contract, changes: DataFrame, before: str) -> tuple[Baseline, int]:
+    """Return the baseline that changes before a time come to, and how many these are.
+
+    Where the source orders its changes itself, these are all before the first one that has not a time before.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        changes: all of silver, with event time.
+        before: the time, as text in UTC.
+
+    Cost: a job that counts; where the source orders its changes two more, over their places and times.
+    """
+    asked, by_place = before, not contract.sequence_by
+    batch, served = context.head(context.changes).batch, served_of(context.table.marts, contract)
+    if by_place:
+        times = _times(context, contract, changes)
+        is_newer = f"coalesce(time >= CAST({literal(asked)} AS timestamp), true)"
+        [first] = times.where(is_newer).agg(F.min("place")).collect()[0]
+        older = "true" if first is None else f"struct({r.POSITION}, {r.ROW}) < {place_sql(*first)}"
+        if first is not None and served.tracked:
+            least = F.date_format(F.min("time"), "yyyy-MM-dd HH:mm:ss.SSSSSS")
+            [behind] = times.where(f"place >= {place_sql(*first)}").agg(least).collect()[0]
+            before = min(asked, behind or asked)
+    else:
+        older = is_before(contract, asked)
+    place = F.expr(f"max(struct({r.POSITION}, {r.ROW}))").alias("place")
+    [seen] = changes.where(older).agg(F.count("*").alias("count"), place).collect()
+    position, row = seen["place"] or (None, None)
+    made = Baseline(
+        before=before,
+        batch=batch,
+        position=position,
+        row=row,
+        served=served,
+        by_place=by_place,
+        asked=asked,
+    )
+    return made, int(seen["count"])
+
+
+def _times(context: TableRun, contract: Contract, changes: DataFrame) -> DataFrame:
+    """Return the place and the time of each change: as marts have it, else as its record says."""
+    if contract.event_time is not None:
+        return changes.selectExpr(f"struct({r.POSITION}, {r.ROW}) AS place", f"{EVENT_TIME} AS time")
+    bronze, told = context.spark.table(quote(*context.bronze)), context.table.source.event_time
+    field = next(name for name in bronze.columns if name.lower() == told.lower())
+    time = exact(quote(field), "timestamp")
+    records = bronze.where(f"{r.KIND} = {literal(r.RECORD)}")
+    return records.selectExpr(f"struct({r.POSITION}, {r.ROW}) AS place", f"{time} AS time")
+
+
+def _is_folded(one: Truncate, contract: Contract, baseline: Baseline) -> bool:
+    if baseline.by_place:
+        return baseline.position is not None and one.place <= (baseline.position, baseline.row or 0)
     # Texts of times compare as the times do; a date is shorter.
     text = one.values.get(contract.sequence_by[0])
-    return text is not None and text < before[: len(text)]
+    return text is not None and text < baseline.before[: len(text)]
 
 
 def _prune_bronze(context: TableRun, contract: Contract) -> None:
@@ -129,7 +185,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     if found is None or base.bookmark.get(BASELINE) == found.before:
         return
     rows = _typed(context, contract, found, base.bookmark)
-    is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found.before)} AND {r.BATCH} <= {found.batch}"
+    is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found)} AND {r.BATCH} <= {found.batch}"
     # A table that an older version made lacks the column that counts.
     ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)

@@ -140,8 +140,7 @@ def plain_batch(
     if not is_local(context.spark):
         return None  # executors share the work
     meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
-    baseline = baseline_of(base.bookmark)
-    changes = PlainChanges.of(contract, meaning.plain, None if baseline is None else baseline.before)
+    changes = PlainChanges.of(contract, meaning.plain, baseline_of(base.bookmark))
     at = context.head(context.bronze).snapshot_id
     if changes is None or at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
         return None

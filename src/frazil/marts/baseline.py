@@ -11,7 +11,7 @@ from frazil.marts.layout import fold_spec
 from frazil.marts.query import query
 from frazil.silver.baseline import Served
 from frazil.spec import Current, History
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.marts.fold_spec import FoldSpec
+    from frazil.silver.baseline import Baseline
     from frazil.silver.contract import Contract
 
 _UP: Final = "_cdc_up"
@@ -43,22 +44,24 @@ def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
     return Served(deleted=deleted, tracked=tuple(dict.fromkeys(tracked)))
 
 
-def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served, *, moves: bool = False) -> DataFrame:
+def baseline_rows(changes: DataFrame, spec: FoldSpec, baseline: Baseline, *, moves: bool = False) -> DataFrame:
     """Keep the changes that a baseline is made of.
 
     A fold of what is kept and of any newer changes is the fold of all of them: of a living key the newest upsert is
     kept; where deleted keys are needed, also the last upsert and the last change; of a history the first and the last
     change of each version and of each gap, and what was last known before a delete.
 
+    Where the source orders its changes itself, a history may have times that run against their order: then all changes
+    of such a key are kept, and of one with a time that changes behind the horizon may have too.
+
     Where records can change keys, more is kept. A change of key with what it deletes and makes: an erase follows a row
     from key to key. The last change of each key by its place, from which a row takes what a later change of key does
     not carry; and where that may be a mixture of several, all changes of keys whose order runs against their places.
 
     Args:
-        changes: *all* changes older than the horizon, in the shape of silver, with event time; where histories are
-            served, event times follow the order.
+        changes: *all* changes older than the horizon, in the shape of silver, with event time.
         spec: the table's parts.
-        served: what the marts need.
+        baseline: what the marts need, and where the horizon is.
         moves: records can change keys.
 
     Returns:
@@ -68,22 +71,29 @@ def baseline_rows(changes: DataFrame, spec: FoldSpec, served: Served, *, moves: 
     Cost: one shuffle on the keys and one sort; one more where some changes do not carry every column, and two where
     records can change keys.
     """
-    names = [name for name in changes.columns if name != EVENT_TIME]
-    if not moves:
+    names, served = [name for name in changes.columns if name != EVENT_TIME], baseline.served
+    by_time = baseline.by_place and bool(served.tracked)
+    if not moves and not by_time:
         return _kept(changes, names, spec, served)
-    told = _with_places(changes, spec)
-    if not spec.fills:
+    told = _with_places(changes, spec, baseline.before if by_time else None)
+    if not spec.fills and not by_time:
         return _kept(told, names, spec, served, moves=True)
     whole = told.where(_ODD).select(*map(quote, names))
-    return _kept(told.where(f"NOT {_ODD}"), names, spec, served, moves=True).unionByName(whole)
+    return _kept(told.where(f"NOT {_ODD}"), names, spec, served, moves=moves).unionByName(whole)
 
 
-def _with_places(changes: DataFrame, spec: FoldSpec) -> DataFrame:
+def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> DataFrame:
     """Add whether a key is odd: its order runs against the places of its changes; and which changes are kept anyway.
 
-    These are changes of key and, of an odd key, the last by its place.
+    With ``before`` a key is odd too if its order runs against its times, or one of these is not before that time. Kept
+    anyway are changes of key and, of an odd key, the last by its place.
     """
     keys = columns_of(spec.keys)
+    by_key = f"(PARTITION BY {keys} ORDER BY _cdc_order)"
+    against = f"lag({_PLACE}) OVER {by_key} > {_PLACE}"
+    if before is not None:
+        is_newer = f"{EVENT_TIME} >= CAST({literal(before)} AS timestamp)"
+        against = f"{against} OR lag({EVENT_TIME}) OVER {by_key} > {EVENT_TIME} OR {is_newer}"
     return query(
         f"""
         SELECT * EXCEPT (_cdc_order, _cdc_is_move, _cdc_against, _cdc_is_last),
@@ -93,8 +103,7 @@ def _with_places(changes: DataFrame, spec: FoldSpec) -> DataFrame:
                 SELECT
                     *, {_IS_MOVE} AS _cdc_is_move,
                     lead(true) OVER (PARTITION BY {keys} ORDER BY {_PLACE}) IS NULL AS _cdc_is_last,
-                    coalesce(lag({_PLACE}) OVER (PARTITION BY {keys} ORDER BY _cdc_order) > {_PLACE}, false)
-                        AS _cdc_against
+                    coalesce({against}, false) AS _cdc_against
                 FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
             )
         )""",

@@ -74,7 +74,8 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
         spec: the table's parts.
 
     Returns:
-        The same rows with every column of an upsert filled; ``_cdc_known`` is NULL in all.
+        The same rows with every column of an upsert filled; of a delete only keys, order and times are left.
+        ``_cdc_known`` is NULL in all.
 
     Cost: one shuffle on the keys and a sort; only tables with such changes pay it.
     """
@@ -118,7 +119,11 @@ def fill_from(changes: DataFrame, living: DataFrame, spec: FoldSpec) -> DataFram
 
 def _in_force(name: str, spec: FoldSpec) -> str:
     column = quote(name)
-    return f"(last(CASE WHEN {_carries(name, spec)} THEN struct({column}) END, true) OVER in_life).{column} AS {column}"
+    value = f"(last(CASE WHEN {_carries(name, spec)} THEN struct({column}) END, true) OVER in_life).{column}"
+    if name in spec.event_times:
+        # A delete has no values, but a time.
+        value = f"CASE WHEN {IS_UPSERT} THEN {value} ELSE {column} END"
+    return f"{value} AS {column}"
 
 
 def _carries(name: str, spec: FoldSpec) -> str:

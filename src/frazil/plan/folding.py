@@ -48,14 +48,14 @@ def fold_due(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], today: dt
     """
     found = baseline_of(bookmarks[SILVER])
     if found is not None and bookmarks[BRONZE].get(BASELINE) != found.before:
-        return FoldChanges(table=table.name, before=found.before)
+        return FoldChanges(table=table.name, before=found.reaches)
     marts = [bookmarks[table.mart_name(mart)] for mart in table.marts]
     stand = {int(one.get("batch", 0)) for one in (bookmarks[BRONZE], bookmarks[SILVER], *marts)}
     if table.retention is None or today is None or len(stand) > 1 or stand == {0}:
         return None
     days = table.retention.changes_days
     before, step = today - dt.timedelta(days=days), dt.timedelta(days=max(days // 10, 1))
-    if found is not None and before < dt.date.fromisoformat(found.before[:10]) + step:
+    if found is not None and before < dt.date.fromisoformat(found.reaches[:10]) + step:
         return None
     return FoldChanges(table=table.name, before=f"{before} 00:00:00", days=days)
 

@@ -258,6 +258,10 @@ def _one_by_one(here: Layers) -> str:
     baseline = baseline_of(here.changes.snapshot.bookmark)
     if baseline is None:
         return "true"
+    if baseline.by_place:
+        last = "true" if baseline.position is None else f"{r.POSITION} >= {literal(baseline.position)}"
+        same = f"{r.POSITION} = {literal(baseline.position or '')} AND {r.ROW} <= {baseline.row or 0}"
+        return f"({last} AND NOT ({same}))"
     first = here.table.sequence_by[0]
     kind = next(column.type for column in here.contract.columns if column.name == first)
     return f"{identifier(first)} >= CAST({literal(baseline.before)} AS {_DUCK_TIMES[kind]})"

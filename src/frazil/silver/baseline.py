@@ -48,10 +48,15 @@ class Baseline:
     """What silver's bookmark keeps of its baseline.
 
     Attributes:
-        before: the horizon: changes whose first sequence column is less are in the baseline, or came too late.
+        before: the horizon in time: a change is folded if its first sequence column is less. With ``by_place``,
+            where histories are served, no change that is not folded has a time that is less, nor may one that comes
+            later.
         batch: silver's batch when it was made.
         position, row: the last place among the folded changes; None for none.
         served: what it was made for.
+        by_place: the source orders its changes itself, so the horizon is a place: a change at or before it is in the
+            baseline, or came too late.
+        asked: the time that the fold was to reach; with ``by_place`` some changes before it may not be folded.
     """
 
     before: str
@@ -59,6 +64,13 @@ class Baseline:
     position: str | None = None
     row: int | None = None
     served: Served = Served()
+    by_place: bool = False
+    asked: str = ""
+
+    @property
+    def reaches(self) -> str:
+        """Return the time up to which nothing is to be folded any more."""
+        return self.asked or self.before
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -79,22 +91,39 @@ def kept_baseline(bookmark: Mapping[str, Any]) -> dict[str, Any]:
     return {BASELINE: bookmark[BASELINE]} if BASELINE in bookmark else {}
 
 
-def is_older(contract: Contract, before: str) -> str:
-    """Write the condition that a change is older than a horizon."""
-    first = contract.sequence_by[0]
-    kind = next(column.type for column in contract.columns if column.name == first)
-    return f"{quote(first)} < CAST({literal(before)} AS {kind})"
+def is_older(contract: Contract, baseline: Baseline) -> str:
+    """Write the condition that a change is one of those that a baseline stands for."""
+    if not baseline.by_place:
+        return is_before(contract, baseline.before)
+    if baseline.position is None:
+        return "false"
+    last, row = literal(baseline.position), f"CAST({baseline.row} AS bigint)"
+    return f"({r.POSITION} < {last} OR ({r.POSITION} = {last} AND {r.ROW} <= {row}))"
+
+
+def is_before(contract: Contract, time: str) -> str:
+    """Write the condition that a change is older than a time, by the first column of ``sequence_by``."""
+    return _is_less(contract, contract.sequence_by[0], time)
 
 
 def came_too_late(contract: Contract, baseline: Baseline) -> str:
     """Write the condition that a change that is not in the baseline cannot be applied any more.
 
-    A truncate takes away what stands before it, so it is too late too where a folded change stands behind it.
+    A truncate takes away what stands before it, so it is too late too where a folded change stands behind it. A history
+    is cut at its times, so where the horizon is a place, a change behind it with a time before it is too late as well.
     """
-    older = is_older(contract, baseline.before)
+    older = is_older(contract, baseline)
+    if baseline.by_place:
+        times = baseline.served.tracked and contract.event_time
+        return f"({older} OR {_is_less(contract, times, baseline.before)})" if times else older
     if baseline.position is None:
         return older
     place = f"struct({literal(baseline.position)} AS p, CAST({baseline.row} AS bigint) AS r)"
-    is_before = f"struct({r.POSITION} AS p, {r.ROW} AS r) < {place}"
+    is_behind = f"struct({r.POSITION} AS p, {r.ROW} AS r) < {place}"
     is_new = f"{r.BATCH} > {baseline.batch}"
-    return f"({older} OR ({r.CLASS} = {literal(r.TRUNCATE)} AND {is_new} AND {is_before}))"
+    return f"({older} OR ({r.CLASS} = {literal(r.TRUNCATE)} AND {is_new} AND {is_behind}))"
+
+
+def _is_less(contract: Contract, column: str, time: str) -> str:
+    kind = next(one.type for one in contract.columns if one.name == column)
+    return f"{quote(column)} < CAST({literal(time)} AS {kind})"

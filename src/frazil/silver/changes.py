@@ -283,7 +283,8 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
             condition = f"{_breaks(declared)} AND {carried.all_of(read)} AND {is_kept}"
             rules.append((condition, _broken(declared.name, _why_broken(declared), declared.column)))
     if contract.too_late is not None:
-        rules.append((contract.too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), contract.sequence_by[0])))
+        time = contract.sequence_by[0] if contract.sequence_by else contract.event_time
+        rules.append((contract.too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), time)))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
 
 

@@ -20,6 +20,9 @@ from frazil.silver.arrow_types import is_provable, proven
 from frazil.silver.rules import NOT_NULL, row_rules
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.silver.baseline import Baseline
     from frazil.silver.contract import Contract
     from frazil.sources.base import PlainMeaning
 
@@ -35,17 +38,17 @@ class PlainChanges:
         meaning: what records mean.
         field_of: column -> the field of bronze that it is made of.
         not_null: columns of which no NULL is a plain value.
-        before: the horizon: older changes are not plain; None for none.
+        baseline: changes that came too late for it are not plain; None for none.
     """
 
     contract: Contract
     meaning: PlainMeaning
     field_of: dict[str, str]
     not_null: frozenset[str]
-    before: str | None = None
+    baseline: Baseline | None = None
 
     @classmethod
-    def of(cls, contract: Contract, meaning: PlainMeaning | None, before: str | None = None) -> Self | None:
+    def of(cls, contract: Contract, meaning: PlainMeaning | None, baseline: Baseline | None = None) -> Self | None:
         """Return what makes the changes of a contract; None where some setting asks for more."""
         fields = {name.lower(): name for name, _ in contract.fields}
         asks_more = bool(contract.blocked or contract.whole or contract.renames or contract.ignores_nulls)
@@ -62,7 +65,7 @@ class PlainChanges:
             meaning=meaning,
             field_of={column.name: fields[column.name.lower()] for column in contract.columns},
             not_null=frozenset({*contract.keys, *contract.sequence_by, *(rule.column or "" for rule in rules)}),
-            before=before,
+            baseline=baseline,
         )
 
     @property
@@ -90,11 +93,8 @@ class PlainChanges:
             conditions.append(is_proven)
             if column.name in self.not_null:
                 conditions.append(columns[column.name].is_valid())
-        if self.before is not None:
-            first = columns[self.contract.sequence_by[0]]
-            horizon = pa.scalar(datetime.fromisoformat(f"{self.before}+00:00"))
-            is_newer = pc.greater_equal(first, horizon.cast(pa.timestamp("us", "UTC")).cast(first.type))
-            conditions.append(pc.fill_null(is_newer, fill_value=False))
+        if self.baseline is not None:
+            conditions += _are_in_time(self.contract, self.baseline, columns, records)
         is_plain = reduce(pc.and_, conditions)
         columns[r.CLASS] = classes
         columns |= {name: records[name] for name in _PASSED_ON}
@@ -115,3 +115,20 @@ class PlainChanges:
     def _classes(self, operations: Any) -> tuple[Any, Any]:
         place = pc.index_in(operations, pa.array([*self.meaning.classes], pa.string()))
         return pa.array([*self.meaning.classes.values()], pa.string()).take(place), place.is_valid()
+
+
+def _are_in_time(
+    contract: Contract, baseline: Baseline, columns: dict[str, Any], records: pa.RecordBatch
+) -> Iterator[Any]:
+    """Yield booleans: all are true of a change that may still be applied, by its times and its place."""
+    times: str | None = contract.sequence_by[0] if contract.sequence_by else None
+    if baseline.by_place:
+        times = contract.event_time if baseline.served.tracked else None
+        if baseline.position is not None:
+            at, row = records[r.POSITION], records[r.ROW]
+            is_same = pc.and_(pc.equal(at, baseline.position), pc.greater(row, baseline.row))
+            yield pc.fill_null(pc.or_(pc.greater(at, baseline.position), is_same), fill_value=False)
+    if times is not None:
+        horizon = pa.scalar(datetime.fromisoformat(f"{baseline.before}+00:00")).cast(pa.timestamp("us", "UTC"))
+        is_newer = pc.greater_equal(columns[times], horizon.cast(columns[times].type))
+        yield pc.fill_null(is_newer, fill_value=False)

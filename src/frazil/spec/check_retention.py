@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from frazil.spec.pipeline import Table
     from frazil.spec.problem import Path
 
-_KINDS: Final = ("dms", "audit_log")
+_BY_TIME: Final = ("dms", "audit_log")
 """Kinds of sources all of whose records, truncates too, carry the columns of ``sequence_by``."""
+
+_BY_PLACE: Final = ("audit_log", "postgres", "debezium")
+"""Kinds that order their changes themselves, and say of each when it happened."""
 
 
 def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
@@ -24,10 +27,28 @@ def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
     if table.retention is None:
         return
     here, whose = (*at, "retention"), f"retention of table '{table.name}'"
-    if table.source.kind not in _KINDS:
-        message = f"the {whose}: changes of kind '{table.source.kind}' cannot be folded into a baseline"
-        yield Problem(here, message, f"only {' and '.join(_KINDS)} can have a retention: leave it out")
-        return
+    kind = table.source.kind
+    if kind not in (*_BY_TIME, *_BY_PLACE):
+        message = f"the {whose}: changes of kind '{kind}' cannot be folded into a baseline"
+        kinds = ", ".join(dict.fromkeys((*_BY_TIME, *_BY_PLACE)))
+        yield Problem(here, message, f"only tables of {kinds} can have a retention: leave it out")
+    elif kind in _BY_PLACE and not table.sequence_by:
+        yield from _by_place(table, here, whose)
+    elif kind in _BY_TIME:
+        yield from _by_time(table, here, whose)
+    else:
+        message = f"the {whose}: records of kind '{kind}' need not carry '{table.sequence_by[0]}'"
+        yield Problem(here, message, "leave sequence_by out: the source orders its changes")
+
+
+def _by_place(table: Table, here: Path, whose: str) -> Iterator[Problem]:
+    time, own = event_time(table), table.source.event_time
+    if time != own and any(isinstance(mart, History) for mart in table.marts):
+        message = f"the {whose}: history takes its times from '{time}', and the source orders its changes by '{own}'"
+        yield Problem(here, message, "leave effective_at out")
+
+
+def _by_time(table: Table, here: Path, whose: str) -> Iterator[Problem]:
     first = table.sequence_by[0] if table.sequence_by else ""
     column = declared(table).get(first)
     if column is None or column.type not in TIMES:
