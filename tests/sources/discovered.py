@@ -28,7 +28,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 def only(folder: Path) -> Discovered:
     """Discover the one table there is, and prove that its declaration is right."""
-    [table] = discover(folder)
+    [table] = discover(f"{folder}")
     declared(folder, [table])
     return table
 

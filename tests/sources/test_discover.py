@@ -35,7 +35,7 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
 
     assert (table.name, table.path, table.header, table.op) == (
         "hosts",
-        tmp_path / "shop/public/hosts",
+        f"{tmp_path}/shop/public/hosts",
         True,
         "Op",
     )
@@ -83,7 +83,7 @@ def test_columns_added_later_stand_at_the_end(tmp_path: Path) -> None:
 def test_folders_of_dates_belong_to_their_table(tmp_path: Path, dates: str) -> None:
     write(tmp_path, {f"public/hosts/{dates}/{FIRST}": "op,id\nI,1"})
 
-    assert only(tmp_path).path == tmp_path / "public/hosts"
+    assert only(tmp_path).path == f"{tmp_path}/public/hosts"
 
 
 def test_folders_of_a_parallel_load_belong_to_their_table(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_folders_of_a_parallel_load_belong_to_their_table(tmp_path: Path) -> Non
 
     table = only(tmp_path)
 
-    assert (table.path.name, table.load_files) == ("hosts", 2)
+    assert (table.path, table.load_files) == (f"{tmp_path}/hosts", 2)
 
 
 def test_a_landing_folder_may_be_the_folder_of_one_table(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_landing_folder_may_be_the_folder_of_one_table(tmp_path: Path) -> None
 def test_tables_of_one_name_get_the_name_of_their_schema(tmp_path: Path) -> None:
     write(tmp_path, {f"{place}/{LOAD}": "1,a" for place in ("s/hosts", "t/Hosts", "t/hosts_history", "u/a-b")})
 
-    tables = discover(tmp_path)
+    tables = discover(f"{tmp_path}")
 
     assert [table.name for table in tables] == ["hosts", "t_hosts", "t_hosts_history_2", "a_b"]
     assert len(declared(tmp_path, tables).tables) == len(tables)
@@ -183,7 +183,7 @@ def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
         (tmp_path / "d").mkdir(exist_ok=True)
         (tmp_path / "d" / name).write_bytes(content)
 
-    assert discover(tmp_path) == []
+    assert discover(f"{tmp_path}") == []
 
 
 def test_text_that_is_not_utf8_is_still_a_table(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 
+from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
 from frazil.engine.erase_files import SourceFiles, look_for
 from frazil.lake.metadata import read_file
@@ -201,3 +202,20 @@ def test_a_landing_folder_of_a_capture_is_on_this_machine() -> None:
     found = problems(Pipeline(pipeline="p", lake=Lake(warehouse="lake"), tables=(orders,)))
 
     assert any("no folder of this machine" in one.message for one in found)
+
+
+def test_a_project_begins_from_files_in_a_bucket(bucket: MemoryStore, tmp_path: Path) -> None:
+    obstore.put(bucket, "dms/shop/orders/2026/01/LOAD00000001.csv", LOAD)
+    obstore.put(bucket, "dms/shop/orders/2026/02/20260201-101500123.csv", CHANGE)
+    obstore.put(bucket, "dms/shop/hosts/LOAD00000001.csv.gz", gzip.compress(LOAD))
+
+    begun = init(tmp_path / "whole", source="s3a://raw/dms/shop/")
+    one = init(tmp_path / "one", source="s3://raw/dms/shop/hosts")
+
+    assert [(table.name, table.path, table.keys) for table in begun.discovered] == [
+        ("hosts", "s3://raw/dms/shop/hosts", ("id",)),
+        ("orders", "s3://raw/dms/shop/orders", ("id",)),
+    ]
+    assert [(table.name, table.path) for table in one.discovered] == [("hosts", "s3://raw/dms/shop/hosts")]
+    orders = load(begun.declaration).tables[1]
+    assert len(source_of(orders).find_new(tmp_path, Ledger()).files) == len(begun.discovered)

@@ -20,7 +20,7 @@ from frazil.testing.sample_files import SampleFiles
 def test_a_key_that_was_not_seen_to_be_unique_says_so(tmp_path: Path) -> None:
     write(tmp_path / "lines", {LOAD: "order_id,line,n\n1,1,5\n1,2,5\n2,1,5"})
 
-    tables = discover(tmp_path)
+    tables = discover(f"{tmp_path}")
 
     assert not tables[0].keys_seen
     assert "keys: [order_id]  # GUESSED BY ITS NAME" in declaration("shop", tmp_path, tables)
@@ -30,7 +30,7 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
     header = "id,_file,valid_from,updated_at,a b,null"
     write(tmp_path / "hosts", {LOAD: f"{header}\n1,f,v,2024-01-01 00:00:00,x,y"})
 
-    tables = discover(tmp_path)
+    tables = discover(f"{tmp_path}")
     text = declaration("my shop: 1", tmp_path, tables)
 
     assert [column.name for column in tables[0].columns][1] == "source_file"
@@ -41,7 +41,7 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
 def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
     write(tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"})
 
-    text = declaration("shop", tmp_path, discover(tmp_path / "landing"))
+    text = declaration("shop", tmp_path, discover(f"{tmp_path}/landing"))
 
     assert (
         text
@@ -69,7 +69,7 @@ tables:
 def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, project: str, path: str) -> None:
     write(tmp_path / "a/hosts", {LOAD: "id\n1"})
 
-    text = declaration("shop", tmp_path / project, discover(tmp_path / "a"))
+    text = declaration("shop", tmp_path / project, discover(f"{tmp_path}/a"))
 
     assert parse(text).tables[0].source.path == (path,)
     assert list_files(parse(text).tables[0].source, tmp_path / project).files
@@ -78,7 +78,7 @@ def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, proje
 def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
     write(tmp_path / "hosts", {LOAD: "id\n1"})
 
-    text = declaration("shop", Path("/elsewhere"), discover(tmp_path))
+    text = declaration("shop", Path("/elsewhere"), discover(f"{tmp_path}"))
 
     assert parse(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
 
@@ -99,7 +99,7 @@ def test_generated_files_are_guessed_as_they_were_made(tmp_path: Path) -> None:
 def test_a_few_outliers_decide_a_type_and_are_counted(tmp_path: Path) -> None:
     generate(tmp_path / "orders", SampleFiles(rows=500, batches=2, changes=100, seed=7, nasty=True))
 
-    tables = discover(tmp_path)
+    tables = discover(f"{tmp_path}")
 
     assert tables[0].keys == ("id",)
     assert types(tables[0])["updated_at"] == "string"
@@ -108,11 +108,11 @@ def test_a_few_outliers_decide_a_type_and_are_counted(tmp_path: Path) -> None:
 
 def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
     with pytest.raises(NothingFoundError) as caught:
-        declaration("shop", tmp_path, discover(tmp_path))
+        declaration("shop", tmp_path, discover(f"{tmp_path}"))
 
     assert "LOAD00000001.csv" in (caught.value.hint or "")
     with pytest.raises(MissingFolderError):
-        discover(tmp_path / "missing")
+        discover(f"{tmp_path}/missing")
 
 
 def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) -> None:

@@ -50,8 +50,9 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
     Args:
         folder: the project's folder; made if it is not there.
-        source: a landing folder with files of Amazon DMS: its tables are declared as found. Or a file, which is a data
-            contract of the Open Data Contract Standard: its objects are declared.
+        source: a landing folder with files of Amazon DMS, or its address in an object store, which is reached as the
+            environment says: its tables are declared as found. Or a file, which is a data contract of the Open Data
+            Contract Standard: its objects are declared.
 
     Returns:
         The declaration's path, and what was found at the source.
@@ -59,6 +60,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
     Raises:
         FileExistsAlreadyError: the folder has a declaration.
         SourceError: the landing folder is not there, or holds no files of a known kind.
+        ObjectStoreError: the store of the landing folder refuses to list or to read.
         NoContractError: the file is no data contract.
 
     Cost: reads samples of the source's files.
@@ -79,8 +81,10 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
         return NewProject(declaration=file)
     from frazil.sources.dms.declaration import declaration
     from frazil.sources.dms.discover import discover
+    from frazil.spec.stores import is_store
 
-    found = discover(Path(source).resolve())
+    landing = f"{source}"
+    found = discover(landing if is_store(landing) else f"{Path(landing).resolve()}")
     write_declaration(file, declaration(name, project.resolve(), found))
     return NewProject(declaration=file, discovered=tuple(found))
 

@@ -17,9 +17,10 @@ def init(
     folder: Annotated[Path, typer.Argument(help="Folder of the new project.")] = Path(),
     *,
     source: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--from", help="A landing folder with DMS files, or a data contract (ODCS): its tables are declared."
+            "--from",
+            help="A landing folder with DMS files, also s3://…, or a data contract (ODCS): its tables are declared.",
         ),
     ] = None,
     verbose: Verbose = False,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from frazil.errors import SourceError
 from frazil.spec import History
 from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns
+from frazil.spec.stores import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from frazil.sources.dms.discover import Discovered
     from frazil.spec import Column
@@ -32,7 +33,8 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
 
     Args:
         name: of the pipeline.
-        folder: where it will stand; paths are written relative to it if they have more in common than a root.
+        folder: where it will stand; paths are written relative to it if they have more in common than a root,
+            addresses in full.
         discovered: what was found; at least one table.
 
     Returns:
@@ -59,11 +61,12 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
 
 def _warehouse(discovered: Sequence[Discovered], folder: Path) -> str:
     """Choose a folder for the lake: beside the declaration, but below no folder that its own files are taken from."""
-    above = [table.path for table in discovered if (folder.absolute() / "lake").is_relative_to(table.path)]
+    own = [Path(table.path) for table in discovered if not is_store(table.path)]
+    above = [path for path in own if (folder.absolute() / "lake").is_relative_to(path)]
     if not above:
         return "./lake"
     top = min(above, key=lambda path: len(path.parts))
-    return _relative(top.with_name(f"{top.name}_lake"), folder)
+    return _relative(f"{top.with_name(f'{top.name}_lake')}", folder)
 
 
 def _table(table: Discovered, folder: Path) -> list[str]:
@@ -93,10 +96,10 @@ def _source(table: Discovered, folder: Path) -> str:
     return f"{{{', '.join(settings)}}}"
 
 
-def _relative(path: Path, folder: Path) -> str:
+def _relative(path: str, folder: Path) -> str:
     start = folder.absolute()
-    if os.path.commonpath([path, start]) == path.anchor:
-        return path.as_posix()
+    if is_store(path) or os.path.commonpath([path, start]) == Path(path).anchor:
+        return path
     relative = os.path.relpath(path, start).replace(os.sep, "/")
     return relative if relative.startswith(".") else f"./{relative}"
 

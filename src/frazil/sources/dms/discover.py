@@ -9,7 +9,7 @@ import os
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.formats.field_names import safe_name
@@ -17,12 +17,12 @@ from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mos
 from frazil.sources.dms.propose import proposed_rules
 from frazil.sources.dms.sample import sample
 from frazil.spec import Column
+from frazil.spec.stores import is_store, whole_address
 from frazil.storage.base import Found
-from frazil.storage.files import find
+from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from frazil.sources.dms.sample import Sample
 
@@ -44,7 +44,7 @@ class Discovered:
 
     Attributes:
         name: made of the folder's, as a declaration allows it; unlike that of any other table found.
-        path: its folder, absolute.
+        path: its folder, absolute; or its address in an object store.
         op: name of the op column; None if no change file has one.
         change_seq: field with DMS's change sequence, if there is one.
         columns: ``c1``, ``c2``, … where no file names them; with rules that all records looked at keep.
@@ -55,7 +55,7 @@ class Discovered:
     """
 
     name: str
-    path: Path
+    path: str
     format: Literal["csv", "parquet"]
     header: bool
     delimiter: str
@@ -73,33 +73,36 @@ class Discovered:
     outliers: tuple[tuple[str, str], ...] = ()
 
 
-def discover(folder: Path) -> list[Discovered]:
+def discover(landing: str) -> list[Discovered]:
     """Find the tables below a landing folder.
 
     Args:
-        folder: with files named as DMS names them (``LOAD00000001.csv``, ``20240131-101500123.csv``, also
-            ``.csv.gz`` and ``.parquet``), each table in a folder of its own; dates below are folded into it.
+        landing: a folder, or an address in an object store, which is reached as the environment says; with files
+            named as DMS names them (``LOAD00000001.csv``, ``20240131-101500123.csv``, also ``.csv.gz`` and
+            ``.parquet``), each table in a folder of its own; dates below are folded into it.
 
     Returns:
         One entry a folder, by path. Files that cannot be read and folders without a record are passed over.
 
     Raises:
         MissingFolderError: there is no such folder.
+        ObjectStoreError: the store refuses to list or to read.
 
-    Cost: a listing, and at most 6 samples of 1 MB a table.
+    Cost: a listing, and at most 6 samples of 1 MB a table; of an object store at most 8 MB each.
     """
-    root = folder.absolute()
-    groups = _by_table(root, (found for found in find(".", root, _ENDINGS) if isinstance(found, Found)))
+    root = whole_address(landing) if is_store(landing) else os.path.abspath(landing)  # noqa: PTH100 - links stay
+    listed = storage_of(root).find(root, Path(), _ENDINGS)
+    groups = _by_table(root, (found for found in listed if isinstance(found, Found)))
     tables: list[Discovered] = []
     for place, files in sorted(groups.items()):
-        name = _free_name(PurePosixPath(root.name, place), {table.name for table in tables})
-        if table := _table(name, root / place, files):
+        name = _free_name(PurePosixPath(PurePosixPath(root).name, place), {table.name for table in tables})
+        if table := _table(name, root if place == "." else f"{root.rstrip('/')}/{place}", files):
             tables.append(table)
     return tables
 
 
-def _by_table(root: Path, files: Iterable[Found]) -> dict[str, list[Found]]:
-    """Group files by the folder of their table: without dates, and below no other folder that has files."""
+def _by_table(root: str, files: Iterable[Found]) -> dict[str, list[Found]]:
+    """Group files by the folder of their table, from root on: without dates, and below no other that has files."""
     places: dict[PurePosixPath, list[Found]] = defaultdict(list)
     for file in files:
         if _LOAD.match(file.name) or _CHANGES.match(file.name):
@@ -136,7 +139,7 @@ class _Seen:
     row_records: int = 0
 
 
-def _table(name: str, path: Path, files: list[Found]) -> Discovered | None:
+def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
     # A table has one format; of two, that of most files.
     is_parquet = 2 * sum(map(_is_parquet, files)) > len(files)
     own = sorted((file for file in files if _is_parquet(file) is is_parquet), key=lambda file: file.name)
