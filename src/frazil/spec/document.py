@@ -61,6 +61,12 @@ class _Node:
     value: str | list[_Node] | list[tuple[_Node, _Node]]
     is_map: bool = False
     plain: bool = False
+    entries: int = 1
+
+    @property
+    def is_merge(self) -> bool:
+        """Whether this is the key ``<<``."""
+        return self.plain and self.value == "<<"
 
 
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
@@ -133,8 +139,7 @@ class _Builder:
                 self.open.append((node, [], event.anchor))
             case yaml.CollectionEndEvent():
                 node, children, anchor = self.open.pop()
-                node.value = list(zip(children[::2], children[1::2], strict=True)) if node.is_map else children
-                self.add(node, anchor)
+                self.add(_filled(node, children), anchor)
             case _:
                 pass
 
@@ -145,6 +150,24 @@ class _Builder:
             self.open[-1][1].append(node)
         else:
             self.root = node
+
+
+def _filled(node: _Node, children: list[_Node]) -> _Node:
+    """Return a node with all that stands in it, and how many entries that is once aliases are written out."""
+    if node.is_map:
+        pairs = list(zip(children[::2], children[1::2], strict=True))
+        node.value = pairs
+        node.entries += sum(value.entries for key, value in pairs if not key.is_merge)
+    else:
+        node.value = children
+        node.entries += sum(child.entries for child in children)
+    if node.entries > MAX_ENTRIES:
+        raise _too_large(node)
+    return node
+
+
+def _too_large(node: _Node) -> _Refusal:
+    return _Refusal(node.place, f"aliases make this larger than {MAX_ENTRIES} entries or {MAX_DEPTH} levels")
 
 
 def _refuse_tag(tag: str | None, place: Place) -> None:
@@ -161,7 +184,7 @@ class _Plain:
     def convert(self, node: _Node, path: Path) -> object:
         self.left -= 1
         if self.left < 0 or len(path) > MAX_DEPTH:
-            raise _Refusal(node.place, f"aliases make this larger than {MAX_ENTRIES} entries or {MAX_DEPTH} levels")
+            raise _too_large(node)
         self.document.values[path] = node.place
         if isinstance(node.value, str):
             return _scalar(node.value) if node.plain else node.value
@@ -170,7 +193,7 @@ class _Plain:
         entries: dict[str, object] = {}
         merged: list[_Node] = []
         for key, value in _pairs(node):
-            if key.plain and key.value == "<<":
+            if key.is_merge:
                 merged.append(value)
             else:
                 self._enter(key, value, entries, path)
@@ -200,7 +223,7 @@ class _Plain:
                 raise _Refusal(source.place, f"<< is nested deeper than {MAX_DEPTH} levels")
             inner = []
             for key, value in _pairs(part):
-                if key.plain and key.value == "<<":
+                if key.is_merge:
                     inner.append(value)
                 elif key.value not in entries:
                     self._enter(key, value, entries, path)
