@@ -21,6 +21,8 @@ QTY: Final = ("int", "bigint", "decimal(22,2)", "string")
 LIMIT: Final = 1000
 DAYS: Final = (5, 12, 20, 40)
 """How long changes may be kept; a story with a retention tells about fifteen days a part."""
+FIRST_BY_PLACE: Final = 2100
+"""Seed from which on a source that orders its changes itself may have a retention too."""
 MARTS: Final[tuple[tuple[Mart, ...], ...]] = (
     ("hard",),
     ("hard", "soft"),
@@ -98,7 +100,7 @@ class StoryTable:
         self.time = _TIMES[self.kind]
         self.sequenced = self.kind == "dms" and self.chance.random() < 0.7
         self.sequenced |= self.kind == "audit" and self.chance.random() < 0.4
-        self.by_place = not self.sequenced and self.kind != "dms"
+        self.by_place = self.seed >= FIRST_BY_PLACE and not self.sequenced and self.kind != "dms"
         self.ages = (self.sequenced or self.by_place) and self.chance.random() < 0.6
         self.marts: tuple[Mart, ...] = self.chance.choice(MARTS[not self.ages :])
         unit = timedelta(days=1) if self.ages else timedelta(seconds=1)
