@@ -6,10 +6,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.engine.folders import rows, run
 
-import frazil
 from frazil import api
-from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,15 +47,6 @@ tables:
 def land(folder: Path, name: str, *records: str) -> None:
     (folder / "landing").mkdir(exist_ok=True)
     (folder / "landing" / name).write_text("".join(f"{one}\n" for one in ("Op,id,ts,note,BI_id", *records)))
-
-
-def run(folder: Path) -> None:
-    pipeline = frazil.load(folder)
-    frazil.run(pipeline, spark=spark_session(pipeline))
-
-
-def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in api.query(folder, sql).rows]
 
 
 def test_an_erase_follows_changes_of_key_that_are_folded(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,8 +113,7 @@ def test_a_row_takes_from_folded_changes_what_the_source_had_under_its_old_key(
     wanted = [(3, "last by place", "small"), (4, "newest", "large")]
     assert rows(tmp_path, "select id, note, size from orders order by id") == wanted
     assert [finding.detail for finding in api.check(tmp_path) if finding.ok is False] == []
-    run_again = frazil.load(tmp_path)
-    frazil.run(run_again, spark=spark_session(run_again), rebuild=True)
+    run(tmp_path, rebuild=True)
     assert rows(tmp_path, "select id, note, size from orders order by id") == wanted
 
 
@@ -141,10 +130,8 @@ def test_a_rebuild_fills_what_folded_changes_do_not_carry(spark: SparkSession, t
     )
     run(tmp_path)
     run(tmp_path)
-    pipeline = frazil.load(tmp_path)
-
     for _ in range(2):
-        frazil.run(pipeline, spark=spark_session(pipeline), rebuild=True)
+        run(tmp_path, rebuild=True)
 
         assert rows(tmp_path, "select note, size from orders") == [("newest by time", "small")]
         assert {size for (size,) in rows(tmp_path, "select size from orders_history")} == {"small"}

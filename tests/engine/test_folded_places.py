@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.engine.folders import rows, run
 
-import frazil
 from frazil import api
-from frazil.lake.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,15 +44,6 @@ def log(folder: Path, name: str, *events: tuple[int, str, str, dict[str, Any]]) 
     (folder / "landing").mkdir(exist_ok=True)
     lines = [json.dumps(dict(zip(names, one, strict=True))) for one in told]
     (folder / "landing" / name).write_text("".join(f"{line}\n" for line in lines))
-
-
-def run(folder: Path, *, rebuild: bool = False) -> None:
-    pipeline = frazil.load(folder)
-    frazil.run(pipeline, spark=spark_session(pipeline), rebuild=rebuild)
-
-
-def rows(folder: Path, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in api.query(folder, sql).rows]
 
 
 def tell(folder: Path) -> None:
@@ -119,3 +110,31 @@ def test_a_change_comes_too_late_by_its_place_and_in_a_history_by_its_time(
         assert rows(tmp_path, "select note, size from orders where id = 4") == [("in time", "z")]
         assert rows(tmp_path, "select note, size from orders where id = 1") == [("b", "small")]
         assert [finding for finding in api.check(tmp_path) if finding.ok is False] == []
+
+
+def test_a_fold_ends_though_an_old_transaction_holds_its_time_back(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark
+    days = {"today": date(2020, 3, 2)}
+    for room in ("engine", "serve"):
+        monkeypatch.setattr(f"frazil.{room}.state.today", lambda: days["today"])
+    declare(tmp_path, HISTORY)
+    log(
+        tmp_path,
+        "1.jsonl",
+        (1, "2020-01-01 00:00:00", "I", {"id": 1, "note": "a", "size": "small"}),
+        (2, "2020-02-10 00:00:00", "U", {"id": 1, "note": "b", "size": "small"}),
+        (3, "2020-05-01 00:00:00", "U", {"id": 1, "note": "c", "size": "small"}),
+        (4, "2020-01-15 00:00:00", "I", {"id": 2, "note": "d", "size": "small"}),
+    )
+    run(tmp_path)
+    before = rows(tmp_path, "select * from marts.orders_history order by all")
+    for days["today"], folded in ((date(2020, 3, 3), 1), (date(2020, 4, 2), 2)):
+        run(tmp_path)
+
+        assert rows(tmp_path, "select sum(_cdc_offset) from bronze.orders where _cdc_kind = 'folded'") == [(folded,)]
+        assert [finding for finding in api.check(tmp_path) if finding.ok is False] == []
+    run(tmp_path, rebuild=True)
+    assert rows(tmp_path, "select * from marts.orders_history order by all") == before
+    assert rows(tmp_path, "select count(*) from silver.orders_quarantine") == [(0,)]

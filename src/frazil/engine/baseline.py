@@ -182,7 +182,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     A record in quarantine stays, however old it is.
     """
     found, base = baseline_of(context.head(context.changes).bookmark), context.head(context.bronze)
-    if found is None or base.bookmark.get(BASELINE) == found.before:
+    if found is None or base.bookmark.get(BASELINE) == found.reaches:
         return
     rows = _typed(context, contract, found, base.bookmark)
     is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found)} AND {r.BATCH} <= {found.batch}"
@@ -192,7 +192,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     gone = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
     bronze = context.spark.table(quote(*context.bronze))
     is_stub = f"{r.KIND} = {literal(r.FOLDED)}"
-    with context.transaction(context.bronze, {**base.bookmark, BASELINE: found.before}) as batch:
+    with context.transaction(context.bronze, {**base.bookmark, BASELINE: found.reaches}) as batch:
         batch.note(strategy="fold")
         if gone.isEmpty():
             batch.append(bronze.limit(0))

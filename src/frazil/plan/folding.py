@@ -47,7 +47,7 @@ def fold_due(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], today: dt
         today: the present day in UTC; None where nothing is to be done but to end one.
     """
     found = baseline_of(bookmarks[SILVER])
-    if found is not None and bookmarks[BRONZE].get(BASELINE) != found.before:
+    if found is not None and bookmarks[BRONZE].get(BASELINE) != found.reaches:
         return FoldChanges(table=table.name, before=found.reaches)
     marts = [bookmarks[table.mart_name(mart)] for mart in table.marts]
     stand = {int(one.get("batch", 0)) for one in (bookmarks[BRONZE], bookmarks[SILVER], *marts)}

@@ -211,7 +211,7 @@ def _bronze_went_on(proof: Proof) -> Verdict:
     if not here.changes.exists:
         return None, "no such table yet"
     batch, baseline = here.changes.snapshot.batch, baseline_of(here.changes.snapshot.bookmark)
-    if baseline is not None and here.bronze.snapshot.bookmark.get(BASELINE) != baseline.before:
+    if baseline is not None and here.bronze.snapshot.bookmark.get(BASELINE) != baseline.reaches:
         return None, "a fold of old changes has not ended: frazil run ends it"
     proof.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_SUSPECTS} AS {_suspects(proof)}")
     (suspects,) = proof.one(f"SELECT count(*) FROM {_SUSPECTS}")

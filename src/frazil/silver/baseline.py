@@ -69,7 +69,7 @@ class Baseline:
 
     @property
     def reaches(self) -> str:
-        """Return the time up to which nothing is to be folded any more."""
+        """Return the time that the fold was to reach: bronze notes it too, and no two folds have the same."""
         return self.asked or self.before
 
     def in_bookmark(self) -> dict[str, Any]:
