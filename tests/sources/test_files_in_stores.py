@@ -18,6 +18,8 @@ from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
 from frazil.engine.erase_files import SourceFiles, look_for
 from frazil.lake.metadata import read_file
+from frazil.serve.dump import dump_rows
+from frazil.sources.comparison import Compared
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import KnownFile, Ledger
@@ -26,6 +28,7 @@ from frazil.sources.snapshot.dumps import DumpReader, all_dumps
 from frazil.spec import Lake, Pipeline, Table
 from frazil.spec.check import problems
 from frazil.storage import object_store, store_client
+from frazil.storage.base import MissingFolderError
 from frazil.storage.files import address_of
 
 if TYPE_CHECKING:
@@ -219,3 +222,19 @@ def test_a_project_begins_from_files_in_a_bucket(bucket: MemoryStore, tmp_path: 
     assert [(table.name, table.path) for table in one.discovered] == [("hosts", "s3://raw/dms/shop/hosts")]
     orders = load(begun.declaration).tables[1]
     assert len(source_of(orders).find_new(tmp_path, Ledger()).files) == len(begun.discovered)
+
+
+def test_a_mart_can_be_compared_with_a_dump_in_a_bucket(bucket: MemoryStore) -> None:
+    obstore.put(bucket, "dumps/orders/1.csv", LOAD)
+    obstore.put(bucket, "dumps/orders/2.csv", b"id,city\n3,Bern\n")
+    orders = table()
+    pipeline = Pipeline(pipeline="p", lake=Lake(warehouse="lake"), stores=orders.stores, tables=(orders,))
+    key = [Compared(name="id", type="int", form="number")]
+    columns = [*key, Compared(name="city", type="string", form="text")]
+
+    for place, keys in {"s3://raw/dumps/orders": ["1", "2", "3"], "s3a://raw/dumps/orders/2.csv": ["3"]}.items():
+        with dump_rows(pipeline, orders, place) as rows:
+            assert rows.columns == ("id", "city")
+            assert sum(count for count, _ in rows.sums(key, columns).values()) == len(keys)
+    with pytest.raises(MissingFolderError), dump_rows(pipeline, orders, "s3://raw/dumps/none"):
+        pass

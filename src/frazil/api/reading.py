@@ -99,7 +99,7 @@ def check_source(
     declaration: Declaration,
     *,
     select: Sequence[str] = (),
-    against: Path | None = None,
+    against: Path | str | None = None,
     listener: Listener | None = None,
 ) -> tuple[Finding, ...]:
     """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.compare.compare`.
@@ -107,7 +107,7 @@ def check_source(
     Args:
         declaration: a pipeline, or the path of its declaration.
         select: as for :func:`run`.
-        against: a dump of the one selected table, in place of its source.
+        against: a dump of the one selected table, in place of its source: a path, or an address in an object store.
         listener: is told what is done and found.
 
     Returns:
@@ -121,7 +121,8 @@ def check_source(
     from frazil.serve.check import Silent
     from frazil.serve.compare import compare
 
-    return tuple(compare(load(declaration), listener or Silent(), select=select, against=against))
+    place = None if against is None else f"{against}"
+    return tuple(compare(load(declaration), listener or Silent(), select=select, against=place))
 
 
 def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:

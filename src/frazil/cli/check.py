@@ -19,7 +19,7 @@ Source = Annotated[
     bool, typer.Option("--source", help="Compare the marts with the tables at their sources, and nothing else.")
 ]
 Against = Annotated[
-    Path | None, typer.Option("--against", help="Compare the mart of one table with a dump: a file or a folder.")
+    str | None, typer.Option("--against", help="Compare the mart of one table with a dump: a file, folder or s3://…")
 ]
 Certificates = Annotated[
     bool, typer.Option("--certificates", help="Prove that the lake is what its certificates say, and nothing else.")

@@ -27,7 +27,6 @@ from frazil.spec.select import selected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     import duckdb
 
@@ -51,7 +50,7 @@ class NothingToCompareError(DeclarationError):
 
 
 def compare(
-    pipeline: Pipeline, listener: Listener, *, select: Sequence[str] = (), against: Path | None = None
+    pipeline: Pipeline, listener: Listener, *, select: Sequence[str] = (), against: str | None = None
 ) -> list[Finding]:
     """Compare the living rows of each table with those at its source, or of one with those of a dump.
 
@@ -63,7 +62,8 @@ def compare(
         pipeline: the declaration.
         listener: is told what is done and found.
         select: tables to look at, as for a run; all by default.
-        against: a dump (a file, or a folder of files: CSV with header, JSON lines, Parquet) in place of the source.
+        against: a dump (a file, or a folder of files: CSV with header, JSON lines, Parquet) in place of the source;
+            a path, or an address in an object store.
 
     Returns:
         A finding for each table. ``ok`` is None where all that differs is in flight, or nothing can be compared.
@@ -91,7 +91,7 @@ def compare(
     return findings
 
 
-def _verify(chosen: Sequence[Table], against: Path | None) -> None:
+def _verify(chosen: Sequence[Table], against: str | None) -> None:
     if against is not None and len(chosen) != 1:
         raise NothingToCompareError(
             f"a dump is of one table, and {counted(len(chosen), 'table is', 'tables are')} selected",
@@ -109,16 +109,16 @@ def _can_open(table: Table) -> bool:
 
 
 @contextmanager
-def _opened(pipeline: Pipeline, table: Table, against: Path | None) -> Iterator[SourceRows]:
+def _opened(pipeline: Pipeline, table: Table, against: str | None) -> Iterator[SourceRows]:
     if against is not None:
-        with dump_rows(table, against, pipeline.folder) as dump:
+        with dump_rows(pipeline, table, against) as dump:
             yield dump
     elif opener := rows_at_source(table):
         with opener(pipeline, table) as rows:
             yield rows
 
 
-def _finding(pipeline: Pipeline, table: Table, located: Located, against: Path | None, listener: Listener) -> Finding:
+def _finding(pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: Listener) -> Finding:
     def untold(why: str, hint: str | None = None) -> Finding:
         return Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -13,34 +14,37 @@ from frazil.lake.duck_sql import identifier
 from frazil.lake.scratch import spill_folder
 from frazil.serve.same_text import bucket_of, digest_of, for_people, form_of, row_text, typed
 from frazil.sources.snapshot.dumps import DumpReader, dump_at
+from frazil.spec.stores import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from frazil.sources.comparison import Compared, Sums
-    from frazil.spec import Table
+    from frazil.spec import Pipeline, Table
 
 _AT_ONCE: Final = 100_000
 _SETTINGS: Final = {"memory_limit": "1GB", "threads": "4"}
 
 
 @contextmanager
-def dump_rows(table: Table, place: Path, folder: Path) -> Iterator[DumpRows]:
+def dump_rows(pipeline: Pipeline, table: Table, place: str) -> Iterator[DumpRows]:
     """Open a dump.
 
     Args:
-        table: its declaration.
-        place: a file, or a folder of files.
-        folder: the declaration's, to show paths.
+        pipeline: the declaration, which says how object stores are reached.
+        table: the one that it is of.
+        place: a file, or a folder of files; a path, or an address in an object store.
 
     Raises:
         MissingFolderError: there is no such dump.
         UnreadableDumpError: a record of it cannot be read.
+        ObjectStoreError: the store refuses to list or to read it.
 
     Cost: reads the dump once, into temporary files where 1 GB of memory is not enough.
     """
-    reader = DumpReader(dump_at(place.absolute(), folder), table, folder)
+    whole = place if is_store(place) else f"{Path(place).absolute()}"
+    folder = pipeline.folder
+    reader = DumpReader(dump_at(whole, folder, pipeline.stores), table, folder)
     with (
         tempfile.TemporaryDirectory(prefix="dump-", dir=spill_folder()) as scratch,
         duckdb.connect(f"{scratch}/dump.duckdb", config={**_SETTINGS, "temp_directory": scratch}) as duck,
@@ -53,7 +57,7 @@ def dump_rows(table: Table, place: Path, folder: Path) -> Iterator[DumpRows]:
         duck.unregister("rows_of_dump")
         if reader.unreadable is not None:
             raise reader.unreadable
-        yield DumpRows(f"{place}", reader.columns, duck)
+        yield DumpRows(place, reader.columns, duck)
 
 
 class DumpRows:

@@ -92,7 +92,7 @@ def dump_of_now(table: Table, folder: Path, progress: Callable[[str], None]) -> 
         place = Path(scratch) / _LAST
         place.mkdir()
         _dump(table, folder, place, progress)
-        yield dump_at(place, folder)
+        yield dump_at(f"{place}", folder)
 
 
 def examine(table: Table, folder: Path) -> Iterator[Looked]:

@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -16,17 +17,17 @@ from frazil.errors import SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
-from frazil.spec.stores import is_store, whole_address
+from frazil.spec.stores import NO_STORES, is_store, whole_address
 from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from frazil.formats.records import RecordReader
     from frazil.sources.new_files import Content
     from frazil.spec import Table
+    from frazil.spec.stores import Store
 
 _TIME: Final = re.compile(
     r"(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2}))?)?(?!\d)",
@@ -127,7 +128,7 @@ def all_dumps(table: Table, folder: Path) -> list[Dump]:
     for entry in place.iterdir():
         if is_hidden(entry.name):
             continue
-        files = tuple(sorted(_files(entry, folder), key=lambda file: file.uri))
+        files = tuple(sorted(_files(f"{entry}", folder), key=lambda file: file.uri))
         newest = max((file.modified_ns for file in files), default=0)
         if files:
             found.append(Dump(quote(entry.name, safe="-._~:"), files, newest))
@@ -157,20 +158,28 @@ def _stored_dumps(address: str, table: Table, folder: Path) -> list[Dump]:
     ]
 
 
-def dump_at(place: Path, folder: Path) -> Dump:
+def dump_at(place: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> Dump:
     """Return the dump that is a file or a folder of files.
+
+    Args:
+        place: an absolute path, or an address in an object store.
+        folder: the declaration's.
+        stores: how object stores are reached.
 
     Raises:
         MissingFolderError: there is none, or no file of a known format in it.
+        ObjectStoreError: the store refuses to list it.
     """
-    files = tuple(sorted(_files(place, folder), key=lambda file: file.uri)) if place.exists() else ()
+    there = is_store(place) or Path(place).exists()
+    files = tuple(sorted(_files(place, folder, stores), key=lambda file: file.uri)) if there else ()
     if not files:
-        raise MissingFolderError(f"{place}", f"{place}", "no CSV, JSON lines or Parquet file there")
-    return Dump(quote(place.name, safe="-._~:"), files, max(file.modified_ns for file in files))
+        raise MissingFolderError(place, place, "no CSV, JSON lines or Parquet file there")
+    name = PurePosixPath(place).name
+    return Dump(quote(name, safe="-._~:"), files, max(file.modified_ns for file in files))
 
 
-def _files(entry: Path, folder: Path) -> Iterator[Found]:
-    for file in find(f"{entry}", folder, (*CSV, *JSON_LINES, *PARQUET)):
+def _files(place: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> Iterator[Found]:
+    for file in find(place, folder, (*CSV, *JSON_LINES, *PARQUET), stores):
         if isinstance(file, Found):
             yield file
 
