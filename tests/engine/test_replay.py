@@ -14,6 +14,7 @@ from frazil.engine.report import RunFailedError
 from frazil.failpoints import FailpointReached
 from frazil.lake.session import spark_session
 from frazil.serve.corrections import CorrectionError
+from frazil.spec.project import UnwritableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +135,8 @@ def as_right(line: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.long
 def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders, tmp_path: Path) -> None:
     path = tmp_path / "corrections.jsonl"
+    with pytest.raises(UnwritableFileError, match="No such file"):
+        api.quarantine_to(orders.folder, "orders", tmp_path / "none" / "corrections.jsonl")
     assert api.quarantine_to(orders.folder, "orders", path) == len(RIGHT)
 
     # Some are corrected first, one of them wrongly, and one by a number; what is left as it was changes nothing.

@@ -16,6 +16,7 @@ import frazil
 from frazil import api
 from frazil.interop.from_odcs import NoContractError
 from frazil.spec.parse import load, parse
+from frazil.spec.project import UnwritableFileError
 
 STANDARD = json.loads((files("open_data_contract_standard") / "schema.json").read_text(encoding="utf-8"))
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
@@ -312,6 +313,8 @@ def test_the_command_writes_yaml_or_json(tmp_path: Path) -> None:
     said = command("export", "odcs", f"{tmp_path}")
     as_json = command("export", "odcs", f"{tmp_path}", "--json")
     command("export", "odcs", f"{tmp_path}", "--to", f"{tmp_path / 'out.yaml'}")
+    refused = command("export", "odcs", f"{tmp_path}", "--to", "s3://bucket/out.yaml")
 
     assert yaml.safe_load(said.stdout) == json.loads(as_json.stdout) == api.export(tmp_path, "odcs")
     assert (tmp_path / "out.yaml").read_text(encoding="utf-8") == said.stdout
+    assert (refused.code, "[FZ115]" in refused.text) == (UnwritableFileError.exit_code, True)

@@ -13,6 +13,7 @@ import yaml
 from frazil import api
 from frazil.cli.console import error_exit, out
 from frazil.cli.options import AsJson, Verbose, Where
+from frazil.spec.project import created
 
 if TYPE_CHECKING:
     from frazil.interop.spark_conf import Platform
@@ -49,7 +50,8 @@ def export(
         if to is None:
             out.out(text, end="", highlight=False)
         else:
-            to.write_text(text, encoding="utf-8")
+            with created(to) as file:
+                file.write(text)
             out.print(f"wrote {to}", markup=False)
 
 

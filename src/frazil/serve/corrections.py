@@ -17,6 +17,7 @@ from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables
 from frazil.spec.amount import counted
 from frazil.spec.contract import final_names
+from frazil.spec.project import created
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -54,12 +55,13 @@ def write_corrections(pipeline: Pipeline, table: str, path: Path) -> int:
     Raises:
         UnknownSelectionError: there is no such table.
         NoLakeError: nothing was written yet.
+        UnwritableFileError: the file cannot be made.
 
     Cost: one scan of the quarantine; memory of some thousand records.
     """
     declared, count = source_table(pipeline, table), 0
     located = tables(pipeline)
-    with translated(pipeline), connect(located) as duck, path.open("w", encoding="utf-8") as lines:
+    with translated(pipeline), connect(located) as duck, created(path) as lines:
         here = layers(pipeline, declared, located)
         for one in _quarantined(duck, here, f"ORDER BY {r.FILE}, {r.ROW}"):
             lines.write(json.dumps(_as_written(one), ensure_ascii=False) + "\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _SCHEMA: Final = ".frazil.schema.json"
@@ -18,6 +20,30 @@ class FileExistsAlreadyError(DeclarationError):
     """A command would write over a file of the user's."""
 
     code = "FZ105"
+
+
+class UnwritableFileError(DeclarationError):
+    """A file that a command is to write cannot be made."""
+
+    code = "FZ115"
+
+
+@contextmanager
+def created(file: Path) -> Iterator[IO[str]]:
+    """Open a file for text in UTF-8 that a command is to write, in place of one that is there.
+
+    Raises:
+        UnwritableFileError: it cannot be made.
+    """
+    try:
+        text = file.open("w", encoding="utf-8")
+    except OSError as error:
+        raise UnwritableFileError(
+            f"{file} cannot be written: {error.strerror or error}",
+            hint="name a file on this machine, in a folder that is there",
+        ) from error
+    with text:
+        yield text
 
 
 def new_declaration(project: Path, landing: Path | None = None) -> Path:
