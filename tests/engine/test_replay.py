@@ -215,3 +215,26 @@ def test_what_a_new_declaration_takes_is_replayed_without_a_file(orders: Orders)
         ("20260103-000000000.csv", 3): "cast",
     }
     assert orders.is_sound()
+
+
+def test_aggregates_over_other_tables_too_follow_what_is_replayed(orders: Orders, tmp_path: Path) -> None:
+    rates = orders.folder / "rates"
+    rates.mkdir()
+    (rates / "LOAD00000001.csv").write_text("id,rate\n1,2\n", encoding="utf-8")
+    more = """
+  - name: rates
+    source: {kind: dms, path: ./rates, header: true}
+    keys: [id]
+    columns: [{name: id, type: int}, {name: rate, type: int}]
+gold:
+  - {name: value, sql: "select sum(s.total * r.rate) as total from {{ orders_history }} s cross join {{ rates }} r"}
+"""
+    (orders.folder / "frazil.yml").write_text(f"{DECLARATION.rstrip()}{more}", encoding="utf-8")
+    orders.run()
+    path = tmp_path / "corrections.jsonl"
+    api.quarantine_to(orders.folder, "orders", path)
+
+    orders.replay(corrected(path, as_right))
+
+    of_marts = "select sum(total) * 2 as total from marts.orders_history"
+    assert api.query(orders.folder, "select total from gold.value").rows == api.query(orders.folder, of_marts).rows

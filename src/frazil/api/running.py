@@ -159,6 +159,7 @@ def replay(
 
     Without ``corrected`` that is a run of the tables with records in quarantine: where the declaration changed, silver
     is made of all of bronze again; where it did not, the records would break the same rules, and nothing is done.
+    Aggregates that are made of these tables follow, also those that read other tables too, as these stand.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -182,7 +183,8 @@ def replay(
     pipeline = load(declaration)
     if table is None or corrected is None:
         names = sorted({rule.table for rule in quarantine(pipeline, table, limit=0).rules})
-        return run(pipeline, spark=spark, select=names or ([table] if table else []), options=options)
+        chosen = [f"{name}+" for name in names or ([table] if table else [])]
+        return run(pipeline, spark=spark, select=chosen, options=options)
     declared = source_table(pipeline, table)
     report = run(pipeline, spark=spark, select=[declared.name], options=options)
     if corrections := read_corrections(pipeline, table, corrected):
@@ -190,7 +192,7 @@ def replay(
 
         session_ = spark or session(pipeline, short=True)
         correct(pipeline, declared, corrections, session_)
-        report = run(pipeline, spark=session_, select=[declared.name], options=options)
+        report = run(pipeline, spark=session_, select=[f"{declared.name}+"], options=options)
     return report
 
 
