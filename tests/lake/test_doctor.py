@@ -118,6 +118,20 @@ def test_a_catalog_server_is_reached_or_not_and_no_secret_is_told(
     assert "s3cret" not in f"{examine(declared)}"
 
 
+def test_a_catalog_in_a_sqlite_file_of_its_own_needs_a_folder(tmp_path: Path) -> None:
+    def found(path: str) -> Finding:
+        catalog = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/{path}?journal_mode=WAL")
+        lake = Lake(warehouse="lake", catalog=catalog)
+        return finding(pipeline(tmp_path, lake=lake), "catalog")
+
+    new, nowhere = found("catalog.db"), found("none/catalog.db")
+    (tmp_path / "catalog.db").touch()
+
+    assert (new.ok, new.detail) == (True, f"jdbc: {tmp_path}/catalog.db (made by the first run)")
+    assert (found("catalog.db").ok, found("catalog.db").detail) == (True, f"jdbc: {tmp_path}/catalog.db")
+    assert (nowhere.ok, nowhere.hint is None) == (False, False)
+
+
 def test_a_secret_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://db/lake", password="${env:FRAZIL_NOT_SET}")  # noqa: S106
 

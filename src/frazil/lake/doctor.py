@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 _LITTLE_DISK_BYTES: Final = 2 * 2**30
 _REPAIR: Final = "restore the file from a backup; or make it again from the warehouse: frazil doctor --repair"
+_SQLITE_FILE: Final = "jdbc:sqlite:"
 _ANSWER_SECONDS: Final = 3.0
 _SERVER_SECONDS: Final = 10.0
 _RELEASED: Final = 1_790_000_000
@@ -192,6 +193,9 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
     if missing := missing_client(pipeline.lake.catalog):
         yield Finding(what="catalog client", ok=None, detail=missing, hint=CLIENTS_HINT)
     kind, uri = pipeline.lake.catalog.type, settings.get(f"{PREFIX}.uri")
+    if uri and uri.startswith(_SQLITE_FILE):
+        yield _shared_sqlite(Path(uri.removeprefix(_SQLITE_FILE).partition("?")[0]))
+        return
     address = _address(uri) if uri else None
     if address is None:
         yield Finding(what="catalog", ok=None, detail=f"{kind}: no host and port to try")
@@ -207,6 +211,18 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
             detail=f"{kind}: {host}:{port} does not answer: {error.strerror or error}",
             hint="is it started, and reachable from here?",
         )
+
+
+def _shared_sqlite(path: Path) -> Finding:
+    """Look at a SQLite file of a JDBC catalog, which other lakes may be in too."""
+    there = path.exists()
+    writable = os.access(path if there else path.parent, os.W_OK)
+    return Finding(
+        what="catalog",
+        ok=writable,
+        detail=f"jdbc: {path}{'' if there else ' (made by the first run)'}",
+        hint=None if writable else "its folder must be there, and both be writable",
+    )
 
 
 def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
