@@ -224,6 +224,14 @@ def test_a_query_reads_the_folders_of_the_lakes_tables_and_nothing_else(lake: Pa
         api.query(lake, "select * from duckdb_secrets(redact=false), orders")
 
 
+def test_a_mart_is_compared_with_a_dump_in_the_bucket(lake: Path) -> None:
+    put(lake_access(api.load(lake), "s3://readable/shop"), "dumps/orders.csv", LOAD.encode())
+
+    said = frazil(lake, "check", "--against", "s3://readable/dumps/orders.csv", java=False)
+
+    assert "1 row here, 1 in s3://readable/dumps/orders.csv" in said
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

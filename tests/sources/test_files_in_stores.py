@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
+from tests.hostile.situation import command
 
 from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
@@ -214,12 +215,15 @@ def test_a_project_begins_from_files_in_a_bucket(bucket: MemoryStore, tmp_path: 
 
     begun = init(tmp_path / "whole", source="s3a://raw/dms/shop/")
     one = init(tmp_path / "one", source="s3://raw/dms/shop/hosts")
+    said = command("init", f"{tmp_path / 'said'}", "--from", "s3://raw/dms/shop")
 
     assert [(table.name, table.path, table.keys) for table in begun.discovered] == [
         ("hosts", "s3://raw/dms/shop/hosts", ("id",)),
         ("orders", "s3://raw/dms/shop/orders", ("id",)),
     ]
     assert [(table.name, table.path) for table in one.discovered] == [("hosts", "s3://raw/dms/shop/hosts")]
+    assert said.code == 0, said.text
+    assert load(tmp_path / "said").tables == load(begun.declaration).tables
     orders = load(begun.declaration).tables[1]
     assert len(source_of(orders).find_new(tmp_path, Ledger()).files) == len(begun.discovered)
 
