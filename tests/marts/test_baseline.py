@@ -33,6 +33,7 @@ SPEC = FoldSpec(
     partial=True,
 )
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+EDGE = 1000
 HORIZON = "ts < TIMESTAMP '2026-01-01 00:00:05'"
 MARTS: dict[str, tuple[Current | History, tuple[str, ...]]] = {
     "hard": (Current(), ()),
@@ -140,7 +141,9 @@ def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
     chance = Random(seed)
     rows: list[tuple[Any, ...]] = []
     for number in range(count):
-        back = chance.choice((1, 20)) if chance.random() < 0.03 else 0
+        # Behind the horizon every other transaction began long before.
+        share = 0.5 if EDGE <= number < EDGE + 60 else 0.015
+        back = 20 if chance.random() < share else 0
         at = BEGIN + timedelta(seconds=number // 3 - back)
         is_delete = chance.random() < 0.25
         values: list[str | None] = [None] * 3 if is_delete else [chance.choice("aaab"), chance.choice("xxxy"), "p"]
@@ -148,7 +151,8 @@ def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
         if not is_delete and chance.random() < 0.2:
             values, known = [values[0], None, None], ["id", "ts", "value"]
         kind = "delete" if is_delete else "upsert"
-        rows.append((chance.randrange(150), at, *values, kind, f"1/{number:06}", number + 1, "f", 2, known))
+        key = chance.randrange(60 if number < EDGE - 100 else 30)  # the others are quiet from then on
+        rows.append((key, at, *values, kind, f"1/{number:06}", number + 1, "f", 2, known))
     return rows
 
 
@@ -161,15 +165,15 @@ def test_a_baseline_to_a_place_folds_to_what_all_changes_fold_to(
     spec = replace(SPEC, sequence_by=())
     changes = with_event_time(spark.createDataFrame(with_moves(drawn, 9) if moves else drawn, SILVER), spec)
     changes = changes.localCheckpoint()
-    older = "_cdc_position < '1/001000'"
-    before = min(row[1] for row in drawn[1000:])
+    older = f"_cdc_position < '1/{EDGE:06}'"
+    before = min(row[1] for row in drawn[EDGE:])
     made = baseline(served, before=f"{before:%Y-%m-%d %H:%M:%S.%f}", by_place=True)
 
     kept = baseline_rows(changes.where(older), spec, made, moves=moves).localCheckpoint()
 
     assert kept.columns == [name for name in changes.columns if name != EVENT_TIME]
     assert kept.count() < changes.where(older).count()
-    assert max(row[1] for row in drawn[:1000]) > before  # some are not before the time of the horizon
+    assert max(row[1] for row in drawn[:EDGE]) > before  # some are not before the time of the horizon
     found = with_event_time(kept, spec).unionByName(changes.where(f"NOT {older}"))
     assert compare(served, found, changes, spec) == {"hard": 1, "soft": 2, "close": 6, "coarse": 4}[served]
 
