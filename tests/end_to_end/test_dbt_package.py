@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.spark_cluster import QUICK_JAVA
 
 import frazil
 from frazil import api
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DBT = ROOT / ".venv-dbt" / "bin" / "dbt"
 PACKAGE = ROOT / "integrations" / "dbt"
-BATCHES, KEYS = 5, 12
+BATCHES, KEYS = 3, 12
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 DECLARATION = """
@@ -193,6 +194,8 @@ def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) 
         "spark.sql.defaultCatalog": "lake",
         "spark.master": "local[2]",
         "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
+        "spark.sql.codegen.wholeStage": "false",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -251,7 +254,6 @@ def test_a_contract_that_is_broken_fails_before_anything_is_written(lake: Lake, 
         assert "contract" in ended.stdout
         assert lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id") == before
         project.contract(total="decimal(8,2)")
-        project.dbt("run", "--select", "orders")
 
 
 @pytest.mark.server

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark_cluster import spark_cluster
+from tests.spark_cluster import QUICK_JAVA, spark_cluster
 
 import frazil
 from frazil import api
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
 COMMAND = Path(__file__).parents[2] / "integrations" / "spark" / "run_frazil.py"
-KILLS = 10
 
 # Every batch is read, typed, folded and written by executors, however small it is.
 DRIVER = """
@@ -77,8 +76,14 @@ def shop(folder: Path, files: SampleFiles) -> tuple[Path, Path]:
 def submit(cluster: SparkCluster, script: Path, *words: str) -> subprocess.Popen[str]:
     """Start a script on the cluster; what it prints can be read line by line."""
     jars = ",".join(map(str, ready_jars(default_jars())))
-    sizes = ["--driver-memory", "1g", "--executor-memory", "1g", "--conf", "spark.ui.enabled=false"]
-    command = [f"{Path(sys.executable).with_name('spark-submit')}", "--master", cluster.master, *sizes, "--jars", jars]
+    sizes = ["--driver-memory", "1g", "--executor-memory", "1g", "--driver-java-options", QUICK_JAVA]
+    settings = (
+        "spark.ui.enabled=false",
+        "spark.sql.shuffle.partitions=4",
+        f"spark.executor.extraJavaOptions={QUICK_JAVA}",
+    )
+    options = [*sizes, *(word for setting in settings for word in ("--conf", setting)), "--jars", jars]
+    command = [f"{Path(sys.executable).with_name('spark-submit')}", "--master", cluster.master, *options]
     with (cluster.folder / "driver.log").open("ab") as log:
         return subprocess.Popen(
             [*command, f"{script}", *words],
@@ -124,9 +129,10 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
     assert all(proof.ok for proof in api.check(home))
 
 
-def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
-    """Ten executors are killed at ten moments of a batch, which spread over what a batch takes."""
-    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * KILLS, late=0.1, nasty=True)
+@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.laws)])
+def test_executors_that_are_lost_cost_time_and_no_run(kills: int, cluster: SparkCluster, tmp_path: Path) -> None:
+    """Executors are killed at moments of a batch which spread over what a batch takes."""
+    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * kills + 2, late=0.1, nasty=True)
     (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
     given, script = tmp_path / "given", tmp_path / "driver.py"
     given.mkdir()
@@ -134,7 +140,7 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
 
     driver = submit(cluster, script, f"{home}", f"{given}")
     try:
-        for path in _kill_during_batches(cluster, driver, coming, given):
+        for path in _kill_during_batches(cluster, driver, coming, given, kills):
             its_coming.joinpath(path).rename(beside / "landing" / path)
         (given / "end").touch()
         driver.wait(60)
@@ -148,13 +154,13 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
 
 
 def _kill_during_batches(
-    cluster: SparkCluster, driver: subprocess.Popen[str], coming: Path, given: Path
+    cluster: SparkCluster, driver: subprocess.Popen[str], coming: Path, given: Path, kills: int
 ) -> Iterator[str]:
-    """Let two batches pass, and give more until ten executors were killed while one was applied; names them."""
+    """Let two batches pass, and give more until executors were killed while one was applied; names them."""
     lines, names = driver.stdout, iter(sorted(path.name for path in coming.glob("2*.csv")))
     assert lines is not None
     killed, seconds = -2, 0.0
-    while killed < KILLS:
+    while killed < kills:
         name = next(names)  # where batches end before their kill again and again, this ends the test
         coming.joinpath(name).rename(given / name)
         assert lines.readline().strip() == "begins", said(cluster)
@@ -162,7 +168,7 @@ def _kill_during_batches(
         if killed < 0:
             killed += 1
         else:
-            has_ended, _, _ = select([lines], [], [], seconds * (killed + 0.5) / KILLS)
+            has_ended, _, _ = select([lines], [], [], seconds * (killed + 0.5) / kills)
             alive = [] if has_ended else _wait_for_executors(cluster)
             killed += bool(alive) and cluster.kill_executor(alive[killed % len(alive)])
         assert lines.readline().strip() == "ends", said(cluster)

@@ -235,7 +235,7 @@ def field_ids(folder: Path, table: str) -> dict[str, int]:
 TABLES = ("silver.orders_changes", "marts.orders", "marts.orders_history")
 
 
-@pytest.mark.parametrize("lands", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("lands", [False, pytest.param(True, marks=pytest.mark.laws)])
 def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *, lands: bool) -> None:
     orders.declare()
     orders.land("id,customer,n", "1,ada,1", "2,bob,2")

@@ -64,7 +64,7 @@ def tell(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("marts", "kept"), [(HARD, 4), (HISTORY, 9)])
+@pytest.mark.parametrize(("marts", "kept"), [pytest.param(HARD, 4, marks=pytest.mark.laws), (HISTORY, 9)])
 def test_what_stands_before_the_horizon_is_folded(marts: str, kept: int, spark: SparkSession, tmp_path: Path) -> None:
     del spark
     declare(tmp_path, marts)
@@ -84,7 +84,7 @@ def test_what_stands_before_the_horizon_is_folded(marts: str, kept: int, spark: 
         assert [finding for finding in api.check(tmp_path) if finding.ok is False] == []
 
 
-@pytest.mark.parametrize(("marts", "late"), [(HARD, 1), (HISTORY, 2)])
+@pytest.mark.parametrize(("marts", "late"), [pytest.param(HARD, 1, marks=pytest.mark.laws), (HISTORY, 2)])
 def test_a_change_comes_too_late_by_its_place_and_in_a_history_by_its_time(
     marts: str, late: int, spark: SparkSession, tmp_path: Path
 ) -> None:

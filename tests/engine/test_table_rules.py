@@ -94,11 +94,11 @@ def shop(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) ->
 @pytest.mark.parametrize(
     ("strategy", "marts"),
     [
-        pytest.param("row_delta", EVERY_MART, marks=pytest.mark.long),
+        pytest.param("row_delta", EVERY_MART, marks=pytest.mark.laws),
         ("row_delta", "[{kind: current}]"),
         ("delete_append", "[{kind: history}]"),
-        pytest.param("overwrite", "[{kind: current, deletes: soft, name: kept}]", marks=pytest.mark.long),
-        pytest.param("recompute", "[{kind: current}]", marks=pytest.mark.long),
+        pytest.param("overwrite", "[{kind: current, deletes: soft, name: kept}]", marks=pytest.mark.laws),
+        pytest.param("recompute", "[{kind: current}]", marks=pytest.mark.laws),
     ],
 )
 def test_a_batch_with_a_value_that_another_row_has_is_published_in_no_mart(

@@ -101,7 +101,7 @@ def orders(tmp_path: Path, spark: SparkSession) -> Orders:
 
 @pytest.mark.parametrize(
     "strategy",
-    ["row_delta", *(pytest.param(name, marks=pytest.mark.long) for name in ("delete_append", "overwrite"))],
+    ["row_delta", *(pytest.param(name, marks=pytest.mark.laws) for name in ("delete_append", "overwrite"))],
 )
 def test_a_source_that_widens_its_columns_widens_the_tables(orders: Orders, strategy: Strategy) -> None:
     orders.strategy = strategy

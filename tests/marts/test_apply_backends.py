@@ -301,7 +301,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mart", MARTS)
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.laws] * ("large" in name)) for name in SETS])
 def test_a_delta_makes_of_a_mart_what_the_oracle_says(
     name: str, mart: str, backend: str, session: SparkSession
 ) -> None:

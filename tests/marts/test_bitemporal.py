@@ -89,7 +89,7 @@ def collected(rows: DataFrame) -> Counter[str]:
     return plain([*rows.toArrow().to_pylist()])
 
 
-@pytest.mark.parametrize(("deletes", "partial"), [("close", False), ("mark", True)])
+@pytest.mark.parametrize(("deletes", "partial"), [pytest.param("close", False, marks=pytest.mark.laws), ("mark", True)])
 def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
     deletes: Literal["close", "mark"], spark: SparkSession, *, partial: bool
 ) -> None:

@@ -60,15 +60,13 @@ def engine(spark: SparkSession) -> Engine:
 
 
 USUAL = {
-    "dms csv": tuple(CASES),
+    "dms csv": ("keeps_order", "takes_late_arrivals", "goes_on_after_a_crash"),
     **dict.fromkeys(("postgres", "debezium", "tiny"), ("keeps_order", "keeps_what_nobody_can_read")),
 }
-"""Form -> the cases that it goes through every time; the others it does with the laws, but for one that is long."""
+"""Form -> the cases that it goes through every time; the others it does with the laws."""
 
 
 def _marks(form: str, case: str) -> list[pytest.MarkDecorator]:
-    if (form, case) == ("handover to an audit log", "goes_on_after_a_crash"):
-        return [pytest.mark.long]
     return [] if case in USUAL.get(form, ()) else [pytest.mark.laws]
 
 

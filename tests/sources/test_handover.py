@@ -94,7 +94,9 @@ def _made(folder: Path) -> Path:
 
 @pytest.mark.spark
 @pytest.mark.long
-@pytest.mark.parametrize(("form", "seed"), [("dumps and debezium", 1), ("loads and dms", 2)])
+@pytest.mark.parametrize(
+    ("form", "seed"), [("dumps and debezium", 1), pytest.param("loads and dms", 2, marks=pytest.mark.laws)]
+)
 def test_snapshots_and_changes_meet(
     form: str, seed: int, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,7 +187,7 @@ def test_schemas_and_databases_in_one_table(
         for session, table in shards.values():
             session.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, qty int)".encode())
             session.execute(f"INSERT INTO {table} SELECT g, g FROM generate_series(1, 9) g".encode())
-        for number in range(7):
+        for number in range(5):
             if number == 3:
                 two.execute("SELECT pg_drop_replication_slot('frazil')")
             if number > 2:

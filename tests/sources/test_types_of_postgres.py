@@ -112,7 +112,7 @@ def found(pipeline: Any, table: str, above: int) -> list[str]:
     ]
 
 
-@pytest.fixture(params=["database", "newest_database"])
+@pytest.fixture(params=[pytest.param("database", marks=pytest.mark.laws), "newest_database"])
 def address(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     url: str = request.getfixturevalue(request.param)
     monkeypatch.setenv("TEST_DB", url)

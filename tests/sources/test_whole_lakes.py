@@ -275,7 +275,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("kind", ["postgres", "audit_log"])
+@pytest.mark.parametrize("kind", ["postgres", pytest.param("audit_log", marks=pytest.mark.laws)])
 def test_a_lake_that_died_again_and_again_holds_what_the_database_holds(
     kind: Kind, lake: Path, postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
