@@ -78,7 +78,7 @@ def test_a_missing_folder_names_itself_and_the_declaration(tmp_path: Path) -> No
     assert isinstance(caught.value, FrazilError)
     assert (caught.value.code, caught.value.exit_code) == ("FZ201", 3)
     assert str(tmp_path / "in") in str(caught.value)
-    assert "the declaration says 'in'" in str(caught.value)
+    assert "given as 'in'" in str(caught.value)
 
 
 def test_new_columns_follow_the_columns_there_are(tmp_path: Path) -> None:

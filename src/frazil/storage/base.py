@@ -24,7 +24,7 @@ class MissingFolderError(SourceError):
         self.declared, self.looked_at = declared, looked_at
         super().__init__(
             f"{looked_at}: {why}",
-            hint=f"the declaration says {declared!r}; relative paths start from the declaration's folder",
+            hint=f"given as {declared!r}; relative paths in a declaration start from its folder",
         )
 
 
