@@ -155,3 +155,24 @@ def test_the_package_is_the_command_too() -> None:
     done = subprocess.run([sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True)
 
     assert done.stdout == f"frazil {frazil.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["status", "s3://raw/shop"],
+        ["export", "odcs", "HERE", "--to", "s3://raw/contract.yml"],
+        ["quarantine", "HERE", "--table", "orders", "--to", "s3://raw/bad.jsonl"],
+        ["key", "orders", "1", "--path", "s3://raw/shop"],
+    ],
+)
+def test_an_address_where_a_local_file_is_asked_for_is_refused(
+    given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    said = command(*(word.replace("HERE", f"{tmp_path}") for word in given))
+
+    assert said.code == 2
+    assert "is an address" in " ".join(said.text.replace("│", " ").split())
+    assert [*tmp_path.iterdir()] == []

@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, print_json
-from frazil.cli.options import AsJson, Verbose
+from frazil.cli.options import AsJson, Verbose, local
 
 
 def diff(
@@ -17,7 +17,9 @@ def diff(
     *,
     begin: Annotated[str, typer.Option("--from", metavar="POINT", help="A time (UTC), a snapshot, a cut, or batch:N.")],
     end: Annotated[str | None, typer.Option("--to", metavar="POINT", help="Another such point; left out, now.")] = None,
-    path: Annotated[Path, typer.Option("--path", "-p", help="The declaration, or its folder.")] = Path(),
+    path: Annotated[
+        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
+    ] = Path(),
     limit: Annotated[int, typer.Option(min=0, help="Rows to show at most; all are counted.")] = 20,
     as_json: AsJson = False,
     verbose: Verbose = False,

@@ -10,7 +10,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
-from frazil.cli.options import AsJson, Verbose, Where, Yes
+from frazil.cli.options import AsJson, Verbose, Where, Yes, local
 from frazil.cli.render.erase import show_erase
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
@@ -27,7 +27,9 @@ def erase(
         list[str] | None,
         typer.Option("--key", "-k", help="A key; of several columns as JSON by name. May be repeated."),
     ] = None,
-    keys_from: Annotated[Path | None, typer.Option("--keys-from", help="A file of keys, one a line.")] = None,
+    keys_from: Annotated[
+        Path | None, typer.Option("--keys-from", parser=local, metavar="FILE", help="A file of keys, one a line.")
+    ] = None,
     where: Annotated[
         str | None, typer.Option("--where", "-w", help="A condition over silver's columns: the keys of these changes.")
     ] = None,

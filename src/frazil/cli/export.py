@@ -12,7 +12,7 @@ import yaml
 
 from frazil import api
 from frazil.cli.console import error_exit, out
-from frazil.cli.options import AsJson, Verbose, Where
+from frazil.cli.options import AsJson, Verbose, Where, local
 from frazil.spec.project import created
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def export(
     spark: Annotated[
         str | None, typer.Option(help="Of spark-conf: its version of Spark, such as 4.0; left out: as installed here.")
     ] = None,
-    to: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    to: Annotated[Path | None, typer.Option(parser=local, metavar="FILE", help="Write to this file.")] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

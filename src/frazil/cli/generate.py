@@ -10,12 +10,14 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
-from frazil.cli.options import AsJson, Verbose
+from frazil.cli.options import AsJson, Verbose, local
 from frazil.spec.amount import counted
 
 
 def generate(
-    folder: Annotated[Path, typer.Argument(help="Folder the files go to; made if it is not there.")],
+    folder: Annotated[
+        Path, typer.Argument(parser=local, metavar="FOLDER", help="Folder the files go to; made if it is not there.")
+    ],
     *,
     rows: Annotated[int, typer.Option(help="Rows of the full load.")] = 10_000,
     batches: Annotated[int, typer.Option(help="Number of change files.")] = 3,

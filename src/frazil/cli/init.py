@@ -9,12 +9,12 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, out
-from frazil.cli.options import Verbose
+from frazil.cli.options import Verbose, local
 from frazil.cli.render.grid import grid
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Folder of the new project.")] = Path(),
+    folder: Annotated[Path, typer.Argument(parser=local, metavar="FOLDER", help="Folder of the new project.")] = Path(),
     *,
     source: Annotated[
         str | None,

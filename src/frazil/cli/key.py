@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import err, error_exit, print_json
-from frazil.cli.options import AsJson, Verbose
+from frazil.cli.options import AsJson, Verbose, local
 from frazil.cli.render.key import named, show_key
 
 _UNKNOWN_KEY = 2
@@ -19,7 +19,9 @@ def key(
     table: Annotated[str, typer.Argument(help="The source table's name.")],
     value: Annotated[list[str], typer.Argument(help="The key: its values in the order of keys.")],
     *,
-    path: Annotated[Path, typer.Option("--path", "-p", help="The declaration, or its folder.")] = Path(),
+    path: Annotated[
+        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
+    ] = Path(),
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

@@ -7,7 +7,21 @@ from typing import Annotated
 
 import typer
 
-Where = Annotated[Path, typer.Argument(help="The declaration, or the folder with its frazil.yml.")]
+
+def local(given: str) -> Path:
+    """Return the path that was given.
+
+    Raises:
+        typer.BadParameter: it is an address, which a path would be made of that nobody meant: ``s3:/bucket``.
+    """
+    if "://" in f"{given}":
+        raise typer.BadParameter(f"{given} is an address; a file or folder on this machine is asked for")
+    return Path(given)
+
+
+Where = Annotated[
+    Path, typer.Argument(parser=local, metavar="PATH", help="The declaration, or the folder with its frazil.yml.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output, nothing else.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own messages, and stacks of errors.")]
 Select = Annotated[

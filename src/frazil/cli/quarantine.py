@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
-from frazil.cli.options import AsJson, Verbose, Where
+from frazil.cli.options import AsJson, Verbose, Where, local
 from frazil.cli.render.quarantine import show_quarantine
 from frazil.spec.amount import counted
 
@@ -19,7 +19,12 @@ def quarantine(
     *,
     table: Annotated[str | None, typer.Option("--table", "-t", help="A source table, to see its records.")] = None,
     to: Annotated[
-        Path | None, typer.Option(help="Write the records of --table to this file, to be corrected and replayed.")
+        Path | None,
+        typer.Option(
+            parser=local,
+            metavar="FILE",
+            help="Write the records of --table to this file, to be corrected and replayed.",
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Records at most.")] = 20,
     as_json: AsJson = False,

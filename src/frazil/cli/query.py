@@ -10,7 +10,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit
-from frazil.cli.options import AsJson, Verbose, Where
+from frazil.cli.options import AsJson, Verbose, Where, local
 
 
 def query(
@@ -29,7 +29,7 @@ def query(
         bool, typer.Option("--all-columns", help="Include the bookkeeping columns (_cdc_…) in select *.")
     ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV to standard output, nothing else.")] = False,
-    parquet: Annotated[Path | None, typer.Option(help="Write a Parquet file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(parser=local, metavar="FILE", help="Write a Parquet file.")] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:

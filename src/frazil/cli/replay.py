@@ -9,7 +9,7 @@ import typer
 
 from frazil import api
 from frazil.cli.console import confirm, err, error_exit
-from frazil.cli.options import AsJson, Verbose, Where, Yes
+from frazil.cli.options import AsJson, Verbose, Where, Yes, local
 from frazil.cli.reporting import run_and_report
 from frazil.spec.amount import counted
 from frazil.steps import Normalize
@@ -20,7 +20,13 @@ def replay(
     *,
     table: Annotated[str | None, typer.Option("--table", "-t", help="A source table; left out, all.")] = None,
     corrected: Annotated[
-        Path | None, typer.Option("--from", help="Corrected records, from: frazil quarantine --table TABLE --to FILE")
+        Path | None,
+        typer.Option(
+            "--from",
+            parser=local,
+            metavar="FILE",
+            help="Corrected records, from: frazil quarantine --table TABLE --to FILE",
+        ),
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,

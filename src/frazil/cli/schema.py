@@ -9,14 +9,16 @@ import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, print_json
-from frazil.cli.options import AsJson, Verbose
+from frazil.cli.options import AsJson, Verbose, local
 from frazil.cli.render.schema import show_schema
 
 
 def schema(
     table: Annotated[str, typer.Argument(help="The source table's name.")],
     *,
-    path: Annotated[Path, typer.Option("--path", "-p", help="The declaration, or its folder.")] = Path(),
+    path: Annotated[
+        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
+    ] = Path(),
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
