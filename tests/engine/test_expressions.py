@@ -79,7 +79,7 @@ def tries(spark: SparkSession, tmp_path: Path) -> Tries:
     return Tries(tmp_path)
 
 
-@pytest.mark.parametrize("reader", ["driver", "stream"])
+@pytest.mark.parametrize("reader", ["driver", pytest.param("stream", marks=pytest.mark.laws)])
 def test_a_failing_record_is_in_quarantine_with_spark_s_words_and_the_others_go_on(
     reader: str, tries: Tries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +126,7 @@ def test_an_expression_over_a_field_that_is_not_carried_keeps_what_was_and_never
     assert len(tries.quarantine(pipeline)) == 1
 
 
+@pytest.mark.long
 def test_reasons_are_looked_up_for_some_and_a_batch_without_failures_takes_no_job_for_them(
     tries: Tries, monkeypatch: pytest.MonkeyPatch
 ) -> None:

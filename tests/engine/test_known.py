@@ -70,6 +70,7 @@ def everything(folder: Path) -> list[str]:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize("policy", [POLICIES[0], *(pytest.param(one, marks=pytest.mark.laws) for one in POLICIES[1:])])
 def test_late_changes_add_what_is_known_and_overwrite_nothing(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, policy: Policy

@@ -133,6 +133,7 @@ tables:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_dumps_of_shards_are_compared_within_each(spark: SparkSession, tmp_path: Path) -> None:
     """The dumps of both have the same names, and first the same rows."""
     del spark  # only there so that Java runs
