@@ -120,7 +120,9 @@ def test_any_changed_value_is_found_with_its_key(narrow: float) -> None:
         for name in MARTS:
             row = next(row for row in oracle(name, changes) if row["note"] is not None)
             place = f"_cdc_position = '{row['_cdc_position']}' AND _cdc_row = {row['_cdc_row']} AND id = {row['id']}"
-            for column in (column for column in shown(name) if row[column] is not None):
+            # What a mart has in common with the first one is compared as there.
+            own = [one for one in shown(name) if name == "hard" or one not in {*shown("hard")} - {"name", "note"}]
+            for column in (column for column in own if row[column] is not None):
                 update = f"UPDATE {name} SET {column} = ? WHERE {place}"
                 found = marts.damaged(update, altered(row[column]), table=name)
 
