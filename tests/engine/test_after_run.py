@@ -73,7 +73,7 @@ def test_what_is_not_due_is_left_alone(shop: Shop, settings: dict[str, float]) -
     assert snapshots(shop, "marts.orders") > 1
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_what_a_cut_keeps_does_not_make_a_table_due(shop: Shop) -> None:
     kept = with_upkeep(shop, expire_after_days=0, after_run_days=0)
     deliver(kept, 1)
@@ -126,7 +126,7 @@ def test_many_small_manifests_are_merged_and_the_bookmark_stays(shop: Shop, monk
     assert len(shop.session.sql("SELECT id FROM lake.marts.orders").collect()) == 5
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_few_manifests_are_left_as_they_are(shop: Shop) -> None:
     deliver(shop, 1)
     deliver(shop, 2)

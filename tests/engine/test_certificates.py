@@ -131,7 +131,7 @@ def test_a_table_that_somebody_else_wrote_is_named_until_it_is_made_again(shop: 
     assert wrong(shop)[1].endswith("2 now, 3 then")
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_commands_leave_certificates_and_a_killed_run_shows(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEAL", KEY)
     shop = certifying(shop, certificate_key="${env:SEAL}")

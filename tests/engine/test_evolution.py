@@ -176,7 +176,7 @@ def test_a_list_of_columns_takes_new_fields_alone_where_it_is_told_to(orders: Or
     assert api.plan(orders.folder).steps == ()
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_a_missing_field_stops_the_run_or_its_records_wait(orders: Orders) -> None:
     orders.declare("on_missing_column: fail")
     orders.land("id,a,b", "1,one,x")
@@ -288,7 +288,7 @@ def test_a_renamed_field_is_no_reason_to_forget_what_else_was_declared(
     assert orders.values() == [("1", "ada", "11")]
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_fields_that_were_two_columns_become_one(orders: Orders) -> None:
     orders.declare()
     orders.land("id,customer,n", "1,ada,1", "2,bob,2")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = pytest.mark.spark
 
 DMS = """
 pipeline: shop
@@ -49,6 +49,7 @@ def land(folder: Path, name: str, *records: str) -> None:
     (folder / "landing" / name).write_text("".join(f"{one}\n" for one in ("Op,id,ts,note,BI_id", *records)))
 
 
+@pytest.mark.laws
 def test_an_erase_follows_changes_of_key_that_are_folded(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     (tmp_path / "frazil.yml").write_text(DMS)
@@ -88,6 +89,7 @@ def log(folder: Path, name: str, *changes: tuple[int, str, dict[str, Any], int |
     (folder / "landing" / name).write_text("".join(f"{json.dumps(one)}\n" for one in records))
 
 
+@pytest.mark.laws
 def test_a_row_takes_from_folded_changes_what_the_source_had_under_its_old_key(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_row_takes_from_folded_changes_what_the_source_had_under_its_old_key(
     assert rows(tmp_path, "select id, note, size from orders order by id") == wanted
 
 
+@pytest.mark.long
 def test_a_rebuild_fills_what_folded_changes_do_not_carry(spark: SparkSession, tmp_path: Path) -> None:
     """The changes of a key whose order runs against their places are kept as they came, also by a rebuild."""
     del spark

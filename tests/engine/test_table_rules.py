@@ -84,7 +84,7 @@ class Shop:
         return [key for (key,) in api.query(self.folder, f"SELECT id FROM marts.{mart} WHERE {where} ORDER BY id").rows]
 
 
-@pytest.fixture(params=["driver", pytest.param("Spark", marks=pytest.mark.long)])
+@pytest.fixture(params=["driver", pytest.param("Spark", marks=pytest.mark.laws)])
 def shop(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) -> Shop:
     """A shop whose small batches are judged by the driver, or by Spark."""
     del spark  # only there so that Java runs

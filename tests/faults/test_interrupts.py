@@ -45,7 +45,7 @@ def assert_clean(command: Command, code: int, line: str) -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("moment", ["start Spark", "apply to"])
+@pytest.mark.parametrize("moment", [pytest.param("start Spark", marks=pytest.mark.laws), "apply to"])
 def test_ctrl_c_in_a_terminal_ends_a_run(moment: str, spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: the next run ends as if there had been no other."""
     world = world_at(tmp_path)

@@ -60,7 +60,12 @@ def record(name: str, second: int = 5, op: str = "U") -> Record:
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
-    "dies_at", [None, "bronze.after_publish", pytest.param("silver.after_publish", marks=pytest.mark.laws)]
+    "dies_at",
+    [
+        pytest.param(None, marks=pytest.mark.laws),
+        "bronze.after_publish",
+        pytest.param("silver.after_publish", marks=pytest.mark.laws),
+    ],
 )
 def test_the_earliest_name_of_a_content_places_it_also_after_a_crash(
     dies_at: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -61,7 +61,8 @@ def engine(spark: SparkSession) -> Engine:
 
 USUAL = {
     "dms csv": ("keeps_order", "takes_late_arrivals", "goes_on_after_a_crash"),
-    **dict.fromkeys(("postgres", "debezium", "tiny"), ("keeps_order", "keeps_what_nobody_can_read")),
+    "debezium": ("keeps_order", "keeps_what_nobody_can_read"),
+    **dict.fromkeys(("postgres", "tiny"), ("keeps_order",)),
 }
 """Form -> the cases that it goes through every time; the others it does with the laws."""
 
