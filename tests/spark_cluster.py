@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 """Options of a Java that lives for minutes: it compiles fast rather than well."""
 
-_START_SECONDS: Final = 60
+_START_SECONDS: Final = 240
 _PR_SET_PDEATHSIG: Final = 1
 _EXECUTOR: Final = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 

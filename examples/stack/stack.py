@@ -36,7 +36,7 @@ UP = Path(os.environ.get("STACK_FOLDER") or ROOT / "build" / "up").resolve()
 DAGS, LOGS, PIDS = UP / "dags", UP / "logs", UP / "pids.json"
 PORTS = {"postgres": 5442, "trino": 8080, "airflow": 8081}
 PORTS |= {name: int(text) for name in PORTS if (text := os.environ.get(f"{name.upper()}_PORT"))}
-ORDERS_AT_FIRST, START_SECONDS, STOP_SECONDS = 2_000, 300, 20
+ORDERS_AT_FIRST, START_SECONDS, STOP_SECONDS = 2_000, 600, 20
 AIRFLOW_PARTS = {
     "airflow api-server": ["api-server", "--host", "127.0.0.1", "--port", f"{PORTS['airflow']}", "--workers", "1"],
     # Their log servers listen on all addresses; on one machine the page reads the files.
@@ -236,10 +236,10 @@ def wait_for(name: str, is_there: Callable[[], Any]) -> None:
 def airflow(path: str) -> Any:
     """Return what Airflow's API has at a path."""
     place = f"http://127.0.0.1:{PORTS['airflow']}"
-    with urllib.request.urlopen(f"{place}/auth/token", timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(f"{place}/auth/token", timeout=60) as answer:  # noqa: S310
         token = json.load(answer)["access_token"]
     request = urllib.request.Request(f"{place}/api/v2{path}", headers={"Authorization": f"Bearer {token}"})  # noqa: S310
-    with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
         return json.load(answer)
 
 

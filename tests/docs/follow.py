@@ -79,7 +79,7 @@ def _command(step: Command) -> str:
         os.chdir(words[0])
         return ""
     if program in SHELL:
-        done = subprocess.run(["/bin/sh", "-c", step.text], check=True, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["/bin/sh", "-c", step.text], check=True, capture_output=True, text=True, timeout=300)
         return done.stdout + done.stderr
     assert program == "frazil", f"line {step.line}: what is {program}?"
     result = CliRunner().invoke(app, words, prog_name="frazil", env={"COLUMNS": "160"})

@@ -141,6 +141,7 @@ def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
     assert "content changed after it was taken" in frazil(tmp_path, "run", code=8)
 
 
+@pytest.mark.laws
 def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path: Path) -> None:
     s3.make_table_bucket("lakehouse")
     shop = declare(tmp_path, s3, "lakehouse")

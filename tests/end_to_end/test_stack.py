@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 240
+SECONDS = 900
 
 
 class Stack:
@@ -48,13 +48,13 @@ class Stack:
 
     def trigger(self, dag: str) -> None:
         place = f"http://127.0.0.1:{self.ports['AIRFLOW_PORT']}"
-        with urllib.request.urlopen(f"{place}/auth/token", timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{place}/auth/token", timeout=60) as answer:  # noqa: S310
             token = json.load(answer)["access_token"]
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         body = json.dumps({"logical_date": None}).encode()
         urllib.request.urlopen(  # noqa: S310
             urllib.request.Request(f"{place}/api/v2/dags/{dag}/dagRuns", body, headers),  # noqa: S310
-            timeout=10,
+            timeout=60,
         ).close()
 
     def processes(self) -> list[psutil.Process]:
@@ -122,6 +122,6 @@ def test_a_change_in_the_database_is_in_the_report_of_dbt_and_all_of_it_stops(st
     assert stack.ask("SELECT count(*), max(order_id) FROM marts.orders") == [2_000, 2_000]
     at_work = stack.processes()
     stack.make("down")
-    _, left = psutil.wait_procs(at_work, timeout=30)
+    _, left = psutil.wait_procs(at_work, timeout=120)
     assert left == []
     assert "nothing runs" in stack.make("down")

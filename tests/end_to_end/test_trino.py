@@ -142,7 +142,7 @@ def test_four_engines_read_the_same_rows(shop: Shop, served: Served) -> None:
         assert len(rows) > len(FILES[0]) - 3
         assert rows == in_order(shop.by_duckdb(sql)) == in_order(shop.by_spark(sql))
         assert rows == in_order(shop.by_pyiceberg(mart, columns))
-    page = urllib.request.urlopen(served.said["url"], timeout=10).read()  # noqa: S310
+    page = urllib.request.urlopen(served.said["url"], timeout=60).read()  # noqa: S310
     assert b"Trino" in page
 
 

@@ -20,7 +20,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 600
 CTRL_C = b"\x03"
 
 _TAKE_TERMINAL = """

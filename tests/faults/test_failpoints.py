@@ -72,7 +72,7 @@ def start(world: World, failpoint: str = "", strategy: Strategy = "row_delta") -
 def kill_at(world: World, failpoint: str, strategy: Strategy = "row_delta") -> None:
     """Run until the failpoint, where Python and Java are killed."""
     process = start(world, failpoint, strategy)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=900)
     assert process.returncode == -signal.SIGKILL, f"{failpoint} was not reached\n{said.decode()}"
 
 
@@ -184,7 +184,7 @@ def test_an_erase_killed_again_and_again_ends_right(
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        _, said = process.communicate(timeout=300)
+        _, said = process.communicate(timeout=900)
         assert process.returncode == -signal.SIGKILL, f"{name} was not reached\n{said.decode()}"
     world.deliver(1)
     world.run(spark)

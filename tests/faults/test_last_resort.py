@@ -54,7 +54,7 @@ def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert reading.stdout
     reading.stdout.close()
 
-    _, said = reading.communicate(timeout=60)
+    _, said = reading.communicate(timeout=300)
 
     assert said == b""
     assert reading.returncode == 141

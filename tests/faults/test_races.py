@@ -60,7 +60,7 @@ def test_of_two_processes_one_is_told_that_the_other_runs(spark: SparkSession, t
     command = [sys.executable, "-c", RUN, str(world.folder)]
 
     both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) for _ in range(2)]
-    said = [process.communicate(timeout=300)[1].decode() for process in both]
+    said = [process.communicate(timeout=900)[1].decode() for process in both]
 
     assert sorted(process.returncode for process in both) == [0, BusyError.exit_code]
     assert any("is held by another run" in text for text in said)

@@ -118,7 +118,7 @@ def run_and_die(random: Random, folder: Path, url: str, server: PostgresServer |
         start_new_session=True,
     )
     with meanwhile(random, server), later(2 + 8 * random.random(), run.pid, is_wanted=not place):
-        said, _ = run.communicate(timeout=300)
+        said, _ = run.communicate(timeout=900)
     allowed = {0, -signal.SIGKILL} | ({SourceError.exit_code} if server else set())
     assert run.returncode in allowed, said.decode()
     return [f"run {place}"] if run.returncode == -signal.SIGKILL else []

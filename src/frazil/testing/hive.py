@@ -21,7 +21,7 @@ from frazil.testing.java import java_program, spark_jars
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_START_SECONDS: Final = 120
+_START_SECONDS: Final = 240
 _OPTIONS: Final = (
     "-Xmx384m",
     "-XX:+UseSerialGC",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = "4.1.0"
 _ARTIFACT: Final = "kafka_2.13"
-_START_SECONDS: Final = 90
+_START_SECONDS: Final = 240
 _STOP_SECONDS: Final = 30
 _FETCH_SECONDS: Final = 590
 _HEAP: Final = ("-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")

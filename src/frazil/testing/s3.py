@@ -25,7 +25,7 @@ from frazil.errors import SetupError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_START_SECONDS: Final = 60
+_START_SECONDS: Final = 240
 _STOP_SECONDS: Final = 15
 _ACCOUNT: Final = "000000000000"
 _HIGHEST_PORT: Final = 50_000
