@@ -127,7 +127,7 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
     assert all(proof.ok for proof in api.check(home))
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(10, marks=pytest.mark.laws)])
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.laws)])
 def test_executors_that_are_lost_cost_time_and_no_run(kills: int, cluster: SparkCluster, tmp_path: Path) -> None:
     """Executors are killed at moments of a batch which spread over what a batch takes."""
     files = SampleFiles(rows=20_000, changes=2_000, batches=2 * kills + 2, late=0.1, nasty=True)
