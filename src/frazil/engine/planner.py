@@ -9,6 +9,7 @@ from frazil.engine.repair import drop_damaged
 from frazil.engine.side_by_side import side_by_side
 from frazil.engine.state import check_new_expressions, read_gold, read_state
 from frazil.errors import BusyError, FrazilError
+from frazil.lake.tables import open_catalog
 from frazil.lake.trouble import explained
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState, gold_problems
@@ -68,9 +69,9 @@ class Planner:
 
         Cost: with ``made`` loads each table once; sources are not looked at, and no file is hashed.
         """
-        # A new catalog makes its own tables when it is first asked, and two sessions at once would collide.
+        # One after the other: two sessions of a new catalog would collide.
         for session in self.sessions:
-            session.catalog.databaseExists(quote(CATALOG, self.pipeline.lake.namespaces.bronze))
+            open_catalog(session, quote(CATALOG, self.pipeline.lake.namespaces.bronze))
         known = made.state if made is not None else State()
         if made is not None:
             self._verify(known)

@@ -12,6 +12,7 @@ from frazil.lake.heads import head
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.session import spark_session
+from frazil.lake.tables import open_catalog
 from frazil.lake.warehouse import table_folders
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse
@@ -56,8 +57,7 @@ def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession 
         if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
             _set_aside(embedded_catalog(pipeline), now)
         session = spark or spark_session(pipeline, short=True)
-        # Opens the catalog: Iceberg's Java API finds it in a session only once SQL has.
-        session.catalog.databaseExists(quote(CATALOG, pipeline.lake.namespaces.bronze))
+        open_catalog(session, quote(CATALOG, pipeline.lake.namespaces.bronze))
         return [
             f"{namespace}.{name}"
             for namespace, name, version in table_folders(folder)

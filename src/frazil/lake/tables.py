@@ -112,6 +112,24 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
         set_sort_order(spark, name, layout.sort_by)
 
 
+def open_catalog(spark: SparkSession, namespace: str) -> None:
+    """Let a session open its catalog. Iceberg's Java API finds it there only once SQL has asked for something.
+
+    A new catalog in a database makes its own tables now, and not in one step. Where another process does the same at
+    this moment, one of the two fails, and finds them made when it asks again.
+
+    Args:
+        spark: the session.
+        namespace: any one, quoted, with the catalog before it; it need not exist.
+
+    Cost: one request. A catalog that does not answer is asked twice.
+    """
+    try:
+        spark.catalog.databaseExists(namespace)
+    except Exception:  # noqa: BLE001 - Spark wraps what the database says; what stays wrong is raised by the next line
+        spark.catalog.databaseExists(namespace)
+
+
 def _namespace(spark: SparkSession, name: str) -> None:
     try:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
