@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from time import sleep
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from frazil import api
@@ -22,6 +24,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long
 
 ROUNDS = 4
+CATALOG_BEFORE = """
+CREATE TABLE iceberg_tables (
+    catalog_name VARCHAR(255) NOT NULL, table_namespace VARCHAR(255) NOT NULL, table_name VARCHAR(255) NOT NULL,
+    metadata_location VARCHAR(1000), previous_metadata_location VARCHAR(1000),
+    PRIMARY KEY (catalog_name, table_namespace, table_name))"""
+"""The table of a JDBC catalog as Iceberg makes it, before its own next statement."""
+ALTERING = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
 
 
 def declare(folder: Path, s3: S3Server, database: str, table: str) -> Path:
@@ -74,7 +83,7 @@ def run_all(*folders: Path) -> list[int]:
     runs = [
         subprocess.Popen([sys.executable, "-m", "frazil", "run"], cwd=folder, env=environment) for folder in folders
     ]
-    return [run.wait(300) for run in runs]
+    return [run.wait(900) for run in runs]
 
 
 def ids(folder: Path, mart: str) -> list[tuple[Any, ...]]:
@@ -97,6 +106,28 @@ def test_two_runs_of_one_pipeline_lose_nothing_and_take_nothing_twice(
     assert all(proof.ok for proof in api.check(shop))
     assert {code for codes in ended for code in codes} <= {0, BusyError.exit_code}
     assert all(codes[0] == 0 for codes in ended)  # one of the two always gets through
+
+
+def test_a_catalog_that_another_process_makes_at_this_moment_is_no_failure(
+    s3: S3Server, database: str, tmp_path: Path
+) -> None:
+    """The other one adds a column to the catalog's own table; the run finds it missing, and adds it too late."""
+    s3.make_bucket("shared")
+    shop = declare(tmp_path / "orders", s3, database, "orders")
+    deliver(shop, 1)
+    with psycopg.connect(database) as other, psycopg.connect(database, autocommit=True) as looking:
+        other.execute(CATALOG_BEFORE)
+        other.commit()
+        other.execute("LOCK TABLE iceberg_tables IN SHARE MODE")  # it can be read, and not altered
+        run = subprocess.Popen([sys.executable, "-m", "frazil", "run"], cwd=shop)
+        while not looking.execute(ALTERING).fetchall():
+            assert run.poll() is None
+            sleep(0.1)
+        other.execute("ALTER TABLE iceberg_tables ADD COLUMN iceberg_type VARCHAR(5)")
+        other.commit()
+        assert run.wait(900) == 0
+
+    assert ids(shop, "orders") == [(1, 1)]
 
 
 def test_two_pipelines_write_one_catalog_at_once(s3: S3Server, database: str, tmp_path: Path) -> None:
