@@ -45,10 +45,10 @@ test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties and how t
 	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties tests/lake/test_row_delta.py -m "$(SHORT)" -n 2 --dist worksteal
 
 e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
-	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 2 --dist loadfile --no-loadscope-reorder --durations=25
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
-laws: .venv/.jars ## Run the long property tests
+laws: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the long property tests, and what CI has no time for
 	$(BIN)/python -m pytest -m "laws or hypothesis" --hypothesis-profile many -n 2 --dist worksteal
 
 check: .venv/.packages ## Formatting, lint and types, as CI sees them

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from frazil.lake.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
+from frazil.spec.stores import ENVIRONMENT
 from frazil.testing.postgres import find_programs, postgres_server
 from frazil.testing.s3 import s3_server
 
@@ -32,6 +34,10 @@ settings.register_profile("many", untimed, max_examples=400)
 settings.load_profile("few")
 
 _NUMBERS = count(1)
+
+# The login that a shell has is for no store of the tests.
+for _name in (name for names in ENVIRONMENT.values() for name in names):
+    os.environ.pop(_name, None)
 
 # What lives is seldom garbage: the collector looks a thirtieth as often, and never again at what was collected.
 gc.set_threshold(20_000, 10, 10)

@@ -157,8 +157,8 @@ def land(folder: Path, name: str, fields: Sequence[str], *records: str) -> None:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.long
-@pytest.mark.parametrize("strategy", ["row_delta", pytest.param("delete_append", marks=pytest.mark.laws)])
+@pytest.mark.laws
+@pytest.mark.parametrize("strategy", ["row_delta", "delete_append"])
 def test_a_value_passes_through_a_field_of_any_name(strategy: Strategy, tmp_path: Path) -> None:
     """CONVERGE, AGREE: all tables, the view, the aggregate, check, key, query; folded in memory and by Spark."""
     options = RunOptions(policy=go_by(strategy))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 DBT = ROOT / ".venv-dbt" / "bin" / "dbt"
 PACKAGE = ROOT / "integrations" / "dbt"
-BATCHES, KEYS = 3, 12
+BATCHES, KEYS = 2, 12
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 DECLARATION = """
@@ -230,6 +230,7 @@ def test_package_and_engine_make_equal_tables_of_one_log_on_spark_and_on_trino(
                 assert made == wanted, (project.schema, name, number)
 
 
+@pytest.mark.laws
 @pytest.mark.server
 def test_a_column_that_is_new_is_added_and_a_full_refresh_fills_it(lake: Lake, projects: list[Project]) -> None:
     for project in projects:

@@ -12,6 +12,7 @@ from frazil import api
 from frazil.testing.hive import hive_metastore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.server, pytest.mark.spark]
@@ -35,28 +36,37 @@ LOAD = "id,city,updated_at\n1,Oslo,2026-01-01 00:00:00\n2,Rome,2026-01-01 00:00:
 CHANGES = "op,id,city,updated_at\nU,1,Bergen,2026-01-02 00:00:00\nD,2,,2026-01-02 00:00:00\n"
 
 
-def test_a_lake_is_kept_by_a_hive_metastore_and_read_without_java(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "LOAD00000001.csv").write_text(LOAD)
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A lake of two batches, while its metastore runs."""
+    folder = tmp_path_factory.mktemp("hive")
+    (folder / "landing").mkdir(parents=True)
+    (folder / "landing" / "LOAD00000001.csv").write_text(LOAD)
     with hive_metastore() as uri:
-        (tmp_path / "frazil.yml").write_text(DECLARATION.format(uri=uri))
-        frazil(tmp_path, "run")
-        (tmp_path / "landing" / "20260102-000000000.csv").write_text(CHANGES)
-        assert "ingest 1 file" in frazil(tmp_path, "plan", java=False)
+        (folder / "frazil.yml").write_text(DECLARATION.format(uri=uri))
+        frazil(folder, "run")
+        (folder / "landing" / "20260102-000000000.csv").write_text(CHANGES)
+        assert "ingest 1 file" in frazil(folder, "plan", java=False)
+        frazil(folder, "run")
+        yield folder
 
-        frazil(tmp_path, "run")
 
-        assert json.loads(frazil(tmp_path, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
-        assert api.query(tmp_path, "select id, city, is_deleted from marts.orders order by 1").rows == [
-            (1, "Bergen", False),
-            (2, "Rome", True),
-        ]
-        assert api.query(tmp_path, "select city, orders from gold.cities").rows == [("Bergen", 1)]
-        assert "Bergen" in frazil(tmp_path, "key", "orders", "1", java=False)
-        assert "batch 2" in frazil(tmp_path, "status", java=False)
-        assert "proofs hold" in frazil(tmp_path, "check", java=False)
-        maintained = json.loads(frazil(tmp_path, "maintain", "--json"))
-        assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
-        frazil(tmp_path, "erase", "--table", "orders", "--key", "2", "--yes")
-        assert api.query(tmp_path, "select id from marts.orders").rows == [(1,)]
-        assert "proofs hold" in frazil(tmp_path, "check", java=False)
+def test_a_lake_is_kept_by_a_hive_metastore_and_read_without_java(shop: Path) -> None:
+    assert json.loads(frazil(shop, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
+    assert api.query(shop, "select id, city, is_deleted from marts.orders order by 1").rows == [
+        (1, "Bergen", False),
+        (2, "Rome", True),
+    ]
+    assert api.query(shop, "select city, orders from gold.cities").rows == [("Bergen", 1)]
+    assert "Bergen" in frazil(shop, "key", "orders", "1", java=False)
+    assert "batch 2" in frazil(shop, "status", java=False)
+    assert "proofs hold" in frazil(shop, "check", java=False)
+
+
+@pytest.mark.laws
+def test_it_is_maintained_and_a_key_is_erased(shop: Path) -> None:
+    maintained = json.loads(frazil(shop, "maintain", "--json"))
+    assert {"marts.orders", "marts.orders_history"} <= {one["table"] for one in maintained}
+    frazil(shop, "erase", "--table", "orders", "--key", "2", "--yes")
+    assert api.query(shop, "select id from marts.orders").rows == [(1,)]
+    assert "proofs hold" in frazil(shop, "check", java=False)

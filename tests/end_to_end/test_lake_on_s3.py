@@ -74,6 +74,7 @@ def test_a_lake_on_s3_is_written_read_without_java_and_kept_in_shape(s3: S3Serve
     assert records(s3, "whole") == ["end", "end", "start", "start"]
 
 
+@pytest.mark.laws
 def test_a_subject_is_erased_from_every_byte_on_s3(s3: S3Server, tmp_path: Path) -> None:
     s3.make_bucket("erased")
     shop = declare(tmp_path, s3, "erased")

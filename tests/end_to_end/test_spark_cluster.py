@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
+KILLS = 10
 COMMAND = Path(__file__).parents[2] / "integrations" / "spark" / "run_frazil.py"
 
 # Every batch is read, typed, folded and written by executors, however small it is.
@@ -127,10 +128,10 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
     assert all(proof.ok for proof in api.check(home))
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.laws)])
-def test_executors_that_are_lost_cost_time_and_no_run(kills: int, cluster: SparkCluster, tmp_path: Path) -> None:
+@pytest.mark.laws
+def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
     """Executors are killed at moments of a batch which spread over what a batch takes."""
-    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * kills + 2, late=0.1, nasty=True)
+    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * KILLS + 2, late=0.1, nasty=True)
     (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
     given, script = tmp_path / "given", tmp_path / "driver.py"
     given.mkdir()
@@ -138,7 +139,7 @@ def test_executors_that_are_lost_cost_time_and_no_run(kills: int, cluster: Spark
 
     driver = submit(cluster, script, f"{home}", f"{given}")
     try:
-        for path in _kill_during_batches(cluster, driver, coming, given, kills):
+        for path in _kill_during_batches(cluster, driver, coming, given):
             its_coming.joinpath(path).rename(beside / "landing" / path)
         (given / "end").touch()
         driver.wait(300)
@@ -152,13 +153,13 @@ def test_executors_that_are_lost_cost_time_and_no_run(kills: int, cluster: Spark
 
 
 def _kill_during_batches(
-    cluster: SparkCluster, driver: subprocess.Popen[str], coming: Path, given: Path, kills: int
+    cluster: SparkCluster, driver: subprocess.Popen[str], coming: Path, given: Path
 ) -> Iterator[str]:
     """Let two batches pass, and give more until executors were killed while one was applied; names them."""
     lines, names = driver.stdout, iter(sorted(path.name for path in coming.glob("2*.csv")))
     assert lines is not None
     killed, seconds = -2, 0.0
-    while killed < kills:
+    while killed < KILLS:
         name = next(names)  # where batches end before their kill again and again, this ends the test
         coming.joinpath(name).rename(given / name)
         assert lines.readline().strip() == "begins", said(cluster)
@@ -166,7 +167,7 @@ def _kill_during_batches(
         if killed < 0:
             killed += 1
         else:
-            has_ended, _, _ = select([lines], [], [], seconds * (killed + 0.5) / kills)
+            has_ended, _, _ = select([lines], [], [], seconds * (killed + 0.5) / KILLS)
             alive = [] if has_ended else _wait_for_executors(cluster)
             killed += bool(alive) and cluster.kill_executor(alive[killed % len(alive)])
         assert lines.readline().strip() == "ends", said(cluster)

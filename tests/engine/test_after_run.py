@@ -105,7 +105,7 @@ def test_maintenance_that_fails_is_a_warning_and_no_failed_run(shop: Shop, monke
     assert [row["id"] for row in shop.session.sql("SELECT id FROM lake.marts.orders ORDER BY id").collect()] == [1, 2]
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_many_small_manifests_are_merged_and_the_bookmark_stays(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in range(1, 6):
         deliver(shop, day)

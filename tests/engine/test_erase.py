@@ -166,7 +166,7 @@ def test_a_key_is_a_text_or_json_by_name_or_in_order() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.laws
 def test_a_cut_and_marts_that_were_rolled_back_hold_no_erased_key(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")

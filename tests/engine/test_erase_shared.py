@@ -45,7 +45,7 @@ def key(shop: str, name: str) -> list[str]:
     return [json.dumps({"shop": shop, "email": f"{name}@example.org"})]
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_parts_of_keys_that_others_share_are_not_left_over_and_a_killed_erase_is_told_whole(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

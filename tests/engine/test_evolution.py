@@ -198,7 +198,7 @@ def test_a_missing_field_stops_the_run_or_its_records_wait(orders: Orders) -> No
     assert orders.quarantine() == []
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_another_type_widens_the_column_stops_the_run_or_is_left(orders: Orders) -> None:
     large = 2**40
     orders.form = "format: parquet"

@@ -112,6 +112,7 @@ def test_a_change_comes_too_late_by_its_place_and_in_a_history_by_its_time(
         assert [finding for finding in api.check(tmp_path) if finding.ok is False] == []
 
 
+@pytest.mark.laws
 def test_a_fold_ends_though_an_old_transaction_holds_its_time_back(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,7 @@ def test_many_histories_and_both_ways_agree(first: int, strategy: str, spark: Sp
         assert differences(world, spark) == []
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_an_aggregate_is_computed_whole_where_its_past_is_gone_or_much_is_touched(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

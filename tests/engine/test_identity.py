@@ -206,6 +206,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.laws
 @pytest.mark.fault
 def test_a_lost_catalog_is_refused_and_can_be_made_again(tmp_path: Path, spark: SparkSession) -> None:
     """In a process of its own: this one has connections to the catalogs that are lost."""

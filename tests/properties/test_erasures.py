@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KILLS = tuple(name for name in FAILPOINTS if name.startswith("erase."))
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_an_erase_that_is_killed_at_each_place_in_turn_ends_as_if_it_had_not_been(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def live_with_a_horizon(world: World, lot: Random, spark: SparkSession, patch: p
     assert [finding for finding in api.check(world.folder) if finding.ok is False] == []
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_folds_of_old_changes_change_nothing_of_what_is_there(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,7 @@ def erased_as_foreseen(pipeline: Pipeline, spark: SparkSession, table: str) -> E
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.laws
 def test_a_dry_run_says_which_landing_files_the_erase_rewrites_and_removes(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     pipeline = land(tmp_path)

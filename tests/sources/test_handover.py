@@ -132,7 +132,7 @@ def ids(pipeline: Pipeline) -> list[int]:
 
 
 @pytest.mark.spark
-@pytest.mark.long
+@pytest.mark.laws
 def test_a_snapshot_that_would_delete_too_much_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     usual = declared(tmp_path, "dumps and dms", "max_delete_fraction: 0.2")

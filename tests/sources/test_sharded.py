@@ -173,6 +173,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.laws
 @pytest.mark.usefixtures("spark")
 def test_schemas_and_databases_in_one_table(
     database: str, newest_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,12 +19,6 @@ tables:
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_login(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-
-
 def region(address: str, folder: Path, **stores: str) -> str | None:
     declared = {prefix.replace("_", "/"): Store(region=name) for prefix, name in stores.items()}
     return store_access(address, declared, folder).get("region")

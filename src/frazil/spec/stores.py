@@ -29,7 +29,7 @@ _SCHEMES: Final = {
 }
 """Schemes of addresses, and those of the stores they mean."""
 
-_ENVIRONMENT: Final = {
+ENVIRONMENT: Final = {
     "access_key_id": ("AWS_ACCESS_KEY_ID",),
     "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),
     "session_token": ("AWS_SESSION_TOKEN",),
@@ -151,7 +151,7 @@ def store_access(
     found |= more or {}
     if bare.scheme == "s3":
         has_key = bool(found.keys() & KEY)
-        for name, variables in _ENVIRONMENT.items():
+        for name, variables in ENVIRONMENT.items():
             # A token belongs to its key: of two logins no halves are put together.
             if name not in found and not (name in KEY and has_key):
                 known = [os.environ[variable] for variable in variables if os.environ.get(variable)]
