@@ -186,6 +186,7 @@ def test_a_value_passes_through_a_field_of_any_name(strategy: Strategy, tmp_path
     assert bad["reason"] == "not exactly an int: ${x}"
 
 
+@pytest.mark.laws
 @pytest.mark.usefixtures("spark")
 def test_partitions_and_statistics_may_be_of_columns_of_any_name(tmp_path: Path) -> None:
     key = ODD_KEY.replace("`", "``")

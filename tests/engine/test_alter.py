@@ -129,6 +129,7 @@ def test_a_mart_whose_partition_column_is_gone_takes_every_batch(shop: Shop, str
     assert taken == [late, late, strategy, strategy]
 
 
+@pytest.mark.laws
 def test_a_run_that_dies_between_a_new_table_and_its_view_leaves_the_view_to_the_next(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,7 +128,7 @@ def test_every_strategy_reports_the_same_of_a_batch(chosen: str, shop: Shop) -> 
     ("kind", "values"),
     [
         LONG("int", ("1", "2")),
-        ("bigint", ("1", "9007199254740993")),
+        LONG("bigint", ("1", "9007199254740993")),
         ("decimal(38,4)", ("0.0001", "9999999999999999999999999999999999.9999")),
         ("string", ("a", "A")),
         LONG("boolean", ("true", "false")),
@@ -165,6 +165,7 @@ def test_keys_of_every_type_are_found_again(
     assert sorted(row["part"] for row in rows.collect()) == [1, 1, 2, 3]
 
 
+@pytest.mark.laws
 @pytest.mark.usefixtures("spark")  # so that Java runs
 def test_changes_that_differ_in_nothing_but_their_content_are_folded_by_spark(tmp_path: Path) -> None:
     """ORDER: only Spark has the hash that decides between them."""

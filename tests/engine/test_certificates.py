@@ -111,6 +111,7 @@ def test_what_was_changed_removed_reordered_or_written_by_somebody_else_is_named
     assert wrong(shop) == []
 
 
+@pytest.mark.laws
 def test_a_table_that_somebody_else_wrote_is_named_until_it_is_made_again(shop: Shop) -> None:
     shop = certifying(shop)
     shop.land("1.csv", "I,1,2026-01-01 00:00:00,a", "I,2,2026-01-01 00:00:00,a")

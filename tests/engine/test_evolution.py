@@ -162,6 +162,7 @@ def test_new_fields_of_an_open_contract_go_where_the_declaration_says(orders: Or
     assert orders.is_sound()
 
 
+@pytest.mark.laws
 def test_a_list_of_columns_takes_new_fields_alone_where_it_is_told_to(orders: Orders) -> None:
     columns = "columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: a}]"
     orders.declare("on_new_column: evolve", columns)
@@ -269,6 +270,7 @@ def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *,
     assert orders.is_sound()
 
 
+@pytest.mark.laws
 def test_a_renamed_field_is_no_reason_to_forget_what_else_was_declared(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:

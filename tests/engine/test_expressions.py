@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.engine.conftest import LONG
 from tests.failing import run_fails_with
 
 import frazil
@@ -192,14 +193,14 @@ def test_a_constant_that_fails_sends_every_upsert_to_quarantine(tries: Tries) ->
             "select nmber from {{ now }}",
             "sql of gold 'sums': 'nmber' is no column of what it reads; did you mean 'number'",
         ),
-        ("select array_max(id) as x from {{ now }}", r"sql of gold 'sums': \[DATATYPE_MISMATCH"),
+        LONG("select array_max(id) as x from {{ now }}", r"sql of gold 'sums': \[DATATYPE_MISMATCH"),
         ("select 1 / (id - id) as x from {{ now }}", r"sql of gold 'sums': \[DIVIDE_BY_ZERO\]"),
-        (
+        LONG(
             "select coalesce(raise_error('no'), 1) as x from {{ now }}",
             r"sql of gold 'sums': \[USER_RAISED_EXCEPTION\] no",
         ),
         ("select null as x from {{ now }}", "sql of gold 'sums': column 'x' is of type void"),
-        ("select id, id from {{ now }}", "sql of gold 'sums': it has two columns 'id'"),
+        LONG("select id, id from {{ now }}", "sql of gold 'sums': it has two columns 'id'"),
     ],
 )
 def test_a_mistake_in_an_aggregate_names_it(sql: str, said: str, tries: Tries) -> None:
@@ -215,6 +216,7 @@ def test_a_mistake_in_an_aggregate_names_it(sql: str, said: str, tries: Tries) -
     assert not spark_session(pipeline).catalog.tableExists("lake.gold.sums") or "[" in said
 
 
+@pytest.mark.laws
 def test_an_expression_that_a_later_file_makes_possible_is_looked_at_again(tries: Tries) -> None:
     pipeline = tries.declare("- {name: v}")
     tries.land("1.csv", "I,1,1,1")

@@ -112,6 +112,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> Shop:
     return made_shop(tmp_path, spark)
 
 
+@pytest.mark.laws
 def test_marts_whose_names_were_swapped_are_rebuilt_and_the_plan_says_why(shop: Shop) -> None:
     before = shop.declare(*two("m1", "m2"))
     shop.run(before)
@@ -127,6 +128,7 @@ def test_marts_whose_names_were_swapped_are_rebuilt_and_the_plan_says_why(shop: 
     assert shop.run(swapped).steps == 0
 
 
+@pytest.mark.laws
 def test_a_renamed_table_begins_again_and_drop_removes_what_it_left(shop: Shop) -> None:
     shop.run(shop.declare(table("a", marts="{kind: current, name: m1}, {kind: history}")))
     renamed = shop.declare(table("z", path="a", marts="{kind: current, name: m1}, {kind: history}"))

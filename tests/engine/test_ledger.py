@@ -69,6 +69,7 @@ def test_what_runs_of_this_process_took_is_what_the_lake_says(who: Reader, shop:
         assert (snapshot, kept is not None and _sorted(kept)) == (at, _sorted(read))
 
 
+@pytest.mark.laws
 def test_another_lake_of_the_same_names_is_not_taken_for_this_one(shop: Shop, reads: list[str]) -> None:
     """ONCE: the ledger is asked for where the newest snapshot is not the one that is known."""
     shop.land("20260102-000001.csv", _record(1))

@@ -78,7 +78,7 @@ def test_a_run_does_the_plan_it_is_given_and_nothing_else(shop: Shop) -> None:
     assert ids(shop) == [1, 2]
 
 
-@pytest.mark.parametrize("rebuild", [False, True])
+@pytest.mark.parametrize("rebuild", [False, pytest.param(True, marks=pytest.mark.laws)])
 def test_a_plan_is_refused_once_the_lake_has_moved(shop: Shop, *, rebuild: bool) -> None:
     """ONCE: nothing is written, and a new plan does the work."""
     shop.land("20260101.csv", ONE)

@@ -30,7 +30,7 @@ def test_a_rebuild_counts_what_it_repairs(shop: Shop) -> None:
     assert [mart.rows for mart in report.marts] == [5, 5]
 
 
-@pytest.mark.parametrize("rebuild", [False, True])
+@pytest.mark.parametrize("rebuild", [False, pytest.param(True, marks=pytest.mark.laws)])
 def test_a_mart_that_comes_later_inserts_every_living_key(rebuild: bool, shop: Shop) -> None:  # noqa: FBT001
     """No change is late for a mart that had none."""
     shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,a", "I,2,2026-01-01 00:00:00,a", "I,3,2026-01-01 00:00:00,a")

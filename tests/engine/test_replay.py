@@ -217,6 +217,7 @@ def test_what_a_new_declaration_takes_is_replayed_without_a_file(orders: Orders)
     assert orders.is_sound()
 
 
+@pytest.mark.laws
 def test_aggregates_over_other_tables_too_follow_what_is_replayed(orders: Orders, tmp_path: Path) -> None:
     rates = orders.folder / "rates"
     rates.mkdir()

@@ -100,7 +100,9 @@ FIELDS = "status,total,code,day,share"
 GOOD = "paid,1.00,AB1,2024-01-01,0.1"
 
 
-@pytest.mark.parametrize("driver_bytes", [8_000_000, 0], ids=["small", "streamed"])
+@pytest.mark.parametrize(
+    "driver_bytes", [8_000_000, pytest.param(0, marks=pytest.mark.laws)], ids=["small", "streamed"]
+)
 def test_what_breaks_a_rule_of_a_column_is_in_quarantine(orders: Orders, driver_bytes: int) -> None:
     orders.policy = Policy(driver_bytes=driver_bytes)
     orders.declare(*COLUMNS)
@@ -198,6 +200,7 @@ def test_a_rule_that_stops_the_run_shows_nothing_of_the_batch(orders: Orders) ->
     assert orders.ids == [1, 2, 3]
 
 
+@pytest.mark.laws
 def test_a_rule_that_quarantines_is_part_of_what_silver_is_made_of(orders: Orders) -> None:
     orders.declare("- {name: n, type: int}")
     orders.land("n", "I,1,1,1", "I,2,1,-2")

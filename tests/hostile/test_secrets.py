@@ -174,7 +174,7 @@ def files_of(folder: Path) -> Iterator[tuple[Path, bytes]]:
     yield from ((path, path.read_bytes()) for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("top", [LAKE, CATALOG], ids=["servers", "catalog"])
+@pytest.mark.parametrize("top", [LAKE, pytest.param(CATALOG, marks=pytest.mark.long)], ids=["servers", "catalog"])
 def test_a_secret_is_in_no_answer_without_java(top: str, folder: Path, heard: pytest.LogCaptureFixture) -> None:
     (folder / "frazil.yml").write_text(f"{top}tables:{GOOD}{SERVERS}")
 

@@ -36,6 +36,7 @@ def declared(folder: Path, properties: dict[str, str]) -> Pipeline:
     return Pipeline(pipeline="shop", lake=Lake(warehouse="lake", catalog=catalog), tables=(table,)).at(folder)
 
 
+@pytest.mark.long
 def test_tables_that_glue_knows_are_found_and_queried(glue: dict[str, str], tmp_path: Path) -> None:
     shop = declared(tmp_path, glue)
     assert catalog_reader(shop).tables() == {}

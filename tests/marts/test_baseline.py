@@ -97,7 +97,7 @@ def rows_of(frame: DataFrame) -> Counter[str]:
     return Counter(repr([row[name] for name in names]) for row in frame.toArrow().to_pylist())
 
 
-@pytest.mark.parametrize("served", cases("hard", "close"))
+@pytest.mark.parametrize("served", cases("close"))
 def test_a_baseline_and_newer_changes_fold_to_what_all_changes_fold_to(served: str, spark: SparkSession) -> None:
     changes = with_event_time(spark.createDataFrame(random_rows(7, 400), SILVER), SPEC).localCheckpoint()
 

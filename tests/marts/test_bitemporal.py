@@ -89,9 +89,10 @@ def collected(rows: DataFrame) -> Counter[str]:
     return plain([*rows.toArrow().to_pylist()])
 
 
+@pytest.mark.parametrize("steps", [pytest.param((1, 2, 3, 4, 5, 6), marks=pytest.mark.laws), (2, 5, 6)])
 @pytest.mark.parametrize(("deletes", "partial"), [pytest.param("close", False, marks=pytest.mark.laws), ("mark", True)])
 def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
-    deletes: Literal["close", "mark"], spark: SparkSession, *, partial: bool
+    deletes: Literal["close", "mark"], steps: tuple[int, ...], spark: SparkSession, *, partial: bool
 ) -> None:
     """CONVERGE: all at once, batch by batch, and several batches at a time end in the same rows."""
     spec = replace(SPEC, partial=partial)
@@ -103,19 +104,18 @@ def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
     every, when = silver(spark, changes).localCheckpoint(), times(spark)
 
     assert collected(known_versions(every, when, spec, deletes)) == want
-    for steps in ((1, 2, 3, 4, 5, 6), (2, 5, 6)):
-        rows: DataFrame | None = None
-        after = 0
-        for upto in steps:
-            touched = every.where(f"_cdc_batch > {after} AND _cdc_batch <= {upto}").select("id").distinct()
-            so_far = filter_keys(every.where(f"_cdc_batch <= {upto}"), touched, ("id",))
-            held = None if rows is None else filter_keys(rows, touched, ("id",))
-            made = known_versions(so_far, when, spec, deletes, held=held, after=after)
-            rest = None if rows is None else filter_keys(rows, touched, ("id",), among=False)
-            rows = (made if rest is None else rest.unionByName(made)).localCheckpoint()
-            after = upto
-        assert rows is not None
-        assert collected(rows) == want
+    rows: DataFrame | None = None
+    after = 0
+    for upto in steps:
+        touched = every.where(f"_cdc_batch > {after} AND _cdc_batch <= {upto}").select("id").distinct()
+        so_far = filter_keys(every.where(f"_cdc_batch <= {upto}"), touched, ("id",))
+        held = None if rows is None else filter_keys(rows, touched, ("id",))
+        made = known_versions(so_far, when, spec, deletes, held=held, after=after)
+        rest = None if rows is None else filter_keys(rows, touched, ("id",), among=False)
+        rows = (made if rest is None else rest.unionByName(made)).localCheckpoint()
+        after = upto
+    assert rows is not None
+    assert collected(rows) == want
 
 
 def test_a_key_with_one_change_is_known_from_its_batch_on(spark: SparkSession) -> None:

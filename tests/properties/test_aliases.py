@@ -93,6 +93,7 @@ def test_the_earliest_name_of_a_content_places_it_also_after_a_crash(
     assert frazil.run(pipeline, spark=spark_session(pipeline)).steps == 0
 
 
+@pytest.mark.laws
 @pytest.mark.usefixtures("spark")
 def test_a_change_sequence_places_a_record_whatever_its_file_is_called(tmp_path: Path) -> None:
     """CONVERGE, ORDER: another name moves only the records that stand by the name of their file."""

@@ -114,6 +114,7 @@ def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_
     assert world.differences(spark) == []
 
 
+@pytest.mark.laws
 @pytest.mark.parametrize("strategy", SOME_STRATEGIES)
 def test_new_keys_whose_changes_lack_their_event_times_converge(
     strategy: Strategy, spark: SparkSession, tmp_path: Path

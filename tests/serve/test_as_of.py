@@ -36,6 +36,7 @@ def test_tables_are_read_as_they_were(undamaged_shop: Shop) -> None:
     assert query(shop.pipeline, sql).rows == [(3,)]
 
 
+@pytest.mark.laws
 def test_a_snapshot_of_another_table_is_refused_and_a_name_in_another_place_does_not_count(shop: Shop) -> None:
     _, first = heads(shop, "marts", "items")[0]
 

@@ -76,8 +76,8 @@ def made(changes: list[Change], here: Layers, copies: int = 1) -> Iterator[Marts
         yield Marts(proof, said)
 
 
-@pytest.mark.parametrize("narrow", [0.0, 0.4])
-@pytest.mark.parametrize("change_seq", [None, "seq"])
+@pytest.mark.parametrize("narrow", [0.0, pytest.param(0.4, marks=pytest.mark.long)])
+@pytest.mark.parametrize("change_seq", [None, pytest.param("seq", marks=pytest.mark.long)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.laws) for seed in range(1, 12))])
 def test_what_the_oracle_says_is_proven_by_hashes(seed: int, change_seq: str | None, narrow: float) -> None:
     here = layers(partial=narrow > 0, change_seq=change_seq, marts=(*MARTS,))
@@ -113,6 +113,7 @@ def altered(value: Any) -> Any:
             return value + timedelta(microseconds=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("narrow", [0.0, pytest.param(0.4, marks=pytest.mark.laws)])
 def test_any_changed_value_is_found_with_its_key(narrow: float) -> None:
     changes = drawn(5, narrow=narrow)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.laws
 def test_a_history_that_a_late_change_splits_has_an_updated_and_an_inserted_version(undamaged_shop: Shop) -> None:
     found = diff(undamaged_shop.pipeline, "items_history", "batch:1", "batch:2")
 

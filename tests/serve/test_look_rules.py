@@ -96,6 +96,7 @@ OTHERS = f"""{MARTS}
     rules: [{{name: dated, freshness: {{column: day, warn_after: {{count: 2, period: day}}}}}}]"""
 
 
+@pytest.mark.laws
 def test_rules_of_whole_marts_are_held_against_living_rows(shop: Path) -> None:
     """3, whose note 4 would share, is deleted; rows with NULL share nothing and refer to nothing."""
     landing = shop / "landing"

@@ -124,6 +124,7 @@ def test_a_truncate_empties_the_table(lake: Any) -> None:
     assert lake.ask("SELECT count(*) FROM silver.orders_quarantine") == [(0,)]
 
 
+@pytest.mark.laws
 def test_the_schema_tells_fields_inside_of_json_from_what_each_record_gets(lake: Any, tmp_path: Path) -> None:
     lake("a", (1, "I", {"id": 1, "amount": 10}, None))
     lake("b", (2, "I", {"id": 2, "amount": 10, "gift": True}, None))

@@ -112,7 +112,7 @@ def shown(rows: Rows) -> list[str]:
     return sorted(repr((str(row["id"]), row["name"], str(row["qty"]))) for row in rows.values())
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.laws) for seed in range(5, 60))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.laws) for seed in range(2, 60))])
 def test_differences_lead_to_every_dump_in_any_order_of_arrival(seed: int, tmp_path: Path) -> None:
     states, chance = drawn(seed, 5), Random(seed)
     declared(tmp_path)
