@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from pyspark.sql import DataFrame
 
 from frazil.lake.session import spark_session
+from frazil.older_spark import is_older, to_arrow
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 from frazil.spec.stores import ENVIRONMENT
 from frazil.testing.postgres import find_programs, postgres_server
@@ -34,6 +36,10 @@ settings.register_profile("many", untimed, max_examples=400)
 settings.load_profile("few")
 
 _NUMBERS = count(1)
+
+# What tests ask of Spark 4 themselves.
+if is_older():
+    DataFrame.toArrow = to_arrow  # type: ignore[method-assign, assignment]
 
 # The login that a shell has is for no store of the tests.
 for _name in (name for names in ENVIRONMENT.values() for name in names):

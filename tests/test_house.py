@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TESTS = Path(__file__).parent
 
 FLOORS = (
-    {"errors", "spec", "failpoints"},
+    {"errors", "spec", "failpoints", "older_spark"},
     {"storage", "formats"},
     {"sources"},
     {"steps"},

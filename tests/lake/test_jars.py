@@ -70,14 +70,17 @@ def test_only_what_the_lake_needs_is_asked_for() -> None:
     assert jars_for(lake("lake", ServiceCatalog(type="glue"))) == (*default_jars(), AWS)
 
 
-@pytest.mark.parametrize(("spark", "name"), [("4.0.5", "runtime-4.0_2.13"), ("4.1.4-amzn-0", "runtime-4.1_2.13")])
+@pytest.mark.parametrize(
+    ("spark", "name"),
+    [("3.5.6", "runtime-3.5_2.12"), ("4.0.5", "runtime-4.0_2.13"), ("4.1.4-amzn-0", "runtime-4.1_2.13")],
+)
 def test_iceberg_is_the_one_for_the_version_of_spark(spark: str, name: str) -> None:
     assert iceberg_runtime(spark).name == f"iceberg-spark-{name}"
 
 
-@pytest.mark.parametrize("spark", ["3.5.6", "4.10.0", "4.2.0.dev1", "5"])
+@pytest.mark.parametrize("spark", ["3.4.4", "4.10.0", "4.2.0.dev1", "5"])
 def test_a_spark_that_nobody_tried_is_refused_with_the_way_out(spark: str) -> None:
-    with pytest.raises(JarError, match=rf"Spark {spark}\n  hint: use one of Spark 4.0 and 4.1"):
+    with pytest.raises(JarError, match=rf"Spark {spark}\n  hint: Frazil was tried with Spark 3.5, 4.0, 4.1"):
         iceberg_runtime(spark)
 
 

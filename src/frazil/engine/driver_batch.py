@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from pyspark.sql.types import StructType
 
+from frazil.older_spark import from_arrow
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,4 +54,4 @@ def spark_frame(spark: SparkSession, rows: pa.Table, types: StructType | None = 
     for name, value in _SINGLE_PARTITION.items():
         spark.conf.set(name, value)
     # PySpark takes no columns that are not at least one empty piece.
-    return spark.createDataFrame(rows if rows.num_rows else rows.schema.empty_table(), types)
+    return from_arrow(spark, rows if rows.num_rows else rows.schema.empty_table(), types)

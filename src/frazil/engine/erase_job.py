@@ -16,6 +16,7 @@ from frazil.gold.template import tables_of
 from frazil.lake.gateway import hold
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.lake.tables import ensure
+from frazil.older_spark import to_arrow
 from frazil.plan.table_layout import TableLayout
 from frazil.silver.baseline import BASELINE
 from frazil.silver.old_keys import key_text
@@ -255,8 +256,8 @@ class EraseJob:
             if not all_found:
                 batch.append(rest)
             elif batch.takes_places and all_found <= _MOST_PLACES:
-                places = found.drop(*_KEPT).toArrow()
-                batch.row_delta(rest.toArrow() if is_bronze else places.slice(length=0), places)
+                places = to_arrow(found.drop(*_KEPT))
+                batch.row_delta(to_arrow(rest) if is_bronze else places.slice(length=0), places)
             elif batch.takes_deletes:
                 for condition in going:
                     batch.delete(condition)

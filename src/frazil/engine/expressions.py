@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.lake.expression import attempt, reason, user_sql
+from frazil.older_spark import to_arrow
 from frazil.silver.changes import FAILS, Expressions
 from frazil.silver.quarantine import quarantined
 from frazil.spec.sql import fields_of
@@ -89,7 +90,7 @@ def reasons(spark: SparkSession, contract: Contract, rows: DataFrame) -> dict[st
     failing = quarantined(rows).where(F.col("rule") == FAILS).groupBy("reason", "column").agg(F.min("raw").alias("raw"))
     made = {column.name: column.expr for column in contract.columns if column.expr is not None}
     found = {}
-    for row in failing.orderBy("reason", "column").limit(MOST_REASONS).toArrow().to_pylist():
+    for row in to_arrow(failing.orderBy("reason", "column").limit(MOST_REASONS)).to_pylist():
         fields: Mapping[str, str | None] = json.loads(row["raw"])
         said = reason(spark, made[row["column"]], fields)
         if said is not None:

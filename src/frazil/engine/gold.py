@@ -9,9 +9,10 @@ from frazil.engine.gold_increment import READ, Input, incremental_rows
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
-from frazil.lake.commit import TableTransaction, replace_table
+from frazil.lake.commit import TableTransaction
 from frazil.lake.expression import SqlError, user_sql
 from frazil.lake.heads import head
+from frazil.lake.replace import replace_table
 from frazil.lake.tables import ensure, fits
 from frazil.lake.trouble import explained
 from frazil.plan.identity import belongs

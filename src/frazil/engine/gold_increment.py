@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from frazil.gold.template import render
 from frazil.lake.heads import head, is_ancestor
+from frazil.older_spark import from_arrow, to_arrow
 from frazil.silver.batches import batches
 from frazil.spec.incremental import grouped
 from frazil.spec.names import backslashes, quote
@@ -100,13 +101,13 @@ def incremental_rows(
     changed.createOrReplaceTempView(view)
     try:
         touched = spark.sql(render(backslashes(gold.sql), quote)).select(*map(quote, found)).distinct()
-        groups = touched.limit(policy.touched_groups + 1).toArrow()
+        groups = to_arrow(touched.limit(policy.touched_groups + 1))
     finally:
         spark.catalog.dropTempView(mart.name)
     rows = int(base.summary.get("total-records", 0))
     if groups.num_rows > min(policy.touched_groups, policy.touched_share * rows):
         return None
-    names = F.broadcast(spark.createDataFrame(groups, schema=touched.schema))
+    names = F.broadcast(from_arrow(spark, groups, touched.schema))
     whole = spark.sql(render(backslashes(gold.sql), lambda _: quote(*mart.path)))
     kept = _matching(spark.table(table), names, found, "left_anti")
     return kept.unionByName(_matching(whole, names, found, "left_semi"))

@@ -22,6 +22,7 @@ from frazil.engine.step_results import Ingested
 from frazil.failpoints import failpoint
 from frazil.lake.gateway import is_local
 from frazil.lake.tables import ensure
+from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.table_layout import bronze_layout
 from frazil.silver.baseline import kept_baseline
 from frazil.sources.kinds import source_of
@@ -64,7 +65,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     reading_settings = {**source.reading(), **declared_pii(context.table)}
     bookmark = context.bookmark("bronze", step.batch, reading=reading_settings, **known)
     empty = partial(_without_erased, context, erased, bookmark)
-    here = None if here is None else empty(spark_frame(spark, here)).toArrow().cast(here.schema) if erased else here
+    here = None if here is None else to_arrow(empty(spark_frame(spark, here))).cast(here.schema) if erased else here
     with context.transaction(context.bronze, bookmark) as batch:
         batch.note(strategy=who, files=len(step.files), duplicates=len(step.duplicates))
         takes_rows = batch.takes_rows
@@ -173,7 +174,7 @@ def _read_there(context: TableRun, step: Ingest, new: Batch) -> DataFrame:
     again = [duplicate(file, new) for file in step.duplicates]
     if not again:
         return read
-    return read.unionByName(context.spark.createDataFrame(pa.Table.from_batches(again, new.schema)))
+    return read.unionByName(from_arrow(context.spark, pa.Table.from_batches(again, new.schema)))
 
 
 def _reader(bins: Sequence[Sequence[NewFile]], new: Batch):  # type: ignore[no-untyped-def]  # noqa: ANN202

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
+from frazil.older_spark import to_arrow
 from frazil.sources.ledger import LEDGER_FIELDS, Ledger
 from frazil.spec.names import literal, quote
 
@@ -59,7 +60,7 @@ def keep_ledger(context: TableRun, before: TableSnapshot, rows: Iterable[pa.Tabl
 
 def _read(context: TableRun) -> Ledger:
     rows = context.spark.table(quote(*context.bronze)).where(f"{r.KIND} = {literal(r.LEDGER_ROW)}")
-    return Ledger.of(_lines(rows.select(*_COLUMNS).toArrow()))
+    return Ledger.of(_lines(to_arrow(rows.select(*_COLUMNS))))
 
 
 def _lines(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -17,7 +17,7 @@ from frazil.engine.batch_stats import batch_stats, measure, measure_newest_seque
 from frazil.engine.compact import compact, is_due, small_bytes
 from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
-from frazil.lake.commit import replace_table
+from frazil.lake.replace import replace_table
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.tables import ensure, fits
 from frazil.marts.fold_spec import with_event_time

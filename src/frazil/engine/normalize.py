@@ -24,8 +24,9 @@ from frazil.engine.step_results import Normalized
 from frazil.engine.truncates import Beside, Spread, known_truncates, spread_truncates
 from frazil.engine.unread import explained
 from frazil.failpoints import failpoint
-from frazil.lake.commit import replace_table
+from frazil.lake.replace import replace_table
 from frazil.lake.tables import ensure, fits
+from frazil.older_spark import nullable, to_arrow
 from frazil.plan.table_layout import changes_layout, quarantine_layout
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
@@ -124,7 +125,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     bookmark = _bookmark(context, step, contract, base, bronze) | spread.in_bookmark()
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="recompute" if step.rebuild else "append")
-        here = None if at_hand is None else DriverBatch(observed.toArrow(), rows.schema.toNullable())
+        here = None if at_hand is None else DriverBatch(to_arrow(observed), nullable(rows.schema))
         kept = None if here is None else _good(here, contract)
         staged = kept.rows if kept is not None and batch.takes_rows else None
         if staged is None:
@@ -175,7 +176,7 @@ def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, pla
         counts, records = Observation(), spark_frame(context.spark, plain.others)
         rows = _rows(context, contract, records, base, rebuild=False).rows
         observed = rows.observe(counts, *_sums(contract, is_new=False))
-        rest = DriverBatch(observed.toArrow(), rows.schema.toNullable())
+        rest = DriverBatch(to_arrow(observed), nullable(rows.schema))
         seen = dict(counts.get)
     seen["good"] = int(seen["good"]) + plain.count
     newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]

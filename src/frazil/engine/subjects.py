@@ -12,6 +12,7 @@ from frazil.engine.moves import tells_old_keys
 from frazil.errors import DeclarationError
 from frazil.lake.expression import user_sql
 from frazil.lake.gateway import hold
+from frazil.older_spark import valid_text
 from frazil.silver.cast import exact
 from frazil.silver.old_keys import key_text
 from frazil.spec.names import backslashes, literal, quote
@@ -144,7 +145,7 @@ def bad_places(bad: DataFrame, subjects: DataFrame) -> DataFrame:
     A bad record is one that could not be taken apart, so nobody can say whose it is. One that names the key is taken
     for the subject's.
     """
-    text = f"make_valid_utf8(CAST({r.RAW} AS string))"
+    text = valid_text(r.RAW)
     words = bad.selectExpr(r.FILE, r.ROW, f"{text} AS _cdc_said", f"split({text}, {literal(_BETWEEN)}) AS _cdc_words")
     single = subjects.select(F.explode(PARTS).alias("_cdc_word"), PARTS).where(f"_cdc_word = {PARTS}[0]").distinct()
     simple = single.where(f"NOT _cdc_word RLIKE {literal(_BETWEEN)}")

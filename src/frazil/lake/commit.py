@@ -11,7 +11,6 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import pyspark
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError, FrazilError
@@ -19,8 +18,8 @@ from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
 from frazil.lake.snapshot import BOOKMARK, TableSnapshot, table_snapshot
-from frazil.lake.tables import partition_clause, property_list, set_sort_order
 from frazil.lake.trouble import told
+from frazil.older_spark import writes_nulls
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import literal, quote
 
@@ -31,16 +30,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-    from frazil.plan.table_layout import TableLayout
 
 PREFIX = "frazil_run_"
 RUN_ID: Final = "frazil.run-id"
 """Key of the snapshot summary that names the run; beside it stand the notes of :meth:`TableTransaction.note`."""
-
-_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
-"""Prefix of a session's settings that get into the summary of what it writes."""
-_WRITES_NULLS: Final = not pyspark.__version__.startswith("4.0.")
-"""Whether Spark writes NULL into columns that rows lack; 4.0 refuses such rows."""
 
 
 class TableTransaction:
@@ -182,7 +175,7 @@ class TableTransaction:
             raise
         except Exception as error:
             if isinstance(told(error), BusyError):
-                raise _came_second(self._path) from error
+                raise came_second(self._path) from error
             raise
         return self.published
 
@@ -192,7 +185,7 @@ class TableTransaction:
         before = operations.current()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
-            raise _came_second(self._path)
+            raise came_second(self._path)
         if self._staged is None:
             self._follow(table)
             newest = table.snapshot(self._name)
@@ -200,7 +193,7 @@ class TableTransaction:
         else:
             newest = self._staged
             if newest.parentId() != self._base.snapshot_id:
-                raise _came_second(self._path)
+                raise came_second(self._path)
             # A commit of Iceberg's own would be made again on top of what came in between.
             metadata = java_class(self._spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
             operations.commit(before, metadata.setBranchSnapshot(newest, "main").build())
@@ -210,7 +203,7 @@ class TableTransaction:
     def _publish_by_sql(self) -> TableSnapshot:
         self._follow(None)
         if self._base.snapshot_id is None and head(self._spark, self.table).snapshot_id is not None:
-            raise _came_second(self._path)
+            raise came_second(self._path)
         catalog, *names = self._path
         self._spark.sql(
             f"CALL {quote(catalog)}.system.fast_forward({literal('.'.join(names))}, 'main', {literal(self._name)})"
@@ -219,15 +212,15 @@ class TableTransaction:
         return head(self._spark, self.table)
 
     def _stage(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str], places: pa.Table | None) -> None:
-        summary = {BOOKMARK: _text(self._bookmark), **self._notes}
+        summary = {BOOKMARK: bookmark_text(self._bookmark), **self._notes}
         delta = RowDelta(rows=rows, columns=columns, places=places)
         self._staged = stage_row_delta(self._spark, self.table, delta, summary, file_bytes=self._file_bytes)
 
     def _writer(self, rows: DataFrame) -> DataFrameWriterV2:
         self._begin_write()
-        if not _WRITES_NULLS:
+        if not writes_nulls():
             rows = self._whole(rows)
-        writer = rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", _text(self._bookmark))
+        writer = rows.writeTo(self.branch).option(f"snapshot-property.{BOOKMARK}", bookmark_text(self._bookmark))
         for name, value in self._notes.items():
             writer = writer.option(f"snapshot-property.{name}", value)
         return writer
@@ -283,67 +276,15 @@ class TableTransaction:
         return (found[0][0], found[0][1]) if found else (None, None)
 
 
-def replace_table(
-    spark: SparkSession,
-    layout: TableLayout,
-    base: TableSnapshot,
-    bookmark: Mapping[str, Any],
-    rows: DataFrame,
-    *,
-    run_id: str = "",
-) -> TableSnapshot:
-    """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
-
-    For tables that :func:`frazil.lake.tables.ensure` cannot bring to a layout. Readers see the old table or the new
-    one; the old snapshots can still be read until they expire. The bookmark is handed over as a setting of the session,
-    so nothing else may be written in it meanwhile.
-
-    Args:
-        spark: a session that this thread alone writes with.
-        layout: how the table is to be; the rows have its columns.
-        base: where the table stood when the rows were computed.
-        bookmark: what the commit carries.
-        rows: all rows of the table.
-        run_id: names the run in the snapshot's summary.
-
-    Returns:
-        Where the table stands now.
-
-    Raises:
-        BusyError: another run published first.
-    """
-    name, view = quote(*layout.path), f"frazil_rows_{layout.path[-1]}"
-    if head(spark, name, rebuilt=True).snapshot_id != base.snapshot_id:
-        raise _came_second(layout.path)
-    columns = ", ".join(
-        f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in layout.columns.items()
-    )
-    properties = property_list(layout.all_properties)
-    rows.createOrReplaceTempView(quote(view))
-    summary = {BOOKMARK: _text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
-    for key, value in summary.items():
-        spark.conf.set(_SNAPSHOT_PROPERTY + key, value)
-    try:
-        spark.sql(
-            f"REPLACE TABLE {name} USING iceberg{partition_clause(layout)} TBLPROPERTIES ({properties}) "
-            f"AS SELECT {columns} FROM {quote(view)}"
-        )
-    finally:
-        for key in summary:
-            spark.conf.unset(_SNAPSHOT_PROPERTY + key)
-        spark.catalog.dropTempView(view)
-    if layout.sort_by:
-        set_sort_order(spark, name, layout.sort_by)
-    return head(spark, name)
-
-
-def _came_second(path: tuple[str, ...]) -> BusyError:
+def came_second(path: tuple[str, ...]) -> BusyError:
+    """Say that another run published first."""
     return BusyError(
         f"{'.'.join(path[1:])}: another run published first; nothing of this batch is visible",
         hint="run again: it takes up where the other run ended",
     )
 
 
-def _text(bookmark: Mapping[str, Any]) -> str:
+def bookmark_text(bookmark: Mapping[str, Any]) -> str:
+    """Write a bookmark as the summary of a snapshot has it."""
     # Not sorted: the fields of bronze stand in the order of their first appearance.
     return json.dumps(dict(bookmark), separators=(",", ":"))

@@ -14,11 +14,11 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import functions as F
 
 from frazil.errors import DeclarationError, SessionError
 from frazil.lake.gateway import java_class
+from frazil.older_spark import column_of, expression_of, java_name, loggers
 from frazil.spec.names import backslashes
 
 if TYPE_CHECKING:
@@ -87,14 +87,11 @@ def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
             "this Spark session has no JVM gateway (Spark Connect), so a column with an expr cannot be computed",
             hint="run with a classic session: leave spark out, or use spark-submit",
         )
-    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - only where Java runs
-
     # What an expression does where it fails is decided as it is read, by the settings of the thread's active session.
-    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)  # noqa: SLF001
-    expressions = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    java_class(spark, java_name("SparkSession")).setActiveSession(spark._jsparkSession)  # noqa: SLF001
     value = F.struct(F.expr(backslashes(sql)).cast("string").alias(VALUE))
-    tried = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")(expressions.expression(value._jc))  # noqa: SLF001
-    return F.when(condition, ClassicColumn(expressions.column(tried)))
+    tried = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")(expression_of(spark, value))
+    return F.when(condition, column_of(spark, tried))
 
 
 def reason(spark: SparkSession, sql: str, fields: Mapping[str, str | None]) -> str | None:
@@ -142,11 +139,11 @@ def _quiet() -> Iterator[None]:
     def not_mine(record: logging.LogRecord) -> bool:
         return record.thread != mine
 
-    loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
+    held = loggers(_LOGGERS)
+    for logger in held:
         logger.addFilter(not_mine)
     try:
         yield
     finally:
-        for logger in loggers:
+        for logger in held:
             logger.removeFilter(not_mine)

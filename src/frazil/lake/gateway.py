@@ -13,6 +13,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
+from frazil.older_spark import java_name
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -62,7 +64,7 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
 def _load(spark: SparkSession, name: str) -> Any:
     session = spark._jsparkSession  # noqa: SLF001
     # A catalog is opened with the settings of the thread's active session, which need not be this one.
-    java_class(spark, "org.apache.spark.sql.classic.SparkSession").setActiveSession(session)
+    java_class(spark, java_name("SparkSession")).setActiveSession(session)
     return java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session, name)
 
 
@@ -106,7 +108,7 @@ def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
     # Not persist() of the DataFrame: after any write to a table that it reads, Spark reads the rows again from there.
     relations = _companion(spark, "org.apache.spark.sql.execution.columnar.InMemoryRelation")
     held = relations.apply(level, java.queryExecution(), _companion(spark, "scala.None"))
-    data = _companion(spark, "org.apache.spark.sql.classic.Dataset").ofRows(spark._jsparkSession, held)  # noqa: SLF001
+    data = _companion(spark, java_name("Dataset")).ofRows(spark._jsparkSession, held)  # noqa: SLF001
     if eager:
         data.count()
     return DataFrame(data, spark)

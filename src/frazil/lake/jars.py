@@ -51,6 +51,13 @@ class Jar:
 
 
 _RUNTIMES: Final = {
+    "3.5": Jar(
+        "org.apache.iceberg",
+        "iceberg-spark-runtime-3.5_2.12",
+        "1.12.0",
+        48_252_525,
+        "8dd8c90e54ed1a20f2461309d047a255ee56382eb7c0a46162b27a4936fd86dc",
+    ),
     "4.0": Jar(
         "org.apache.iceberg",
         "iceberg-spark-runtime-4.0_2.13",
@@ -118,8 +125,8 @@ def iceberg_runtime(spark: str = pyspark.__version__) -> Jar:
     """
     found = _RUNTIMES.get(".".join(spark.split(".")[:2]))
     if found is None:
-        versions = " and ".join(_RUNTIMES)
-        raise JarError(f"Frazil has no Iceberg for Spark {spark}", hint=f"use one of Spark {versions}")
+        versions = ", ".join(_RUNTIMES)
+        raise JarError(f"Frazil has no Iceberg for Spark {spark}", hint=f"Frazil was tried with Spark {versions}")
     return found
 
 

@@ -14,6 +14,7 @@ from frazil.lake.launch import launched
 from frazil.lake.machine import default_heap_mib, keep_text, kept_folder
 from frazil.lake.scratch import scratch
 from frazil.lake.start_up import start_up_options
+from frazil.older_spark import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,8 +103,9 @@ def start_java(
     log = kept_folder("logs") / "spark.log"
     if log.is_file() and log.stat().st_size > _LOG_LIMIT_BYTES:
         log.unlink()
-    # PySpark loads pandas at its first call of Java; here it does so while Java starts.
-    Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
+    if not is_older():
+        # PySpark 4 loads pandas at its first call of Java; here it does so while Java starts.
+        Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
     return launched(place, launch, log, verbose=verbose)
 
 

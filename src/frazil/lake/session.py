@@ -21,6 +21,7 @@ from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.jvm import start_java
 from frazil.lake.launch import environment, own_interrupts
 from frazil.lake.machine import usable_cores
+from frazil.older_spark import settings_in_java
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog
 
@@ -249,7 +250,7 @@ def _lake_settings(spark: SparkSession) -> dict[str, str]:
     else:
         # As one text: a Java collection read item by item costs a round trip an item.
         mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
-        present = json.loads(mapper.writeValueAsString(spark._jsparkSession.conf().getAllAsJava()))  # noqa: SLF001
+        present = json.loads(mapper.writeValueAsString(settings_in_java(spark)))
     return {key: text for key, text in present.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
+from frazil.errors import SessionError
+from frazil.older_spark import is_older
 from frazil.silver.printed_array import json_of, tokens_of
 from frazil.spec.names import literal, quote
 from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
@@ -28,9 +30,17 @@ class NestedCast:
 
     Args:
         exact: writes the cast of a text to a type that is not nested.
+
+    Raises:
+        SessionError: this is Spark 3.5.
     """
 
     def __init__(self, exact: Callable[[str, str], str]) -> None:
+        if is_older():
+            raise SessionError(
+                "columns of a struct or array type need VARIANT, which Spark 3.5 does not have",
+                hint="run it with Spark 4, or declare them as string",
+            )
         self._exact = exact
         self._names: Iterator[int] = count(1)
 

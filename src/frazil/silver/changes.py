@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.older_spark import valid_text
 from frazil.silver.cast import exact, why_not
 from frazil.silver.old_keys import OLD, with_old_keys_deleted
 from frazil.silver.rules import NOT_NULL, Spark, breaks, row_rules
@@ -176,7 +177,7 @@ def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
 
 def _record_text(fields: Mapping[str, str], carried: _Carried) -> str:
     """Show a record to people: bad ones as they came (the exact bytes stay in bronze), others as JSON of its fields."""
-    raw = f"make_valid_utf8(CAST({r.RAW} AS string))"
+    raw = valid_text(r.RAW)
     if not fields:
         return raw
     said = ", ".join(

@@ -23,6 +23,7 @@ from frazil.marts.current import FLAGS, STANDS, last_known
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.older_spark import to_arrow
 from frazil.spec import Current, History
 from frazil.spec.names import quote
 
@@ -97,7 +98,7 @@ def _fold(batch: MartBatch) -> _Folded | None:
 
     def collect(rows: DataFrame) -> pa.Table:
         spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
-        return rows.toArrow()
+        return to_arrow(rows)
 
     with ThreadPoolExecutor(1 + len(sides)) as pool:
         collecting = [pool.submit(collect, rows) for rows in (target, *sides)]
@@ -207,7 +208,7 @@ def _with_verdicts(batch: MartBatch, keys: pa.Table, changes: DataFrame) -> pa.T
     """Replace the verdicts of keys whose changes were joined with prior order."""
     names = batch.spec.keys
     aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True))
-    verdicts = changes.groupBy(*map(quote, names)).agg(*aggregates).toArrow()
+    verdicts = to_arrow(changes.groupBy(*map(quote, names)).agg(*aggregates))
     at = _match(keys, verdicts, names)
     for name in (LATE, RECOMPUTE, SUPERSEDED):
         column = pc.coalesce(verdicts[name].take(at), keys[name])
@@ -220,12 +221,12 @@ def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, new: DataFrame)
     mart, spec = batch.mart, batch.spec
     if isinstance(mart, History):
         rows = next_versions(new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
-        return rows.toArrow()
+        return to_arrow(rows)
     rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))
     if mart.deletes == "soft" and counts.deletes_without_values:
         is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
         dead = spark_frame(batch.changes.spark, keys.filter(is_dead).select([*spec.keys, *FLAGS]))
-        known = last_known(batch.target.table, dead, spec).toArrow()
+        known = to_arrow(last_known(batch.target.table, dead, spec))
         rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
     return rows
 

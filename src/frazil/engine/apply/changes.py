@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.bronze import record as r
 from frazil.marts.bitemporal import known_times
 from frazil.marts.fold_spec import with_event_time
+from frazil.older_spark import to_arrow
 from frazil.silver.batches import batches, other_batches
 from frazil.spec.names import literal, quote
 
@@ -69,7 +70,7 @@ class BatchChanges:
         if self.driver_batch is not None:
             return self.driver_batch.rows
         names = (*spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN)
-        return self.new(spec).select(*map(quote, names)).toArrow()
+        return to_arrow(self.new(spec).select(*map(quote, names)))
 
     def known_times(self) -> DataFrame:
         """Return when each batch was known, see :func:`frazil.marts.bitemporal.known_times`.

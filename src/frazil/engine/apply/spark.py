@@ -18,6 +18,7 @@ from frazil.marts.current import hard, last_known, soft, states
 from frazil.marts.fold import NEWEST, VALUES, newest
 from frazil.marts.history import next_versions
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, REPLACED, SUPERSEDED, verdict_sql
+from frazil.older_spark import to_arrow
 from frazil.spec import Current, History
 from frazil.spec.names import quote
 
@@ -53,7 +54,7 @@ def _counts(folded: DataFrame) -> DeltaCounts:
     is_live, delete_only = f"{NEWEST}.{r.CLASS} = '{r.UPSERT}' AS {IS_LIVE}", f"{VALUES} IS NULL AS {DELETE_ONLY}"
     verdicts = folded.selectExpr(LATE, RECOMPUTE, SUPERSEDED, is_live, delete_only, late.IN_TARGET, late.LIVED)
     kinds = verdicts.groupBy(*KINDS).agg(F.expr(f"count(*) AS {_KEYS}"), F.expr(f"sum({LATE}) AS {LATE}"))
-    return DeltaCounts.of(kinds.toArrow(), _KEYS)
+    return DeltaCounts.of(to_arrow(kinds), _KEYS)
 
 
 def _states(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFrame:

@@ -1,0 +1,141 @@
+"""Spark 3.5 and 4.0 beside 4.1: the one door to what they call or do differently.
+
+Nothing else asks for the version. What Spark 3.5 cannot do at all, :mod:`frazil.lake.session` refuses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+
+def is_older() -> bool:
+    """Return whether this is Spark 3.5."""
+    import pyspark  # noqa: PLC0415 - only where Spark runs
+
+    return pyspark.__version__.startswith("3.")
+
+
+def writes_nulls() -> bool:
+    """Return whether Spark writes NULL into columns that rows lack; 3.5 and 4.0 refuse such rows."""
+    import pyspark  # noqa: PLC0415
+
+    return not pyspark.__version__.startswith(("3.", "4.0."))
+
+
+def valid_text(raw: str) -> str:
+    """Write bytes as text, each wrong byte as U+FFFD: Spark 4's decode() would fail, 3.5 has no make_valid_utf8()."""
+    return f"decode({raw}, 'UTF-8')" if is_older() else f"make_valid_utf8(CAST({raw} AS string))"
+
+
+def java_name(name: str) -> str:
+    """Return the full name of a class of Spark SQL that Spark 4 has twice, for sessions with a JVM and for Connect."""
+    return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
+
+
+def to_arrow(rows: DataFrame) -> pa.Table:
+    """Collect rows as Arrow.
+
+    Cost: all rows in the driver's memory.
+    """
+    if not is_older():
+        return rows.toArrow()
+    import pyarrow as pa  # noqa: PLC0415 - as PySpark does
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    schema = to_arrow_schema(rows.schema)
+    batches = rows._collect_as_arrow()  # type: ignore[operator]  # noqa: SLF001 - toPandas() without pandas
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
+    """Create a DataFrame from Arrow; ``types`` where Arrow's do not imply Spark's.
+
+    Args:
+        spark: a session with a JVM gateway.
+        rows: with columns that are at least one, possibly empty, piece.
+        types: of the columns, by their places.
+    """
+    if not is_older():
+        return spark.createDataFrame(rows, types)  # type: ignore[no-any-return, call-overload, unused-ignore]
+    import pyarrow as pa  # noqa: PLC0415
+    from pyspark.sql import DataFrame  # noqa: PLC0415
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: PLC0415
+
+    types = types or from_arrow_schema(rows.schema)
+    wanted = to_arrow_schema(types)
+    batches = rows.rename_columns(wanted.names).cast(wanted).combine_chunks().to_batches()
+    jvm: Any = spark._jvm  # noqa: SLF001
+    # As createDataFrame() does with the pieces of a pandas.DataFrame.
+    pieces = spark.sparkContext._serialize_to_jvm(  # noqa: SLF001
+        batches or [pa.RecordBatch.from_pylist([], wanted)],
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(pieces, types.json(), spark._jsparkSession), spark)  # noqa: SLF001
+
+
+def nullable(types: StructType) -> StructType:
+    """Return types of which each value may be NULL, in any depth."""
+    if not is_older():
+        return types.toNullable()
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType  # noqa: PLC0415
+
+    def loosened(kind: DataType) -> DataType:
+        if isinstance(kind, StructType):
+            return StructType([StructField(one.name, loosened(one.dataType), metadata=one.metadata) for one in kind])
+        if isinstance(kind, ArrayType):
+            return ArrayType(loosened(kind.elementType))
+        return MapType(kind.keyType, loosened(kind.valueType)) if isinstance(kind, MapType) else kind
+
+    return StructType(list(loosened(types)))  # type: ignore[call-overload]
+
+
+def settings_in_java(spark: SparkSession) -> Any:
+    """Return the settings of a session with a JVM gateway, as a Java map."""
+    settings = spark._jsparkSession.conf()  # noqa: SLF001
+    if not is_older():
+        return settings.getAllAsJava()
+    return _java_class(spark, "scala.collection.JavaConverters").mapAsJavaMapConverter(settings.getAll()).asJava()
+
+
+def expression_of(spark: SparkSession, column: Column) -> Any:
+    """Return Catalyst's expression of a column."""
+    java: Any = column._jc  # noqa: SLF001
+    return java.expr() if is_older() else _java_class(spark, java_name("ExpressionUtils")).expression(java)
+
+
+def column_of(spark: SparkSession, expression: Any) -> Column:
+    """Return a column of Catalyst's expression."""
+    if is_older():
+        from pyspark.sql import Column  # noqa: PLC0415
+
+        made: Any = Column
+        return made(_java_class(spark, java_name("Column"))(expression))  # type: ignore[no-any-return]
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415
+
+    return ClassicColumn(_java_class(spark, java_name("ExpressionUtils")).column(expression))
+
+
+def loggers(names: Iterable[str]) -> list[logging.Logger]:
+    """Return loggers of PySpark; 3.5 has none."""
+    if is_older():
+        return []
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415
+
+    return [PySparkLogger.getLogger(name) for name in names]
+
+
+def _java_class(spark: SparkSession, name: str) -> Any:
+    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - only where Java runs
+
+    return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]  # noqa: SLF001
