@@ -84,20 +84,27 @@ def _by_sql(rows: DataFrame, layout: TableLayout, summary: Mapping[str, str]) ->
 def _by_writer(rows: DataFrame, layout: TableLayout, summary: Mapping[str, str]) -> None:
     """Replace a table on Spark 3.5, where Iceberg takes what a commit carries from a writer and not from the session.
 
-    A writer has no ``truncate``: the next plan adds such a partition, for what is written from then on.
+    A writer has no ``truncate``, and takes no column with both a dot and a backtick in its name. Such a partition is
+    added right afterwards, for what is written from then on; a run that dies in between leaves the table without it.
     """
-    writer = rows.writeTo(quote(*layout.path)).using("iceberg")
+    name = quote(*layout.path)
+    writer = rows.writeTo(name).using("iceberg")
     for key, value in layout.all_properties.items():
         writer = writer.tableProperty(key, value)
     for key, value in summary.items():
         writer = writer.option(f"snapshot-property.{key}", value)
-    transforms = map(partition_transform, layout.partition_by)
-    partitions = [_partition(one) for one in transforms if one.kind != "truncate"]
+    transforms = [partition_transform(text) for text in layout.partition_by]
+    later = [one for one in transforms if one.kind == "truncate" or {".", "`"} <= {*one.column}]
+    partitions = [_partition(one) for one in transforms if one not in later]
     (writer.partitionedBy(*partitions) if partitions else writer).replace()
+    for transform in later:
+        rows.sparkSession.sql(f"ALTER TABLE {name} ADD PARTITION FIELD {transform.sql}")
 
 
 def _partition(transform: Transform) -> Column:
-    column = F.col(quote(transform.column))
+    # Spark reads the name a second time; it quotes one with a dot before that, and no other.
+    name = quote(transform.column)
+    column = F.col(name if "." in transform.column else quote(name))
     if transform.kind == "identity":
         return column
     if transform.n is not None:
