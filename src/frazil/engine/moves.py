@@ -165,6 +165,10 @@ def fill_moves(
 
 def _within(table: Table, contract: Contract) -> Column:
     place = F.expr(place_of_row(table))
-    start, end = F.struct("from_position", "from_row"), F.struct("to_position", "to_row")
+    # Named alike: Spark 3.5 compares no others.
+    start, end = (
+        F.struct(F.col(f"{side}_position").alias(r.POSITION), F.col(f"{side}_row").alias(r.ROW))
+        for side in ("from", "to")
+    )
     is_before = F.col("to_position").isNull() | (place < end)
     return (F.expr(key_text(contract.keys)) == F.col("key")) & (place >= start) & is_before

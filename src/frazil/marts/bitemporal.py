@@ -155,7 +155,7 @@ def _rows(known: DataFrame, spec: FoldSpec) -> DataFrame:
                 _cdc_next_at AS known_to,
                 coalesce(lead(_cdc_begins) OVER by_version, true) AS _cdc_ends
             FROM (
-                SELECT *, NOT (_cdc_before <=> struct(_cdc_number - 1, {content})) AS _cdc_begins
+                SELECT *, NOT (_cdc_before <=> struct(_cdc_number - 1 AS _cdc_number, {content})) AS _cdc_begins
                 FROM (
                     SELECT *, lag(struct(_cdc_number, {content})) OVER by_version AS _cdc_before
                     FROM frazil_known WINDOW by_version AS ({by_version})
