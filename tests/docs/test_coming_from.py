@@ -189,7 +189,7 @@ def land(folder: Path, number: int, run: int, case: Case) -> None:
 
 @pytest.mark.long
 @pytest.mark.spark
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.laws)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.laws)])
 def test_every_row_says_what_it_does(every: int, spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     chosen = ROWS[::every]

@@ -1,4 +1,4 @@
-"""The dbt package against the engine: one log of changes, drawn at random, is equal tables on Spark and on Trino."""
+"""The dbt package against the engine: one log of changes, drawn at random, is equal tables on Trino, and on Spark."""
 
 from __future__ import annotations
 
@@ -181,14 +181,29 @@ COLUMNS = {
 }
 
 
+@pytest.fixture(scope="module", params=["trino", pytest.param("spark", marks=pytest.mark.laws)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The one that dbt asks."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture(scope="module")
-def lake(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(engine: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """One for each engine: both see every batch come."""
     del spark  # only there so that Java runs
-    return Lake(tmp_path_factory.mktemp("dbt"))
+    return Lake(tmp_path_factory.mktemp(engine))
 
 
 @pytest.fixture(scope="module")
-def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) -> list[Project]:
+def profile(engine: str, lake: Lake) -> Iterator[dict[str, Any]]:
+    """How dbt reaches the engine, which is a Trino on the lake or a session that dbt starts."""
+    lake.take(0, draw(1)[0])
+    if engine == "trino":
+        with api.serve(lake.folder) as trino:
+            place = {"host": "127.0.0.1", "port": trino.port, "database": "lake"}
+            yield {"type": "trino", "method": "none", "user": "me", **place}
+        return
     conf = catalog_conf(lake.pipeline) | {
         "spark.jars": ",".join(map(str, ready_jars(jars_for(lake.pipeline)))),
         "spark.sql.defaultCatalog": "lake",
@@ -200,65 +215,53 @@ def projects(lake: Lake, served: int, tmp_path_factory: pytest.TempPathFactory) 
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
     }
-    spark = {"type": "spark", "method": "session", "host": "none", "server_side_parameters": conf}
-    trino = {"type": "trino", "method": "none", "user": "me", "host": "127.0.0.1", "port": served, "database": "lake"}
-    folder = tmp_path_factory.mktemp("projects")
-    return [Project(folder / "spark", "dbt_spark", spark), Project(folder / "trino", "dbt_trino", trino)]
+    yield {"type": "spark", "method": "session", "host": "none", "server_side_parameters": conf}
 
 
 @pytest.fixture(scope="module")
-def served(lake: Lake) -> Iterator[int]:
-    """The port of a Trino on the lake."""
-    lake.take(0, draw(1)[0])
-    with api.serve(lake.folder) as trino:
-        yield trino.port
+def project(engine: str, profile: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(tmp_path_factory.mktemp("project") / engine, f"dbt_{engine}", profile)
 
 
 @pytest.mark.server
-def test_package_and_engine_make_equal_tables_of_one_log_on_spark_and_on_trino(
-    lake: Lake, projects: list[Project]
-) -> None:
+def test_package_and_engine_make_equal_tables_of_one_log(lake: Lake, project: Project) -> None:
     """HISTORY, AGREE, LATE, DELETES: after each batch, whatever it holds."""
     for number, changes in enumerate(draw(1)):
         if number:
             lake.take(number, changes)
-        for project in projects:
-            project.dbt("build")
-            for name, columns in COLUMNS.items():
-                made, wanted = lake.rows(f"{project.schema}.{name}", columns), lake.rows(f"marts.{name}", columns)
-                assert wanted
-                assert made == wanted, (project.schema, name, number)
+        project.dbt("build")
+        for name, columns in COLUMNS.items():
+            made, wanted = lake.rows(f"{project.schema}.{name}", columns), lake.rows(f"marts.{name}", columns)
+            assert wanted
+            assert made == wanted, (project.schema, name, number)
 
 
 @pytest.mark.laws
 @pytest.mark.server
-def test_a_column_that_is_new_is_added_and_a_full_refresh_fills_it(lake: Lake, projects: list[Project]) -> None:
-    for project in projects:
-        model = project.folder / "models" / "orders_soft.sql"
-        model.write_text(MODELS["orders_soft"].replace("select op,", "select 'CH' as country, op,"), encoding="utf-8")
-        project.dbt("run", "--select", "orders_soft")
-        table = f"{project.schema}.orders_soft"
-        assert set(lake.rows(table, "DISTINCT country")) == {"('CH',)", "(None,)"}
-        assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
-        project.dbt("run", "--select", "orders_soft", "--full-refresh")
-        assert lake.rows(table, "DISTINCT country") == ["('CH',)"]
-        assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
+def test_a_column_that_is_new_is_added_and_a_full_refresh_fills_it(lake: Lake, project: Project) -> None:
+    model = project.folder / "models" / "orders_soft.sql"
+    model.write_text(MODELS["orders_soft"].replace("select op,", "select 'CH' as country, op,"), encoding="utf-8")
+    project.dbt("run", "--select", "orders_soft")
+    table = f"{project.schema}.orders_soft"
+    assert set(lake.rows(table, "DISTINCT country")) == {"('CH',)", "(None,)"}
+    assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
+    project.dbt("run", "--select", "orders_soft", "--full-refresh")
+    assert lake.rows(table, "DISTINCT country") == ["('CH',)"]
+    assert lake.rows(table, COLUMNS["orders_soft"]) == lake.rows("marts.orders_soft", COLUMNS["orders_soft"])
 
 
 @pytest.mark.server
-def test_a_contract_that_is_broken_fails_before_anything_is_written(lake: Lake, projects: list[Project]) -> None:
-    for project in projects:
-        before = lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id")
-        project.contract(total="bigint")
-        ended = project.call("run", "--select", "orders")
-        assert ended.returncode == 1
-        assert "contract" in ended.stdout
-        assert lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id") == before
-        project.contract(total="decimal(8,2)")
+def test_a_contract_that_is_broken_fails_before_anything_is_written(lake: Lake, project: Project) -> None:
+    before = lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id")
+    project.contract(total="bigint")
+    ended = project.call("run", "--select", "orders")
+    assert ended.returncode == 1
+    assert "contract" in ended.stdout
+    assert lake.rows(f"{project.schema}.orders.snapshots", "snapshot_id") == before
+    project.contract(total="decimal(8,2)")
 
 
 @pytest.mark.server
-def test_fields_of_json_become_typed_columns(lake: Lake, projects: list[Project]) -> None:
-    for project in projects:
-        found = lake.rows(f"{project.schema}.flat", "order_id, total, `odd name`")
-        assert found == ["(7, Decimal('1.50'), None)"]
+def test_fields_of_json_become_typed_columns(lake: Lake, project: Project) -> None:
+    found = lake.rows(f"{project.schema}.flat", "order_id, total, `odd name`")
+    assert found == ["(7, Decimal('1.50'), None)"]

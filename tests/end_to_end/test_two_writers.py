@@ -130,6 +130,7 @@ def test_a_catalog_that_another_process_makes_at_this_moment_is_no_failure(
     assert ids(shop, "orders") == [(1, 1)]
 
 
+@pytest.mark.laws
 def test_two_pipelines_write_one_catalog_at_once(s3: S3Server, database: str, tmp_path: Path) -> None:
     s3.make_bucket("shared")
     both = [declare(tmp_path / table, s3, database, table) for table in ("stock", "prices")]

@@ -99,7 +99,7 @@ def codes(found: Any) -> dict[str, str]:
     return {error["name"]: error["code"] for error in found["errors"]}
 
 
-@pytest.mark.long
+@pytest.mark.laws
 def test_of_eighteen_tables_seven_fail_each_in_its_own_way(project: Project) -> None:
     project.declare(TABLES, t14="{name: missing}", t15="max_bad_rows: 0")
     for table in TABLES:

@@ -91,6 +91,7 @@ def test_java_and_its_folders_go_when_the_terminal_or_the_process_does(number: s
     assert command.left_behind() == []
 
 
+@pytest.mark.laws
 @pytest.mark.fault
 def test_a_watch_ends_its_run_at_the_first_signal_and_is_interrupted_by_the_second(
     spark: SparkSession, tmp_path: Path
