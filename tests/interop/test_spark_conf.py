@@ -94,8 +94,9 @@ def test_the_version_of_spark_decides_the_jar_of_iceberg(tmp_path: Path) -> None
     shop = pipeline(**SHARED).at(tmp_path)
 
     assert spark_conf(shop, "emr", "4.0").jars[0] == "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"
-    with pytest.raises(JarError, match="no Iceberg for Spark 3"):
-        spark_conf(shop, "emr", "3.5")
+    assert spark_conf(shop, "glue", "3.5").jars[0] == "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0"
+    with pytest.raises(JarError, match=r"no Iceberg for Spark 3\.4"):
+        spark_conf(shop, "emr", "3.4")
 
 
 @pytest.mark.parametrize(

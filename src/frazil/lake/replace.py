@@ -97,8 +97,8 @@ def _by_writer(rows: DataFrame, layout: TableLayout, summary: Mapping[str, str])
     later = [one for one in transforms if one.kind == "truncate" or {".", "`"} <= {*one.column}]
     partitions = [_partition(one) for one in transforms if one not in later]
     (writer.partitionedBy(*partitions) if partitions else writer).replace()
-    for transform in later:
-        rows.sparkSession.sql(f"ALTER TABLE {name} ADD PARTITION FIELD {transform.sql}")
+    for partition in (one.sql for one in later):
+        rows.sparkSession.sql(f"ALTER TABLE {name} ADD PARTITION FIELD {partition}")
 
 
 def _partition(transform: Transform) -> Column:

@@ -94,10 +94,9 @@ def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> Data
     if before is not None:
         is_newer = f"{EVENT_TIME} >= CAST({literal(before)} AS timestamp)"
         against = f"{against} OR lag({EVENT_TIME}) OVER {by_key} > {EVENT_TIME} OR {is_newer}"
-    return query(
+    told = query(
         f"""
-        SELECT * EXCEPT (_cdc_order, _cdc_is_move, _cdc_against, _cdc_is_last),
-            _cdc_is_move OR (_cdc_is_last AND {_ODD}) AS {_TELLS}
+        SELECT *, _cdc_is_move OR (_cdc_is_last AND {_ODD}) AS {_TELLS}
         FROM (
             SELECT *, max(_cdc_against) OVER (PARTITION BY {keys}) AS {_ODD} FROM (
                 SELECT
@@ -109,6 +108,7 @@ def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> Data
         )""",
         frazil_changes=changes,
     )
+    return told.drop("_cdc_order", "_cdc_is_move", "_cdc_against", "_cdc_is_last")
 
 
 def _kept(
