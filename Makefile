@@ -97,7 +97,7 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 .venv-spark-%/.packages: .venv/.packages
 	@echo 'setup: PySpark $*, in .venv-spark-$*'
 	@$(UV) venv --quiet --allow-existing --python $(BIN)/python .venv-spark-$*
-	@grep -Ev '^(pyspark|py4j)==' constraints.txt > .venv-spark-$*/constraints.txt
+	@grep -v '^py\(spark\|4j\)==' constraints.txt > .venv-spark-$*/constraints.txt
 	@$(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e . --group dev 'pyspark==$*'
 	@touch $@
 

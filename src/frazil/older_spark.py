@@ -1,6 +1,6 @@
-"""Spark 3.5 and 4.0 beside 4.1: the one door to what they call or do differently.
+"""Spark 3.5 and 4.0 beside 4.1: what each version calls or does differently, under one name.
 
-Nothing else asks for the version. What Spark 3.5 cannot do at all, :mod:`frazil.lake.session` refuses.
+What goes through Java stands in :mod:`frazil.lake.gateway`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 
@@ -33,11 +33,6 @@ def writes_nulls() -> bool:
 def valid_text(raw: str) -> str:
     """Write bytes as text, each wrong byte as U+FFFD: Spark 4's decode() would fail, 3.5 has no make_valid_utf8()."""
     return f"decode({raw}, 'UTF-8')" if is_older() else f"make_valid_utf8(CAST({raw} AS string))"
-
-
-def java_name(name: str) -> str:
-    """Return the full name of a class of Spark SQL that Spark 4 has twice, for sessions with a JVM and for Connect."""
-    return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
 
 
 def to_arrow(rows: DataFrame) -> pa.Table:
@@ -100,32 +95,6 @@ def nullable(types: StructType) -> StructType:
     return StructType(list(loosened(types)))  # type: ignore[call-overload]
 
 
-def settings_in_java(spark: SparkSession) -> Any:
-    """Return the settings of a session with a JVM gateway, as a Java map."""
-    settings = spark._jsparkSession.conf()  # noqa: SLF001
-    if not is_older():
-        return settings.getAllAsJava()
-    return _java_class(spark, "scala.collection.JavaConverters").mapAsJavaMapConverter(settings.getAll()).asJava()
-
-
-def expression_of(spark: SparkSession, column: Column) -> Any:
-    """Return Catalyst's expression of a column."""
-    java: Any = column._jc  # noqa: SLF001
-    return java.expr() if is_older() else _java_class(spark, java_name("ExpressionUtils")).expression(java)
-
-
-def column_of(spark: SparkSession, expression: Any) -> Column:
-    """Return a column of Catalyst's expression."""
-    if is_older():
-        from pyspark.sql import Column  # noqa: PLC0415
-
-        made: Any = Column
-        return made(_java_class(spark, java_name("Column"))(expression))  # type: ignore[no-any-return]
-    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415
-
-    return ClassicColumn(_java_class(spark, java_name("ExpressionUtils")).column(expression))
-
-
 def loggers(names: Iterable[str]) -> list[logging.Logger]:
     """Return loggers of PySpark; 3.5 has none."""
     if is_older():
@@ -133,9 +102,3 @@ def loggers(names: Iterable[str]) -> list[logging.Logger]:
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     return [PySparkLogger.getLogger(name) for name in names]
-
-
-def _java_class(spark: SparkSession, name: str) -> Any:
-    from py4j.java_gateway import JavaClass  # noqa: PLC0415 - only where Java runs
-
-    return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr]  # noqa: SLF001

@@ -190,7 +190,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def lake(engine: str, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """One for each engine: both see every batch come."""
+    """A lake of its own for each engine, so that each sees every batch come."""
     del spark  # only there so that Java runs
     return Lake(tmp_path_factory.mktemp(engine))
 

@@ -15,6 +15,9 @@ from moto import mock_aws
 from moto.moto_api import state_manager
 from tests.answering import Quiet, address_of, answering
 
+from frazil.lake.jars import AWS as AWS_CLIENT
+from frazil.lake.jars import iceberg_runtime
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,6 +51,14 @@ def glue_job() -> None:
 
 def runs() -> int:
     return len(boto3.client("glue").get_job_runs(JobName="frazil-shop")["JobRuns"])
+
+
+def test_the_glue_job_has_the_iceberg_of_its_spark() -> None:
+    job = json.loads((AWS / "glue_job.json").read_text(encoding="utf-8"))
+    jars = [path.rpartition("/")[2] for path in job["DefaultArguments"]["--extra-jars"].split(",")]
+
+    assert job["GlueVersion"] == "5.1"  # which has Spark 3.5.6, by AWS's release notes
+    assert jars == [iceberg_runtime("3.5.6").file_name, AWS_CLIENT.file_name]
 
 
 def test_files_that_land_start_one_run_of_the_glue_job_as_it_is_declared(

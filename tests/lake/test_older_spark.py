@@ -80,8 +80,8 @@ def test_a_nested_type_is_refused_by_spark_3_5_with_the_way_out(monkeypatch: pyt
     assert older_spark.is_older() or "variant" in exact("t", "array<int>")
     monkeypatch.setattr(cast_nested, "is_older", lambda: True)
 
-    with pytest.raises(SessionError, match="need VARIANT") as refused:
+    with pytest.raises(SessionError, match="type array<int> needs VARIANT") as refused:
         exact("t", "array<int>")
 
     assert refused.value.code == "FZ903"
-    assert "declare them as string" in f"{refused.value.hint}"
+    assert "declare the column as string" in f"{refused.value.hint}"

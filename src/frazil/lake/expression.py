@@ -17,8 +17,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 from frazil.errors import DeclarationError, SessionError
-from frazil.lake.gateway import java_class
-from frazil.older_spark import column_of, expression_of, java_name, loggers
+from frazil.lake.gateway import column_of, expression_of, java_class, sql_class
+from frazil.older_spark import loggers
 from frazil.spec.names import backslashes
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
             hint="run with a classic session: leave spark out, or use spark-submit",
         )
     # What an expression does where it fails is decided as it is read, by the settings of the thread's active session.
-    java_class(spark, java_name("SparkSession")).setActiveSession(spark._jsparkSession)  # noqa: SLF001
+    java_class(spark, sql_class("SparkSession")).setActiveSession(spark._jsparkSession)  # noqa: SLF001
     value = F.struct(F.expr(backslashes(sql)).cast("string").alias(VALUE))
     tried = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")(expression_of(spark, value))
     return F.when(condition, column_of(spark, tried))

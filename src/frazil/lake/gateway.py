@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame
 
-from frazil.older_spark import java_name
+from frazil.older_spark import is_older
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
 _KEPT_SECONDS: Final = 300
 """So long a loaded table is used again. The keys that some catalogs give for its files are good for longer."""
@@ -29,6 +29,37 @@ def java_class(spark: SparkSession, name: str) -> Any:
     from py4j.java_gateway import JavaClass  # noqa: PLC0415 - only where Java runs
 
     return JavaClass(name, spark._jvm._gateway_client)  # type: ignore[union-attr] # noqa: SLF001
+
+
+def sql_class(name: str) -> str:
+    """Return the full name of a class of Spark SQL that Spark 4 has twice: for sessions with a JVM, and for Connect."""
+    return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
+
+
+def settings_in_java(spark: SparkSession) -> Any:
+    """Return the settings of a session, as a Java map."""
+    settings = spark._jsparkSession.conf()  # noqa: SLF001
+    if not is_older():
+        return settings.getAllAsJava()
+    return java_class(spark, "scala.collection.JavaConverters").mapAsJavaMapConverter(settings.getAll()).asJava()
+
+
+def expression_of(spark: SparkSession, column: Column) -> Any:
+    """Return Catalyst's expression of a column."""
+    java: Any = column._jc  # noqa: SLF001
+    return java.expr() if is_older() else java_class(spark, sql_class("ExpressionUtils")).expression(java)
+
+
+def column_of(spark: SparkSession, expression: Any) -> Column:
+    """Return a column of Catalyst's expression."""
+    if is_older():
+        from pyspark.sql import Column  # noqa: PLC0415 - a class that cannot be made in Spark 4
+
+        made: Any = Column
+        return made(java_class(spark, sql_class("Column"))(expression))  # type: ignore[no-any-return]
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - Spark 3.5 has none
+
+    return ClassicColumn(java_class(spark, sql_class("ExpressionUtils")).column(expression))
 
 
 def java_table(spark: SparkSession, name: str) -> Any | None:
@@ -64,7 +95,7 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
 def _load(spark: SparkSession, name: str) -> Any:
     session = spark._jsparkSession  # noqa: SLF001
     # A catalog is opened with the settings of the thread's active session, which need not be this one.
-    java_class(spark, java_name("SparkSession")).setActiveSession(session)
+    java_class(spark, sql_class("SparkSession")).setActiveSession(session)
     return java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session, name)
 
 
@@ -108,7 +139,7 @@ def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
     # Not persist() of the DataFrame: after any write to a table that it reads, Spark reads the rows again from there.
     relations = _companion(spark, "org.apache.spark.sql.execution.columnar.InMemoryRelation")
     held = relations.apply(level, java.queryExecution(), _companion(spark, "scala.None"))
-    data = _companion(spark, java_name("Dataset")).ofRows(spark._jsparkSession, held)  # noqa: SLF001
+    data = _companion(spark, sql_class("Dataset")).ofRows(spark._jsparkSession, held)  # noqa: SLF001
     if eager:
         data.count()
     return DataFrame(data, spark)

@@ -15,13 +15,12 @@ from pyspark.sql.utils import is_remote
 
 from frazil.errors import JarError, SessionError, StorageError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
-from frazil.lake.gateway import java_class
+from frazil.lake.gateway import java_class, settings_in_java
 from frazil.lake.jars import jars_for
 from frazil.lake.java import find_java, spark_java_home
 from frazil.lake.jvm import start_java
 from frazil.lake.launch import environment, own_interrupts
 from frazil.lake.machine import usable_cores
-from frazil.older_spark import settings_in_java
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog
 

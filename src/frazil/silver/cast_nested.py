@@ -36,11 +36,6 @@ class NestedCast:
     """
 
     def __init__(self, exact: Callable[[str, str], str]) -> None:
-        if is_older():
-            raise SessionError(
-                "columns of a struct or array type need VARIANT, which Spark 3.5 does not have",
-                hint="run it with Spark 4, or declare them as string",
-            )
         self._exact = exact
         self._names: Iterator[int] = count(1)
 
@@ -58,6 +53,11 @@ class NestedCast:
         return self._let(self._parsed(text, kind), lambda json: self._left_out(json, kind, literal("")))
 
     def _parsed(self, text: str, kind: str) -> str:
+        if is_older():
+            raise SessionError(
+                f"a column of type {kind} needs VARIANT, which Spark 3.5 does not have",
+                hint="run it with Spark 4, or declare the column as string",
+            )
         if outer_of(kind) != ARRAY:
             return _parsed(text)
         as_json = self._let(tokens_of(text), lambda tokens: json_of(text, tokens, self._name()))
