@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final
 from xml.sax.saxutils import escape
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError
 
 from frazil.errors import SetupError
@@ -45,23 +46,21 @@ def hive_metastore() -> Iterator[str]:
         SetupError: there is no Java, PySpark comes without its jars, or it does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-hive-"))
-    port = _free_port()
-    with (folder / "log").open("wb") as log:
-        gateway = _gateway(folder, log)
-        try:
-            _start(gateway.jvm, port)
-            if not _answers_soon(port):
-                raise SetupError(f"the metastore does not start: {(folder / 'log').read_text()[-2000:]}")
-            yield f"thrift://127.0.0.1:{port}"
-        finally:
-            gateway.shutdown()
-            gateway.java_process.kill()
-            gateway.java_process.wait()
-            shutil.rmtree(folder, ignore_errors=True)
+    gateway, port = _free_ports()
+    java = _java(folder, gateway)
+    try:
+        _wait(gateway, java, folder)
+        _start(JavaGateway(gateway_parameters=GatewayParameters(port=gateway)).jvm, port)
+        _wait(port, java, folder)
+        yield f"thrift://127.0.0.1:{port}"
+    finally:
+        java.kill()
+        java.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _gateway(folder: Path, log: Any) -> JavaGateway:
-    """Start a Java with Hive's classes, which reads its settings from the folder."""
+def _java(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Start a Java with Hive's classes that is spoken to at the port; its settings and its log are in the folder."""
     jars = spark_jars("hive-metastore")[0].parent
     settings = _SETTINGS | {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
@@ -71,20 +70,16 @@ def _gateway(folder: Path, log: Any) -> JavaGateway:
         f"<property><name>{name}</name><value>{escape(text)}</value></property>" for name, text in settings.items()
     )
     (folder / "hive-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>", encoding="utf-8")
-    port, process = launch_gateway(
-        classpath=f"{folder}:{jars}/*",
-        jarpath=f"{spark_jars('py4j')[0]}",
-        javaopts=[*_OPTIONS, f"-Dderby.stream.error.file={folder / 'derby.log'}", f"-Djava.io.tmpdir={folder}"],
-        die_on_exit=True,
-        java_path=java_program(),
-        redirect_stdout=log,
-        redirect_stderr=log,
-        return_proc=True,
-        cwd=f"{folder}",
-    )
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
-    gateway.java_process = process
-    return gateway
+    files = [f"-Dderby.stream.error.file={folder / 'derby.log'}", f"-Djava.io.tmpdir={folder}"]
+    server = ["py4j.GatewayServer", "--die-on-broken-pipe", f"{port}"]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(
+            [java_program(), *_OPTIONS, *files, "-cp", f"{folder}:{jars}/*", *server],
+            stdin=subprocess.PIPE,  # it ends with this process
+            stdout=log,
+            stderr=log,
+            cwd=folder,
+        )
 
 
 def _start(jvm: Any, port: int) -> None:
@@ -100,18 +95,20 @@ def _serve(metastore: Any, port: int, bridge: Any) -> None:
         metastore.HiveMetaStore.startMetaStore(port, bridge)
 
 
-def _answers_soon(port: int) -> bool:
+def _wait(port: int, java: subprocess.Popen[bytes], folder: Path) -> None:
     until = monotonic() + _START_SECONDS
-    while monotonic() < until:
+    while java.poll() is None and monotonic() < until:
         with socket.socket() as asking:
             asking.settimeout(1)
             if asking.connect_ex(("127.0.0.1", port)) == 0:
-                return True
+                return
         sleep(0.1)
-    return False
+    said = (folder / "log").read_text(encoding="utf-8", errors="replace")[-2000:]
+    raise SetupError(f"the metastore does not start: {said}")
 
 
-def _free_port() -> int:
-    with socket.socket() as one:
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as two:
         one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+        two.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1]), int(two.getsockname()[1])
