@@ -9,7 +9,6 @@ import pytest
 
 import frazil
 from frazil.engine.options import RunOptions
-from frazil.engine.run import run
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
@@ -73,27 +72,145 @@ def rows_of(session: SparkSession, table: str) -> list[Any]:
     return sorted(map(repr, rows.collect()))
 
 
+WAYS: Final = (
+    Policy(reader="driver", plain=False),
+    Policy(reader="driver"),
+    Policy(reader="stream"),
+    Policy(reader="stream", plain_bytes=1),
+)
+"""The first one makes all changes by Spark, the last one makes those of Arrow twice."""
+
+
 @pytest.mark.long
 def test_arrow_and_spark_make_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
     del spark  # only there so that Java runs
     made: list[tuple[list[str], list[str], int]] = []
-    for who in ("driver", "stream"):
-        folder = tmp_path / who
+    for number, policy in enumerate(WAYS):
+        folder = tmp_path / f"{number}"
         (folder / "landing").mkdir(parents=True)
         (folder / "frazil.yml").write_text(DECLARATION)
         pipeline = frazil.load(folder)
-        options = RunOptions(policy=Policy(reader=who))
         plain = []
         for first, documents, ops in ((1000, USUAL[:10], "IU"), (2000, [*USUAL, *OTHERS], "U"), (3000, USUAL, "Ux D")):
             land(folder, first, documents, ops)
             session = spark_session(pipeline)
-            run(pipeline, spark=session, options=options)
+            frazil.run(pipeline, spark=session, options=RunOptions(policy=policy))
             summary = head(session, "lake.silver.things_changes").summary
             plain.append(summary.get("frazil.plain"))
         made.append(
             (rows_of(session, "changes"), rows_of(session, "quarantine"), session.table("lake.marts.things").count())
         )
-        assert plain == ([None] * 3 if who == "driver" else ["10", "20", None])
+        assert plain == (["10", "20", None] if policy.plain else [None] * 3)
 
-    assert made[0] == made[1]
+    assert all(one == made[0] for one in made)
     assert len(made[0][1]) == 7 + 10
+
+
+DMS: Final = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: things
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [id]
+    sequence_by: [at]
+    columns:
+      - {name: id, type: int}
+      - {name: at, type: timestamp}
+      - {name: status, accepted_values: [new, paid], nullable: false}
+      - {name: code, pattern: "^[A-Z]{2}[0-9]+$", max_length: 4}
+      - {name: total, type: "decimal(9,2)", min: 0, on_violation: warn}
+      - {name: part, type: "decimal(9,2)"}
+      - name: "*"
+    rules:
+      - {name: sum, expr: "part <= total"}
+      - {name: quotient, expr: "100 / part < 200", on_violation: warn}
+    marts: [{kind: current}, {kind: history}]
+"""
+LOAD: Final = [
+    "id,at,status,code,total,part",
+    "1,2026-01-01 00:00:00,new,AB1,5,1",
+    "2,2026-01-01 00:00:00,new,AB2,5,5.00",
+]
+FILES: Final = (
+    ("LOAD00000001.csv", LOAD),
+    (
+        "20260102-000000000.csv",
+        [
+            "op,id,at,status,code,total,part",
+            "U,1,2026-01-02 00:00:00,paid,AB11,6,2",
+            "u,2,2026-01-02 00:00:00,paid,AB2,6,2",  # not as usual, but known
+            "I,3,2026-01-02 00:00:00,lost,AB3,1,1",
+            "I,4,2026-01-02 00:00:00,new,ab4,1,1",
+            "I,5,2026-01-02 00:00:00,new,AB555,1,1",
+            "I,6,2026-01-02 00:00:00,new,AB6,1,2",
+            "I,7,2026-01-02 00:00:00,new,AB7,-1,-1",
+            "I,8,2026-01-02 00:00:00,new,AB8,1,0",
+            "I,9,2026-01-02 00:00:00,new,,1,",
+            "D,1,2026-01-03 00:00:00,,,,",
+            "D,6,2026-01-03 00:00:00,lost,x,-1,7",
+            "X,7,2026-01-03 00:00:00,new,AB7,1,1",
+            ",8,2026-01-03 00:00:00,new,AB7,1,1",
+            "I,1e1,2026-01-03 00:00:00,new,AB7,1,1",
+            "I,11,2026-01-03,new,AB7,1,1",
+        ],
+    ),
+    (
+        "20260103-000000000.csv",
+        ["op,id,at,status,code,total,part,city", "I,20,2026-01-03 00:00:00,new,AB1,5,5,Oslo"],
+    ),
+    ("20260104-000000000.csv", ["op,id,at,status,code,total,part", "U,20,2026-01-04 00:00:00,paid,AB1,5,5"]),
+)
+TOGETHER: Final = ((0,), (1,), (2, 3))
+
+
+def test_files_of_dms_with_rules_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
+    del spark
+    made: list[tuple[Any, ...]] = []
+    for number, policy in enumerate(WAYS):
+        folder = tmp_path / f"{number}"
+        (folder / "landing").mkdir(parents=True)
+        (folder / "frazil.yml").write_text(DMS)
+        pipeline, plain, told = frazil.load(folder), [], []
+        for some in TOGETHER:
+            for name, lines in (FILES[one] for one in some):
+                (folder / "landing" / name).write_text("\n".join([*lines, ""]))
+            session = spark_session(pipeline)
+            [report] = frazil.run(pipeline, spark=session, options=RunOptions(policy=policy)).tables
+            plain.append(head(session, "lake.silver.things_changes").summary.get("frazil.plain"))
+            told.append((report.changes, report.quarantined, report.broken_rules, report.warnings))
+        marts = [
+            sorted(map(repr, session.table(f"lake.marts.{name}").collect())) for name in ("things", "things_history")
+        ]
+        made.append((rows_of(session, "changes"), rows_of(session, "quarantine"), marts, told))
+        # What breaks a rule, lacks a column or has an unusual form is Spark's.
+        assert plain == (["2", "4", "1"] if policy.plain else [None] * 3)
+
+    assert all(one == made[0] for one in made)
+    assert made[0][3][1][2] == {"min of total": 1, "quotient": 1}
+
+
+def test_dumps_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
+    del spark
+    made = []
+    for number, policy in enumerate(WAYS):
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        (folder / "frazil.yml").write_text(
+            "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n  - name: things\n"
+            "    source: {kind: snapshot, path: ./dumps, settle_seconds: 0, max_delete_fraction: 1}\n    keys: [id]\n"
+            "    columns: [{name: id, type: int}, {name: city, max_length: 6}]\n    marts: [{kind: history}]\n"
+        )
+        pipeline = frazil.load(folder)
+        for day, lines in enumerate((["1,Oslo", "2,Rome"], ["1,Bergen", "3,Kristiansand"], ["3,Rome"])):
+            dump = folder / "dumps" / f"2026-01-0{day + 1}"
+            dump.mkdir(parents=True)
+            (dump / "things.csv").write_text("\n".join(["id,city", *lines, ""]))
+            session = spark_session(pipeline)
+            frazil.run(pipeline, spark=session, options=RunOptions(policy=policy))
+            assert (head(session, "lake.silver.things_changes").summary.get("frazil.plain") is None) != policy.plain
+        marts = session.table("lake.marts.things_history").select("id", "city", "is_current").collect()
+        made.append((rows_of(session, "quarantine"), rows_of(session, "changes"), sorted(map(repr, marts))))
+
+    assert all(one == made[0] for one in made)
+    assert len(made[0][0]) == 1

@@ -101,10 +101,12 @@ GOOD = "paid,1.00,AB1,2024-01-01,0.1"
 
 
 @pytest.mark.parametrize(
-    "driver_bytes", [8_000_000, pytest.param(0, marks=pytest.mark.laws)], ids=["small", "streamed"]
+    "policy",
+    [Policy(), Policy(plain=False), pytest.param(Policy(driver_bytes=0), marks=pytest.mark.laws)],
+    ids=["small", "by Spark", "streamed"],
 )
-def test_what_breaks_a_rule_of_a_column_is_in_quarantine(orders: Orders, driver_bytes: int) -> None:
-    orders.policy = Policy(driver_bytes=driver_bytes)
+def test_what_breaks_a_rule_of_a_column_is_in_quarantine(orders: Orders, policy: Policy) -> None:
+    orders.policy = policy
     orders.declare(*COLUMNS)
     orders.land(
         FIELDS,

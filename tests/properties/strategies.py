@@ -37,6 +37,7 @@ def go_by(strategy: Strategy) -> Policy:
     return Policy(
         strategy=strategy,
         reader=READERS[strategy],
+        plain=strategy != "delete_append",
         compact_every=2,
         compact_partition_files=2,
         small_file_share=1.0,

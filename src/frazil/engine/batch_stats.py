@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from frazil.errors import FrazilError
 from frazil.spec.names import literal, quote
@@ -16,7 +21,11 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 _RANGED: Final = frozenset({"int", "bigint", "date", "string"})
+_NUMBERED: Final = frozenset({"int", "bigint", "date", "timestamp", "timestamp_ntz"})
+_LONG: Final = frozenset({"string", "binary"})
 _STEP, _FAR = 1 << 20, 1 << 62
+_DAY: Final = 86_400_000_000
+_EPOCH: Final = date(1970, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +52,37 @@ class Measures:
     def of(cls, row: Mapping[str, Any]) -> Self:
         """Read the aggregates from a row that has them among others."""
         return cls(**{field.name: row[field.name] for field in fields(cls)})
+
+    @classmethod
+    def of_rows(cls, rows: pa.Table, contract: Contract) -> Self | None:
+        """Measure changes in the driver's memory; None where their types order values otherwise than Arrow does.
+
+        The first and last key are None where no file is pruned by them.
+
+        Cost: one pass over the texts, the first key and the first sequence column.
+        """
+        types = {column.name: column.type for column in contract.columns}
+        key, sequence = contract.keys[0], _sequence(contract)
+        if not _has_ends(types[sequence]) or (types[key] in _RANGED and not _has_ends(types[key])):
+            return None
+        least, greatest = _ends(rows[sequence], types[sequence])
+        first, last = _ends(rows[key], types[key]) if types[key] in _RANGED else (None, None)
+        try:
+            oldest, first_key = _floor(least, types[sequence]), _floor(first, types[key])
+            last_key = _ceiling(last, types[key])
+        except OverflowError:  # a year that Python does not know
+            return None
+        is_numbered = bool(contract.sequence_by) and types[sequence] in _NUMBERED
+        texts = (pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in types if types[name] in _LONG)
+        return cls(
+            changes=rows.num_rows,
+            text_bytes=sum(texts),
+            oldest=oldest,
+            least_sequence=least if is_numbered else None,
+            greatest_sequence=greatest if is_numbered else None,
+            first_key=first_key,
+            last_key=last_key,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +114,7 @@ def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
     def of(name: str) -> str:
         return f"CASE WHEN {condition} THEN {quote(name)} END"
 
-    long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in ("string", "binary")]
+    long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in _LONG]
     return [
         f"count_if({condition}) AS changes",
         f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
@@ -109,6 +149,16 @@ def measure_newest_sequence(changes: DataFrame, contract: Contract) -> int | Non
     """
     row = changes.selectExpr(newest_sequence_sql(contract)).first()
     newest: int | None = None if row is None else row[0]
+    return newest
+
+
+def newest_sequence(changes: pa.Table, contract: Contract) -> int | None:
+    """Return what :func:`measure_newest_sequence` does, of changes in the driver's memory."""
+    if not contract.sequence_by:
+        return None
+    name = contract.sequence_by[0]
+    kind = next(column.type for column in contract.columns if column.name == name)
+    newest: int | None = _ends(changes[name], kind)[1] if kind in _NUMBERED else None
     return newest
 
 
@@ -184,3 +234,38 @@ def _greatest(value: str, kind: str) -> str:
 
 def _literal(text: str | None, kind: str) -> str:
     return "NULL" if text is None else f"CAST({literal(text)} AS {'bigint' if kind == 'int' else kind})"
+
+
+def _has_ends(kind: str) -> bool:
+    """Return whether Arrow orders the values of a type as Spark does."""
+    return kind in _NUMBERED or kind == "string" or kind.startswith("decimal")
+
+
+def _ends(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
+    """Return the least and the greatest value: of dates days, of times microseconds, since 1970; None without any."""
+    if kind in _NUMBERED:
+        values = values.cast(pa.int32() if kind in {"int", "date"} else pa.int64())
+    ends = pc.min_max(values).as_py()
+    return ends["min"], ends["max"]
+
+
+def _floor(value: Any, kind: str) -> str | None:
+    """Write a least value as :func:`_least` does."""
+    if value is None:
+        return None
+    match kind:
+        case "timestamp" | "timestamp_ntz":
+            return f"{_EPOCH + timedelta(days=value // _DAY)} 00:00:00"
+        case "date":
+            return f"{_EPOCH + timedelta(days=value)}"
+        case "int" | "bigint":
+            return f"{value - value % _STEP if value > -_FAR else value}"
+        case _:
+            return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _ceiling(value: Any, kind: str) -> str | None:
+    """Write a greatest value as :func:`_greatest` does."""
+    if value is not None and kind in {"int", "bigint"}:
+        return f"{value + _STEP - 1 - value % _STEP if value < _FAR else value}"
+    return _floor(value, kind)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.engine.table_run import TableRun
+    from frazil.silver.contract import Contract
     from frazil.steps import Normalize
 
 IS_RECORD: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)}, {literal(r.CORRECTED)})"
@@ -50,3 +51,13 @@ def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, An
     moves = F.col(r.POSITION) == F.col("_own")
     position = F.when(moves, F.least(r.POSITION, "_first")).otherwise(F.col(r.POSITION))
     return placed.withColumn(r.POSITION, position).drop("_first", "_own")
+
+
+def columns_since(contract: Contract, bookmark: Mapping[str, Any]) -> dict[str, int]:
+    """Return the batch that a column came with, of those that came later than the table; from bronze's bookmark."""
+    arrived = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
+    since = {
+        column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
+        for column in contract.columns
+    }
+    return {name: batch for name, batch in since.items() if batch}

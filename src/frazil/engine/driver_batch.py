@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from frazil.older_spark import from_arrow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 _SINGLE_PARTITION: Final = {
     # More records than any batch has that stays in the driver's memory.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000000",
     # Handed over as they are; a local relation would be taken apart and typed row by row in the planner.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
+}
+_TYPES: Final[Mapping[str, DataType]] = {
+    "string": StringType(),
+    "boolean": BooleanType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamp_ntz": TimestampNTZType(),
+    "array<string>": ArrayType(StringType()),
 }
 
 
@@ -55,3 +83,15 @@ def spark_frame(spark: SparkSession, rows: pa.Table, types: StructType | None = 
         spark.conf.set(name, value)
     # PySpark takes no columns that are not at least one empty piece.
     return from_arrow(spark, rows if rows.num_rows else rows.schema.empty_table(), types)
+
+
+def spark_types(columns: Mapping[str, str]) -> StructType:
+    """Return columns as Spark knows them; ``columns``: name -> type that Arrow can prove, or ``array<string>``."""
+    return StructType([StructField(name, _spark_type(kind)) for name, kind in columns.items()])
+
+
+def _spark_type(kind: str) -> DataType:
+    if kind in _TYPES:
+        return _TYPES[kind]
+    digits, scale = map(int, re.findall(r"\d+", kind))
+    return DecimalType(digits, scale)

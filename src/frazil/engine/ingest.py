@@ -90,7 +90,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     if told:
         keep_ledger(context, base, told)
     _report(context.report, step, seen)
-    return Ingested(batch=step.batch, rows=None if here is None else spark_frame(context.spark, here))
+    return Ingested(batch=step.batch, rows=here)
 
 
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from frazil.bronze import record as r
 from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
-from frazil.engine.bronze_records import IS_CORRECTED, IS_RECORD, bronze_records
-from frazil.engine.driver_batch import DriverBatch, spark_frame
+from frazil.engine.bronze_records import IS_RECORD, bronze_records, columns_since
+from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
 from frazil.engine.left_out import fields_left_out
 from frazil.engine.plain_batch import plain_batch
@@ -23,23 +24,23 @@ from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
 from frazil.engine.truncates import Beside, Spread, known_truncates, spread_truncates
 from frazil.engine.unread import explained
+from frazil.engine.write_quarantine import corrected_places, write_quarantine
 from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
 from frazil.lake.tables import ensure, fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.table_layout import changes_layout, quarantine_layout
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
-from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
-from frazil.silver.quarantine import change_columns, quarantined
+from frazil.silver.quarantine import change_columns
 from frazil.silver.renames import renamed_bookmark, renamed_records
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
@@ -110,15 +111,23 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
-    base, bronze = context.head(context.changes, rebuilt=step.rebuild), _bronze_bookmark(context)
     at_hand = _at_hand(step, ingested)
-    if at_hand is None and (plain := plain_batch(context, step, contract, base, bronze)) is not None:
-        return _normalize_plain(context, step, contract, plain)
-    records = bronze_records(context, step, bronze) if at_hand is None else at_hand.where(IS_RECORD)
+    plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
+    if plain is not None:
+        return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
+    return _normalize_by_spark(context, step, contract, at_hand)
+
+
+def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None) -> Normalized:
+    """Let Spark make all changes; ``at_hand`` are the rows of bronze that the driver's memory has already."""
+    spark = context.spark
+    base, bronze = context.head(context.changes, rebuilt=step.rebuild), _bronze_bookmark(context)
+    held = None if at_hand is None else spark_frame(spark, at_hand).where(IS_RECORD)
+    records = bronze_records(context, step, bronze) if held is None else held
     spread = _rows(context, contract, records, base, rebuild=step.rebuild)
     if spread.is_late:
         return normalize(context, replace(step, after=0, rebuild=True, reason=OLD_KEY), contract)
-    counts, watched = Observation(), Watched.of(contract, _since(contract, bronze))
+    counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
     rows, is_new = spread.rows, step.after > 0 and not step.rebuild
     observed = rows.observe(counts, *_sums(contract, is_new=is_new), *watched.sums(spark))
     failpoint("silver.before_write")
@@ -139,9 +148,9 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
             batch.row_delta(staged)
-        if seen["bad"] or step.rebuild or _corrected(context, step) is not None:
+        if seen["bad"] or step.rebuild or corrected_places(context, step) is not None:
             bad = rows if here is None else here.frame(spark)
-            _to_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
+            write_quarantine(context, step, bad, reasons(spark, contract, bad) if seen["failed"] else {})
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
@@ -166,36 +175,68 @@ def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
 
 
-def _normalize_plain(context: TableRun, step: Normalize, contract: Contract, plain: PlainBatch) -> Normalized:
-    """Write plain changes as they are, and with them what Spark makes of the other records."""
+def _normalize_plain(
+    context: TableRun, step: Normalize, contract: Contract, plain: PlainBatch, *, is_held: bool
+) -> Normalized:
+    """Write plain changes as they are, and with them what Spark makes of the other records.
+
+    Args:
+        context: the table's part of the run.
+        step: which batches.
+        contract: the table's contract.
+        plain: the batch.
+        is_held: it is small enough to stay in the driver's memory.
+    """
+    spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
     bookmark = _bookmark(context, step, contract, base, bronze)
     seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0, "greatest_sequence": None}
     rest: DriverBatch | None = None
     if plain.others is not None:
-        counts, records = Observation(), spark_frame(context.spark, plain.others)
-        rows = _rows(context, contract, records, base, rebuild=False).rows
-        observed = rows.observe(counts, *_sums(contract, is_new=False))
+        counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
+        rows = _rows(context, contract, spark_frame(spark, plain.others), base, rebuild=False).rows
+        observed = rows.observe(counts, *_sums(contract, is_new=False), *watched.sums(spark))
         rest = DriverBatch(to_arrow(observed), nullable(rows.schema))
         seen = dict(counts.get)
+        watched.report(context, seen)
     seen["good"] = int(seen["good"]) + plain.count
     newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]
+    streams = [plain.rows()]
+    if rest is not None:
+        streams.append(iter([_good(rest, contract).rows]))
+    held = _held(streams, names) if is_held else None
     failpoint("silver.before_write")
     check_limits(context, {step.upto: seen})
     with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
         batch.note(strategy="append", changes=seen["good"], quarantined=int(seen["bad"]), plain=plain.count)
-        streams = [plain.rows()]
-        if rest is not None:
-            streams.append(iter([_good(rest, contract).rows]))
-        batch.stream(streams, [*change_columns(contract)])
+        if held is None:
+            batch.stream(streams, [*names])
+        elif batch.takes_rows:
+            batch.row_delta(held.rows)
+        else:
+            batch.append(held.frame(spark))
         if rest is not None and seen["bad"]:
-            _to_quarantine(context, step, rest.frame(context.spark), {})
+            write_quarantine(context, step, rest.frame(spark), {})
         failpoint("silver.before_publish")
         batch.publish()
     failpoint("silver.after_publish")
     pa.default_memory_pool().release_unused()
     _report(context, seen)
-    return Normalized(after=step.after, upto=step.upto, newest_sequence=max(newest, default=None))
+    return Normalized(
+        after=step.after,
+        upto=step.upto,
+        newest_sequence=max(newest, default=None),
+        measures=Measures.of_rows(held.rows, contract) if held is not None and step.after > 0 else None,
+        driver_batch=held,
+    )
+
+
+def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> DriverBatch:
+    """Return all rows of some streams in one piece, each of the same columns."""
+    types = spark_types(names)
+    schema = to_arrow_schema(types)
+    rows = [piece.select([*names]).cast(schema) for stream in streams for piece in stream]
+    return DriverBatch(pa.concat_tables(rows or [schema.empty_table()]).combine_chunks(), types)
 
 
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
@@ -217,10 +258,10 @@ def _rows(context: TableRun, contract: Contract, records: DataFrame, base: Table
     else:
         held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
         beside = Beside(rows=held, truncates=known_truncates(base.bookmark))
-    return spread_truncates(context, contract, rows, _since(contract, bronze), beside)
+    return spread_truncates(context, contract, rows, columns_since(contract, bronze), beside)
 
 
-def _at_hand(step: Normalize, ingested: Ingested | None) -> DataFrame | None:
+def _at_hand(step: Normalize, ingested: Ingested | None) -> pa.Table | None:
     """Return the rows of bronze that are to be normalized, where they are in the driver's memory."""
     if ingested is None or step.rebuild or not ingested.batch == step.upto == step.after + 1:
         return None
@@ -233,12 +274,12 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     whole = replace(step, after=0, rebuild=True)
     spread = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True)
     rows = spread.rows
-    watched = Watched.of(contract, _since(contract, bronze))
+    watched = Watched.of(contract, columns_since(contract, bronze))
     sums = [*_sums(contract, is_new=False), *watched.sums(context.spark)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
     _judge(context, whole, watched, seen, rows)
     failpoint("silver.before_write")
-    _to_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
+    write_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
     bookmark = _bookmark(context, whole, contract, base, bronze) | spread.in_bookmark()
     bookmark["partial"] |= bool(seen["partial"])
@@ -260,7 +301,7 @@ def _bookmark(
         step.upto,
         declared=declared(context.table),
         settings=settings(context.table),
-        since=_since(contract, bronze),
+        since=columns_since(contract, bronze),
         # A baseline, which a rebuild keeps, can have changes that do not carry every column.
         partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
@@ -277,7 +318,7 @@ def note_declared(context: TableRun) -> None:
         **base.bookmark,
         "declared": declared(table),
         "settings": settings(table),
-        "since": _since(contract, bronze),
+        "since": columns_since(contract, bronze),
         **_evolved(context).in_bookmark(),
     }
     with context.transaction(context.changes, bookmark) as transaction:
@@ -287,46 +328,7 @@ def note_declared(context: TableRun) -> None:
     failpoint("silver.after_publish")
 
 
-def _since(contract: Contract, bronze: Mapping[str, Any]) -> dict[str, int]:
-    """Return the batch that a column came with, of those that came later than the table."""
-    arrived = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
-    since = {
-        column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
-        for column in contract.columns
-    }
-    return {name: batch for name, batch in since.items() if batch}
-
-
 def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[str, Any], rows: DataFrame) -> None:
     """Hold what was counted of change rows against the rules of the contract and the table's limits."""
     watched.report(context, seen)
     check_limits(context, {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows))
-
-
-def _corrected(context: TableRun, step: Normalize) -> DataFrame | None:
-    """Return the places of records that a step takes corrections of; None where there are none."""
-    given = context.head(context.bronze).bookmark.get("corrections", ())
-    if not any(step.after < number <= step.upto for number in given):
-        return None
-    bronze = context.spark.table(quote(*context.bronze)).where(IS_CORRECTED)
-    return batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
-
-
-def _to_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
-    base = context.head(context.quarantine, rebuilt=step.rebuild)
-    if base.batch >= step.upto and not step.rebuild:
-        return
-    with context.transaction(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
-        if step.rebuild:
-            batch.replace(quarantined(rows, said))
-        else:
-            # A run that died after this commit left the quarantine ahead of silver.
-            new = quarantined(batches(rows, max(step.after, base.batch), step.upto), said)
-            if (corrected := _corrected(context, step)) is None:
-                batch.append(new)
-            else:
-                kept = context.spark.table(batch.table).join(F.broadcast(corrected), [r.FILE, r.ROW], "left_anti")
-                batch.replace(kept.select(new.columns).unionByName(new))
-        failpoint("quarantine.before_publish")
-        batch.publish()
-    failpoint("quarantine.after_publish")

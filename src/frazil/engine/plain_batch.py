@@ -1,4 +1,4 @@
-"""Normalize a large batch on the driver: what is plain is typed by Arrow, and Spark gets what is left.
+"""Normalize a batch on the driver: what is plain is typed by Arrow, and Spark gets what is left.
 
 Spark takes ten times as long for the usual forms of values. Nothing depends on who does it: what is not proven to be
 a plain change is Spark's.
@@ -7,35 +7,77 @@ a plain change is Spark's.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.batch_stats import newest_sequence
+from frazil.engine.bronze_records import columns_since
+from frazil.engine.driver_batch import spark_frame, spark_types
+from frazil.engine.expressions import is_kept
 from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
+from frazil.lake.expression import VALUE
 from frazil.lake.gateway import is_local
 from frazil.lake.row_delta import takes_row_deltas
+from frazil.older_spark import to_arrow
 from frazil.silver.baseline import baseline_of
 from frazil.silver.plain_changes import PlainChanges
 from frazil.sources.kinds import source_of
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from frazil.engine.table_run import TableRun
-    from frazil.lake.snapshot import TableSnapshot
     from frazil.silver.contract import Contract
     from frazil.steps import Normalize
 
 _AT_ONCE: Final = 65_536
 _KINDS: Final = (r.RECORD, r.BAD)
-_NUMBERED: Final = frozenset({"int", "bigint", "timestamp", "timestamp_ntz"})
+_KEPT: Final = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Rows of bronze in a data file."""
+
+    path: Path
+
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in pieces; of the columns those that it has."""
+        with pq.ParquetFile(self.path) as file:
+            has = file.schema_arrow
+            yield from file.iter_batches(_AT_ONCE, columns=[name for name in names if name in has.names])
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        return pq.read_table(self.path, partitioning=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Rows of bronze in the driver's memory."""
+
+    table: pa.Table
+
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in pieces; of the columns those that it has."""
+        has = {*self.table.schema.names}
+        yield from self.table.select([name for name in names if name in has]).to_batches()
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        return self.table
 
 
 @dataclass(slots=True)
@@ -45,7 +87,8 @@ class PlainBatch:
     Attributes:
         changes: makes the plain changes.
         after, upto: the batches ``after < batch <= upto`` of bronze.
-        files: files of bronze that have them.
+        parts: rows of bronze that have them.
+        spark: the session that judges what Arrow cannot.
         count: number of plain changes.
         newest: greatest value of the first sequence column among them, as a number; None where it is none.
         others: the other records, as rows of bronze; None where there are none.
@@ -55,7 +98,8 @@ class PlainBatch:
     changes: PlainChanges
     after: int
     upto: int
-    files: list[Path]
+    parts: Sequence[_File | _Held]
+    spark: SparkSession
     count: int = 0
     newest: int | None = None
     others: pa.Table | None = None
@@ -66,24 +110,24 @@ class PlainBatch:
         if self.held is not None:
             yield from self.held
             return
-        for path in self.files:
-            for records, _ in self._pieces(path):
-                yield self.changes.made_of(records)[0]
+        for part in self.parts:
+            for records, _ in self._pieces(part):
+                yield self._plain(records)[0]
 
     def sort(self, held_bytes: int, others_bytes: int) -> bool:
         """Tell plain changes from other records; return whether few enough are others.
 
-        Cost: one pass over the files, and one over those that have others.
+        Cost: one pass over the parts, and one over those that have others.
         """
         others, size = [], 0
-        for path in self.files:
+        for part in self.parts:
             left = []
-            for records, places in self._pieces(path):
-                made, is_plain = self.changes.made_of(records)
+            for records, places in self._pieces(part):
+                made, is_plain = self._plain(records)
                 left.append(places.filter(pc.invert(is_plain)))
                 self._count(made, held_bytes)
             if any(map(len, left)):
-                others.append(pq.read_table(path, partitioning=None).take(pa.chunked_array(left)))
+                others.append(part.rows().take(pa.chunked_array(left)))
                 size += others[-1].nbytes
                 if size > others_bytes:
                     return False
@@ -91,9 +135,43 @@ class PlainBatch:
             self.others = pa.concat_tables(others, promote_options="default")
         return True
 
+    def may_truncate(self) -> bool:
+        """Return whether some operation is none of those that plain changes have."""
+        meaning = self.changes.meaning
+        known = pa.array([*meaning.classes], pa.string())
+        said = [meaning.operation] if meaning.operation is not None else []
+        pieces = (piece[0].drop_null() for part in self.parts if said for piece in part.pieces(said))
+        return not all(pc.all(pc.is_in(piece, known)).as_py() in {True, None} for piece in pieces)
+
+    def _plain(self, records: pa.RecordBatch) -> tuple[pa.Table, pa.Array]:
+        """Return the plain changes among records, and which records those are."""
+        made, is_plain = self.changes.made_of(records)
+        if not self.changes.exprs or not made.num_rows:
+            return made, is_plain
+        is_kept = self._keeps(made)
+        if pc.all(is_kept).as_py():
+            return made, is_plain
+        places = pc.indices_nonzero(is_plain).filter(is_kept)
+        return made.filter(is_kept), pc.is_in(pa.array(np.arange(len(records), dtype=np.uint64)), places)
+
+    def _keeps(self, made: pa.Table) -> pa.Array:
+        """Let Spark judge rules over several columns, whose values they are.
+
+        Cost: a Spark job over the columns that they read.
+        """
+        exprs = self.changes.exprs
+        types = {column.name: column.type for column in self.changes.contract.columns} | {r.CLASS: "string"}
+        read = [name for name in types if name == r.CLASS or any(name in rule.columns for rule in exprs)]
+        frame = spark_frame(self.spark, made.select(read), spark_types({name: types[name] for name in read}))
+        is_judged = F.col(r.CLASS) == r.UPSERT
+        kept = [is_kept(self.spark, rule.expr or "") for rule in exprs]
+        keeps = [one.isNotNull() & F.coalesce(one[VALUE] != "false", F.lit(True)) for one in kept]
+        all_kept = ~is_judged | reduce(lambda some, one: some & one, keeps)
+        return to_arrow(frame.select(all_kept.alias(_KEPT)))[_KEPT].combine_chunks()
+
     def _count(self, made: pa.Table, held_bytes: int) -> None:
         self.count += made.num_rows
-        newest = _newest(made, self.changes.contract)
+        newest = newest_sequence(made, self.changes.contract)
         if newest is not None:
             self.newest = newest if self.newest is None else max(self.newest, newest)
         if self.held is not None:
@@ -101,30 +179,28 @@ class PlainBatch:
             if sum(one.nbytes for one in self.held) > held_bytes:
                 self.held = None
 
-    def _pieces(self, path: Path) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Yield the records of a file with the columns that changes are made of, and their places in it."""
-        with pq.ParquetFile(path) as file:
-            has = file.schema_arrow
-            start = 0
-            read = [name for name in self.changes.reads if name in has.names]
-            for piece in file.iter_batches(_AT_ONCE, columns=read):
-                places = pa.array(np.arange(start, start + len(piece)))
-                start += len(piece)
-                batch = piece[r.BATCH]
-                is_here = pc.and_(pc.greater(batch, self.after), pc.less_equal(batch, self.upto))
-                is_here = pc.and_(is_here, pc.is_in(piece[r.KIND], pa.array(_KINDS)))
-                records = pa.RecordBatch.from_pydict(
-                    {
-                        name: piece[name] if name in has.names else pa.nulls(len(piece), pa.string())
-                        for name in self.changes.reads
-                    }
-                )
-                whole = pc.all(is_here).as_py()
-                yield (records, places) if whole else (records.filter(is_here), places.filter(is_here))
+    def _pieces(self, part: _File | _Held) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Yield the records of a part with the columns that changes are made of, and their places in it."""
+        start = 0
+        for piece in part.pieces(self.changes.reads):
+            places = pa.array(np.arange(start, start + len(piece)))
+            start += len(piece)
+            batch, has = piece[r.BATCH], {*piece.schema.names}
+            is_here = pc.and_(pc.greater(batch, self.after), pc.less_equal(batch, self.upto))
+            is_here = pc.and_(is_here, pc.is_in(piece[r.KIND], pa.array(_KINDS)))
+            records = pa.RecordBatch.from_pydict(
+                {name: piece[name] if name in has else pa.nulls(len(piece), pa.string()) for name in self.changes.reads}
+            )
+            whole = pc.all(is_here).as_py()
+            yield (records, places) if whole else (records.filter(is_here), places.filter(is_here))
 
 
 def plain_batch(
-    context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
+    context: TableRun,
+    step: Normalize,
+    contract: Contract,
+    bronze: Mapping[str, Any],
+    at_hand: pa.Table | None,
 ) -> PlainBatch | None:
     """Return a batch with its plain changes apart; None where Spark has to do it all, or has a cluster to do it.
 
@@ -132,47 +208,33 @@ def plain_batch(
         context: the table's part of the run.
         step: which batches.
         contract: the table's contract.
-        base: where silver stands.
         bronze: bookmark of bronze.
+        at_hand: rows of bronze that are in the driver's memory already; None for those of its files.
     """
-    if step.rebuild or bronze.get("corrections") or known_truncates(base.bookmark):
-        return None
-    if not is_local(context.spark):
-        return None  # executors share the work
-    meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
-    changes = PlainChanges.of(contract, meaning.plain, baseline_of(base.bookmark))
-    at = context.head(context.bronze).snapshot_id
-    if changes is None or at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
-        return None
-    files = local_data_files(context.spark, quote(*context.bronze), at, {r.KIND: [*_KINDS]}, (r.BATCH, step.after))
-    if not files:
-        return None
-    batch = PlainBatch(changes, step.after, step.upto, files)
     policy = context.policy
-    if context.table.source.truncates and _may_truncate(batch):
+    if step.rebuild or bronze.get("corrections") or not policy.plain:
+        return None
+    base = context.head(context.changes)
+    if known_truncates(base.bookmark):
+        return None
+    meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
+    changes = PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline_of(base.bookmark))
+    parts = (_files(context, step) if at_hand is None else [_Held(at_hand)]) if changes is not None else []
+    if changes is None or not parts:
+        return None
+    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark)
+    if context.table.source.truncates and batch.may_truncate():
         return None
     return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
 
 
-def _may_truncate(batch: PlainBatch) -> bool:
-    """Return whether some operation is none of those that plain changes have."""
-    meaning = batch.changes.meaning
-    known = pa.array([*meaning.classes], pa.string())
-    for path in batch.files:
-        said = pq.read_table(path, columns=[meaning.operation], partitioning=None)[0].drop_null()
-        if not pc.all(pc.is_in(said, known)).as_py():
-            return True
-    return False
-
-
-def _newest(made: pa.Table, contract: Contract) -> int | None:
-    """Return the greatest value of the first sequence column as a number of the same order; None where it has none."""
-    if not contract.sequence_by:
-        return None
-    name = contract.sequence_by[0]
-    kind = next(column.type for column in contract.columns if column.name == name)
-    if kind not in {*_NUMBERED, "date"}:
-        return None
-    numbers = made[name].cast(pa.int32() if kind in {"int", "date"} else pa.int64())
-    newest: int | None = pc.max(numbers).as_py()
-    return newest
+def _files(context: TableRun, step: Normalize) -> list[_File]:
+    """Return the files of bronze that have a step's records; none where Spark has to read them, or a cluster does."""
+    at = context.head(context.bronze).snapshot_id
+    if not is_local(context.spark):
+        return []  # executors share the work
+    if at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
+        return []
+    kinds = {r.KIND: [*_KINDS]}
+    found = local_data_files(context.spark, quote(*context.bronze), at, kinds, (r.BATCH, step.after))
+    return [_File(path) for path in found or ()]

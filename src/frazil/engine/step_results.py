@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
     from frazil.engine.batch_stats import Measures
     from frazil.engine.driver_batch import DriverBatch
@@ -22,7 +22,7 @@ class Ingested:
     """
 
     batch: int
-    rows: DataFrame | None
+    rows: pa.Table | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Normalized:
     Attributes:
         after, upto: which batches.
         newest_sequence: greatest value of the first sequence column among them, as a number; None if it is no number.
-        measures: what was measured of their changes; None of a first load and of a rebuild.
+        measures: what was measured of their changes; None where nobody did, as of a first load and of a rebuild.
         driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
     """
 

@@ -20,6 +20,7 @@ class Policy:
     Attributes:
         driver_bytes: files of a batch up to this size are read into the driver's memory and stay there until the marts
             have them; larger batches are streamed.
+        plain: what Arrow proves to be plain changes is made by it, and Spark gets what is left; else Spark makes all.
         plain_bytes: memory that plain changes of a larger batch may take between the two passes over it; more of them
             are typed twice.
         reader: the reader of every batch; None chooses by size.
@@ -61,6 +62,7 @@ class Policy:
     """
 
     driver_bytes: int = 8_000_000
+    plain: bool = True
     plain_bytes: int = 256 * 1024 * 1024
     reader: Reader | None = None
     task_bytes: int = 64_000_000

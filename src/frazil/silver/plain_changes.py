@@ -16,14 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
+from frazil.silver.arrow_rules import kept_in_arrow
 from frazil.silver.arrow_types import is_provable, proven
-from frazil.silver.rules import NOT_NULL, row_rules
+from frazil.silver.rules import row_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from frazil.silver.baseline import Baseline
     from frazil.silver.contract import Contract
+    from frazil.silver.rules import RowRule
     from frazil.sources.base import PlainMeaning
 
 _PASSED_ON = (r.POSITION, r.ROW, r.FILE, r.BATCH)
@@ -37,34 +39,56 @@ class PlainChanges:
         contract: all of its columns are fields, of types that can be proven.
         meaning: what records mean.
         field_of: column -> the field of bronze that it is made of.
-        not_null: columns of which no NULL is a plain value.
+        must: columns of which no NULL is a plain value.
+        kept: columns, and what tells which of their values keep a rule; it judges what is not deleted.
+        exprs: rules over several columns, which Arrow cannot judge: who asks for plain changes does.
+        since: the last batch that a field came with: records that list no fields carry all of them from there on.
         baseline: changes that came too late for it are not plain; None for none.
     """
 
     contract: Contract
     meaning: PlainMeaning
     field_of: dict[str, str]
-    not_null: frozenset[str]
+    must: frozenset[str]
+    kept: tuple[tuple[str, Callable[[Any], Any]], ...]
+    exprs: tuple[RowRule, ...]
+    since: int = 0
     baseline: Baseline | None = None
 
     @classmethod
-    def of(cls, contract: Contract, meaning: PlainMeaning | None, baseline: Baseline | None = None) -> Self | None:
-        """Return what makes the changes of a contract; None where some setting asks for more."""
+    def of(
+        cls,
+        contract: Contract,
+        meaning: PlainMeaning | None,
+        since: Mapping[str, int],
+        baseline: Baseline | None = None,
+    ) -> Self | None:
+        """Return what makes the changes of a contract; None where some setting asks for more.
+
+        Args:
+            contract: the settled columns.
+            meaning: what records of the source mean; None where only SQL can say it.
+            since: column that came later than the table -> batch that it came with.
+            baseline: that of silver; None for none.
+        """
         fields = {name.lower(): name for name, _ in contract.fields}
-        asks_more = bool(contract.blocked or contract.whole or contract.renames or contract.ignores_nulls)
-        rules = row_rules(contract)
-        if meaning is None or asks_more or any(rule.name != NOT_NULL for rule in rules):
-            return None
-        if any(rule.on_violation != "quarantine" for rule in rules):
+        if meaning is None or contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
             return None
         for column in contract.columns:
             if column.expr is not None or column.name.lower() not in fields or not is_provable(column.type):
                 return None
+        rules = row_rules(contract)
+        kept = [(rule.column, kept_in_arrow(rule)) for rule in rules if rule.column is not None]
+        if any(keeps is None for _, keeps in kept):
+            return None
         return cls(
             contract=contract,
             meaning=meaning,
             field_of={column.name: fields[column.name.lower()] for column in contract.columns},
-            not_null=frozenset({*contract.keys, *contract.sequence_by, *(rule.column or "" for rule in rules)}),
+            must=frozenset({*contract.keys, *contract.sequence_by}),
+            kept=tuple((name, keeps) for name, keeps in kept if keeps is not None),
+            exprs=tuple(rule for rule in rules if rule.column is None),
+            since=max(since.values(), default=0),
             baseline=baseline,
         )
 
@@ -83,16 +107,18 @@ class PlainChanges:
         Returns:
             Rows in the shape of ``silver.<t>_changes``, and booleans without NULL.
         """
-        classes, is_known = self._classes(records[self.meaning.operation])
-        conditions = [pc.equal(records[r.KIND], r.RECORD), self._is_whole(records[r.KNOWN]), is_known]
+        classes, is_known = self._classes(records)
+        conditions = [pc.equal(records[r.KIND], r.RECORD), self._is_whole(records), is_known]
         if self.meaning.problem is not None:
             conditions.append(records[self.meaning.problem].is_null())
         columns: dict[str, Any] = {}
         for column in self.contract.columns:
             columns[column.name], is_proven = proven(records[self.field_of[column.name]], column.type)
             conditions.append(is_proven)
-            if column.name in self.not_null:
+            if column.name in self.must:
                 conditions.append(columns[column.name].is_valid())
+        is_deleted = pc.fill_null(pc.equal(classes, r.DELETE), fill_value=False)
+        conditions += [pc.or_(is_deleted, keeps(columns[name])) for name, keeps in self.kept]
         if self.baseline is not None:
             conditions += _are_in_time(self.contract, self.baseline, columns, records)
         is_plain = reduce(pc.and_, conditions)
@@ -102,19 +128,31 @@ class PlainChanges:
         made = pa.table(columns)
         return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
 
-    def _is_whole(self, carried: Any) -> Any:
+    def _is_whole(self, records: pa.RecordBatch) -> Any:
         """Return which records carry the fields of all columns: those that list none, and those that list them."""
+        carried = records[r.KNOWN]
+        has_all = carried.is_null()
+        if self.since:
+            has_all = pc.and_(has_all, pc.greater_equal(records[r.BATCH], self.since))
         if carried.null_count == len(carried):
-            return carried.is_null()
+            return has_all
         fields = pa.array([*{name.lower() for name in self.field_of.values()}])
         is_ours = pc.is_in(pc.utf8_lower(carried.flatten()), fields).to_numpy(zero_copy_only=False)
         record = pc.list_parent_indices(carried).to_numpy(zero_copy_only=False)
         listed = np.bincount(record[is_ours], minlength=len(carried))
-        return pc.or_(carried.is_null(), pa.array(listed == len(fields)))
+        return pc.or_(has_all, pa.array(listed == len(fields)))
 
-    def _classes(self, operations: Any) -> tuple[Any, Any]:
+    def _classes(self, records: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return the class of each record, NULL where it is not known, and whether it is known."""
+        said, unsaid = self.meaning.operation, self.meaning.unsaid
+        operations = pa.nulls(len(records), pa.string()) if said is None else records[said]
         place = pc.index_in(operations, pa.array([*self.meaning.classes], pa.string()))
-        return pa.array([*self.meaning.classes.values()], pa.string()).take(place), place.is_valid()
+        classes = pa.array([*self.meaning.classes.values()], pa.string()).take(place)
+        if unsaid is not None and operations.null_count:
+            place_prefix, change_class = unsaid
+            is_unsaid = pc.and_(operations.is_null(), pc.starts_with(records[r.POSITION], place_prefix))
+            classes = pc.if_else(is_unsaid, change_class, classes)
+        return classes, classes.is_valid()
 
 
 def _are_in_time(

@@ -167,13 +167,15 @@ class PlainMeaning:
     """What most records mean, said without SQL; of others it says nothing.
 
     Attributes:
-        operation: column of bronze that says what a record does.
+        operation: column of bronze that says what a record does; None where no file has it.
         classes: text in that column -> ``upsert`` or ``delete``.
+        unsaid: how positions begin at which a record need not say what it does, and its class there; None for none.
         problem: column that is NULL in such a record; None for none.
     """
 
-    operation: str
+    operation: str | None
     classes: Mapping[str, str]
+    unsaid: tuple[str, str] | None = None
     problem: str | None = None
 
 

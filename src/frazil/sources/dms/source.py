@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.formats.csv_file import CsvFile
 from frazil.formats.csv_lines import count_records
 from frazil.formats.parquet_file import ParquetFile, count_rows
-from frazil.sources.base import FileRecords, RecordMeaning, is_snapshot
+from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
 from frazil.sources.inspection import inspect, named_fields
@@ -112,7 +112,12 @@ class DmsSource:
             "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
             f"WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
         )
-        return RecordMeaning(operation=op, change_class=upsert_or_delete, old_keys=self._old_keys(fields))
+        classes = {"I": "upsert", "U": "upsert", "D": "delete"}
+        plain = PlainMeaning(operation=fields.get(source.op.lower()), classes=classes, unsaid=(SNAPSHOT, "upsert"))
+        old_keys = self._old_keys(fields)
+        return RecordMeaning(
+            operation=op, change_class=upsert_or_delete, old_keys=old_keys, plain=None if old_keys else plain
+        )
 
     def _old_keys(self, fields: Mapping[str, str]) -> dict[str, str]:
         prefix = self.table.source.before_image_prefix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from frazil.sources.base import Listing, RecordMeaning, change_position
+from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
 from frazil.spec.kinds.snapshot import OP
@@ -63,7 +63,8 @@ class SnapshotSource(RecordFiles):
         del position
         said = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         is_upsert = "CASE WHEN _cdc_op IN ('i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' END"
-        return RecordMeaning(operation=said, change_class=is_upsert, old_keys={})
+        plain = PlainMeaning(operation=fields.get(OP), classes={"i": "upsert", "u": "upsert", "d": "delete"})
+        return RecordMeaning(operation=said, change_class=is_upsert, old_keys={}, plain=plain)
 
     def reading(self) -> dict[str, Any]:
         """Return the settings that records depend on."""
