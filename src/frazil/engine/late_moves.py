@@ -13,7 +13,6 @@ from frazil.bronze import record as r
 from frazil.engine.moves import place_of_row
 from frazil.marts.fold_spec import same
 from frazil.marts.query import query
-from frazil.silver.old_keys import MOVED
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -30,10 +29,10 @@ NONE: Final[Place] = ("", 0)
 """The place of the newest change of key where there is none."""
 
 
-def may_lack_columns(context: TableRun, contract: Contract, rows: DataFrame, since: Mapping[str, int]) -> bool:
-    """Return whether some changes of key may not carry every column."""
+def may_lack_columns(context: TableRun, contract: Contract, since: Mapping[str, int]) -> bool:
+    """Return whether some changes of key, where there are any, may not carry every column."""
     lists = bool(context.head(context.bronze).bookmark.get("lists", True))
-    return MOVED in rows.columns and (lists or bool(since) or contract.ignores_nulls)
+    return lists or bool(since) or contract.ignores_nulls
 
 
 def in_bookmark(last_move: Place | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from frazil.bronze import record as r
+from frazil.engine import late_moves
 from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
@@ -189,7 +190,7 @@ def _normalize_plain(
     """
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
-    bookmark = _bookmark(context, step, contract, base, bronze)
+    bookmark = _bookmark(context, step, contract, base, bronze) | late_moves.in_bookmark(plain.last_move)
     seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0, "greatest_sequence": None}
     rest: DriverBatch | None = None
     if plain.others is not None:
@@ -199,7 +200,7 @@ def _normalize_plain(
         rest = DriverBatch(to_arrow(observed), nullable(rows.schema))
         seen = dict(counts.get)
         watched.report(context, seen)
-    seen["good"] = int(seen["good"]) + plain.count
+    seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]
     streams = [plain.rows()]
     if rest is not None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine import late_moves
 from frazil.engine.batch_stats import newest_sequence
 from frazil.engine.bronze_records import columns_since
 from frazil.engine.driver_batch import spark_frame, spark_types
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.engine.moves import Place
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.steps import Normalize
@@ -90,9 +92,12 @@ class PlainBatch:
         parts: rows of bronze that have them.
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
+        partial: how many of them do not carry every column.
         newest: greatest value of the first sequence column among them, as a number; None where it is none.
         others: the other records, as rows of bronze; None where there are none.
         held: the plain changes, as long as they are few.
+        last_move: place of the newest change of key in silver, which the batch stands behind; None where no change
+            before such a one matters.
     """
 
     changes: PlainChanges
@@ -101,9 +106,11 @@ class PlainBatch:
     parts: Sequence[_File | _Held]
     spark: SparkSession
     count: int = 0
+    partial: int = 0
     newest: int | None = None
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
+    last_move: Place | None = None
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the plain changes."""
@@ -143,6 +150,19 @@ class PlainBatch:
         pieces = (piece[0].drop_null() for part in self.parts if said for piece in part.pieces(said))
         return not all(pc.all(pc.is_in(piece, known)).as_py() in {True, None} for piece in pieces)
 
+    def may_move(self) -> bool:
+        """Return whether some record may change a key, or stands before a change of key in silver."""
+        if not self.changes.meaning.old_keys:
+            return False
+        pieces = (records for part in self.parts for records, _ in self._pieces(part))
+        return any(self.changes.may_move(records) or self._is_late(records) for records in pieces)
+
+    def _is_late(self, records: pa.RecordBatch) -> bool:
+        if self.last_move in {None, late_moves.NONE}:
+            return False
+        least = pc.min(records[r.POSITION]).as_py()
+        return least is not None and least <= self.last_move[0]
+
     def _plain(self, records: pa.RecordBatch) -> tuple[pa.Table, pa.Array]:
         """Return the plain changes among records, and which records those are."""
         made, is_plain = self.changes.made_of(records)
@@ -171,6 +191,7 @@ class PlainBatch:
 
     def _count(self, made: pa.Table, held_bytes: int) -> None:
         self.count += made.num_rows
+        self.partial += made.num_rows - made[r.KNOWN].null_count
         newest = newest_sequence(made, self.changes.contract)
         if newest is not None:
             self.newest = newest if self.newest is None else max(self.newest, newest)
@@ -223,7 +244,9 @@ def plain_batch(
     if changes is None or not parts:
         return None
     batch = PlainBatch(changes, step.after, step.upto, parts, context.spark)
-    if context.table.source.truncates and batch.may_truncate():
+    if changes.meaning.old_keys and late_moves.may_lack_columns(context, contract, columns_since(contract, bronze)):
+        batch.last_move = late_moves.last_move(context)
+    if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
         return None
     return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
 

@@ -139,7 +139,7 @@ def spread_truncates(
         one over the keys of silver. For moves see :func:`frazil.engine.moves.fill_moves` and
         :func:`frazil.engine.late_moves.come_before_moves`.
     """
-    follows = late_moves.may_lack_columns(context, contract, rows, since)
+    follows = MOVED in rows.columns and late_moves.may_lack_columns(context, contract, since)
     if not context.table.source.truncates and not follows:
         return Spread(rows=rows.drop(MOVED))
     seen = _seen(context.table, rows, _carried(contract, context.table.source.shard_column), contract)

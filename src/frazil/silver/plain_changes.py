@@ -95,8 +95,17 @@ class PlainChanges:
     @property
     def reads(self) -> list[str]:
         """Return the columns of bronze that plain changes are made of."""
-        own = [name for name in (self.meaning.operation, self.meaning.problem) if name is not None]
+        named = (self.meaning.operation, self.meaning.problem, *self.meaning.old_keys.values())
+        own = [name for name in named if name is not None]
         return [*dict.fromkeys((*self.field_of.values(), *own, r.KIND, r.KNOWN, *_PASSED_ON))]
+
+    def may_move(self, records: pa.RecordBatch) -> bool:
+        """Return whether some record may change a key: it has texts of old ones, and other ones than the new."""
+        return any(
+            pc.any(pc.not_equal(records[old], records[self.field_of[key]])).as_py()
+            or pc.any(pc.and_(records[old].is_valid(), records[self.field_of[key]].is_null())).as_py()
+            for key, old in self.meaning.old_keys.items()
+        )
 
     def made_of(self, records: pa.RecordBatch) -> tuple[pa.Table, Any]:
         """Return the plain changes among records of bronze, and which records those are.
@@ -108,7 +117,8 @@ class PlainChanges:
             Rows in the shape of ``silver.<t>_changes``, and booleans without NULL.
         """
         classes, is_known = self._classes(records)
-        conditions = [pc.equal(records[r.KIND], r.RECORD), self._is_whole(records), is_known]
+        known, is_listed = self._known(records)
+        conditions = [pc.equal(records[r.KIND], r.RECORD), is_listed, is_known]
         if self.meaning.problem is not None:
             conditions.append(records[self.meaning.problem].is_null())
         columns: dict[str, Any] = {}
@@ -124,23 +134,29 @@ class PlainChanges:
         is_plain = reduce(pc.and_, conditions)
         columns[r.CLASS] = classes
         columns |= {name: records[name] for name in _PASSED_ON}
-        columns[r.KNOWN] = pa.nulls(len(records), pa.list_(pa.string()))
+        columns[r.KNOWN] = known
         made = pa.table(columns)
         return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
 
-    def _is_whole(self, records: pa.RecordBatch) -> Any:
-        """Return which records carry the fields of all columns: those that list none, and those that list them."""
+    def _known(self, records: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return the columns that each record carries, NULL for all, and of which records that is known."""
         carried = records[r.KNOWN]
-        has_all = carried.is_null()
+        is_listed = pa.repeat(pa.scalar(value=True), len(carried))
         if self.since:
-            has_all = pc.and_(has_all, pc.greater_equal(records[r.BATCH], self.since))
+            is_listed = pc.or_(carried.is_valid(), pc.greater_equal(records[r.BATCH], self.since))
         if carried.null_count == len(carried):
-            return has_all
-        fields = pa.array([*{name.lower() for name in self.field_of.values()}])
-        is_ours = pc.is_in(pc.utf8_lower(carried.flatten()), fields).to_numpy(zero_copy_only=False)
-        record = pc.list_parent_indices(carried).to_numpy(zero_copy_only=False)
-        listed = np.bincount(record[is_ours], minlength=len(carried))
-        return pc.or_(has_all, pa.array(listed == len(fields)))
+            return pa.nulls(len(carried), pa.list_(pa.string())), is_listed
+        fields = pa.array([name.lower() for name in self.field_of.values()])
+        at = pc.index_in(pc.utf8_lower(carried.flatten()), fields)
+        record, is_ours = pc.list_parent_indices(carried), at.is_valid()
+        has = np.zeros((len(carried), len(fields)), bool)
+        has[record.filter(is_ours).to_numpy(), at.filter(is_ours).to_numpy()] = True
+        # Few records differ in what they carry.
+        distinct, number = np.unique(has, axis=0, return_inverse=True)
+        names = np.array([*self.field_of], object)
+        lists = pa.array([None if one.all() else names[one].tolist() for one in distinct], pa.list_(pa.string()))
+        unlisted = carried.is_null().to_numpy(zero_copy_only=False)
+        return lists.take(pa.array(number.reshape(-1), mask=unlisted)), is_listed
 
     def _classes(self, records: pa.RecordBatch) -> tuple[Any, Any]:
         """Return the class of each record, NULL where it is not known, and whether it is known."""

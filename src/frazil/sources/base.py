@@ -171,12 +171,14 @@ class PlainMeaning:
         classes: text in that column -> ``upsert`` or ``delete``.
         unsaid: how positions begin at which a record need not say what it does, and its class there; None for none.
         problem: column that is NULL in such a record; None for none.
+        old_keys: key column -> column of bronze that is NULL, or has the text of the key, in such a record.
     """
 
     operation: str | None
     classes: Mapping[str, str]
     unsaid: tuple[str, str] | None = None
     problem: str | None = None
+    old_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMED_TWICE: Final = "malformed_json: a field is named twice"
 
 
+CLASSES: Final = dict.fromkeys(_UPSERTS, "upsert") | dict.fromkeys(_DELETES, "delete")
+"""Word of ``__op`` -> class of a change of one row."""
+
+
 def change_class(operation: str) -> str:
     """Write the class of a change; ``operation`` is SQL of ``__op``. NULL for words that are not known."""
     cases = (("upsert", _UPSERTS), ("delete", _DELETES), ("truncate", _TRUNCATES))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
-from frazil.sources.base import RecordMeaning
-from frazil.sources.debezium.record import Records, change_class
+from frazil.sources.base import PlainMeaning, RecordMeaning
+from frazil.sources.debezium.record import CLASSES, Records, change_class
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION
 from frazil.spec.names import quote
@@ -54,12 +54,14 @@ class DebeziumSource(RecordFiles):
         """Return what events mean."""
         del position
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
-        old = {key: quote(fields[name]) for key, name in before.items() if name in fields}
+        old = {key: fields[name] for key, name in before.items() if name in fields}
+        old = old if len(old) == len(before) else {}
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         return RecordMeaning(
             operation=operation,
             change_class=change_class("_cdc_op"),
-            old_keys=old if len(old) == len(before) else {},
+            old_keys={key: quote(name) for key, name in old.items()},
+            plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old),
         )
 
     def reading(self) -> dict[str, Any]:

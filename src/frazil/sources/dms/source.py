@@ -112,19 +112,23 @@ class DmsSource:
             "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
             f"WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
         )
-        classes = {"I": "upsert", "U": "upsert", "D": "delete"}
-        plain = PlainMeaning(operation=fields.get(source.op.lower()), classes=classes, unsaid=(SNAPSHOT, "upsert"))
         old_keys = self._old_keys(fields)
-        return RecordMeaning(
-            operation=op, change_class=upsert_or_delete, old_keys=old_keys, plain=None if old_keys else plain
+        plain = PlainMeaning(
+            operation=fields.get(source.op.lower()),
+            classes={"I": "upsert", "U": "upsert", "D": "delete"},
+            unsaid=(SNAPSHOT, "upsert"),
+            old_keys=old_keys,
         )
+        quoted = {key: quote(name) for key, name in old_keys.items()}
+        return RecordMeaning(operation=op, change_class=upsert_or_delete, old_keys=quoted, plain=plain)
 
     def _old_keys(self, fields: Mapping[str, str]) -> dict[str, str]:
+        """Return the fields with the keys before a change."""
         prefix = self.table.source.before_image_prefix
         if prefix is None:
             return {}
         names = {key: f"{prefix}{key}".lower() for key in self.table.keys}
-        return {key: quote(fields[name]) for key, name in names.items()} if {*names.values()} <= {*fields} else {}
+        return {key: fields[name] for key, name in names.items()} if {*names.values()} <= {*fields} else {}
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
         """Suggest another delimiter where the files name one field each, with such a sign in it."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from frazil.formats.own_records import NotErased
 from frazil.formats.parquet_file import ParquetFile
 from frazil.formats.records import Changed
-from frazil.sources.base import RecordMeaning, SourceFile, change_position, snapshot_position
+from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
 from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
@@ -103,12 +103,14 @@ class PostgresSource(RecordFiles):
             "WHEN _cdc_op = 't' THEN 'truncate' END"
         )
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
-        old = {key: f"{OLD}{key}".lower() for key in self.table.keys}
-        has_old = {*old.values()} <= {*fields}
+        names = {key: f"{OLD}{key}".lower() for key in self.table.keys}
+        old = {key: fields[name] for key, name in names.items()} if {*names.values()} <= {*fields} else {}
+        classes = {"r": "upsert", "i": "upsert", "u": "upsert", "d": "delete"}
         return RecordMeaning(
             operation=operation,
             change_class=change_class,
-            old_keys={key: quote(fields[name]) for key, name in old.items()} if has_old else {},
+            old_keys={key: quote(name) for key, name in old.items()},
+            plain=PlainMeaning(operation=fields.get(OP), classes=classes, old_keys=old),
         )
 
     def reading(self) -> dict[str, Any]:
