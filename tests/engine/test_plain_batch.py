@@ -9,6 +9,7 @@ import pytest
 
 import frazil
 from frazil.engine.options import RunOptions
+from frazil.engine.report import RunFailedError
 from frazil.lake.heads import head
 from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
@@ -161,10 +162,14 @@ FILES: Final = (
     ),
     ("20260104-000000000.csv", ["op,id,at,status,code,total,part", "U,20,2026-01-04 00:00:00,paid,AB1,5,5"]),
 )
+KILLED: Final = ["op,id,at,status,code,total,part,city", "U,20,2026-01-05 00:00:00,paid,AB1,5,5,Rome"]
+WIDER: Final = ["op,id,at,status,code,total,part,city,zip", "U,1,2026-01-06 00:00:00,paid,AB1,5,5,Rome,00100"]
 TOGETHER: Final = ((0,), (1,), (2, 3))
 
 
-def test_files_of_dms_with_rules_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> None:
+def test_files_of_dms_with_rules_become_the_same_changes(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     del spark
     made: list[tuple[Any, ...]] = []
     for number, policy in enumerate(WAYS):
@@ -179,12 +184,22 @@ def test_files_of_dms_with_rules_become_the_same_changes(tmp_path: Path, spark: 
             [report] = frazil.run(pipeline, spark=session, options=RunOptions(policy=policy)).tables
             plain.append(head(session, "lake.silver.things_changes").summary.get("frazil.plain"))
             told.append((report.changes, report.quarantined, report.broken_rules, report.warnings))
+        # A run dies between bronze and silver, and the next file has one more column.
+        (folder / "landing" / "20260105-000000000.csv").write_text("\n".join([*KILLED, ""]))
+        monkeypatch.setenv("FRAZIL_FAILPOINT", "bronze.after_publish:raise")
+        with pytest.raises(RunFailedError, match="FailpointReached"):
+            frazil.run(pipeline, spark=spark_session(pipeline), options=RunOptions(policy=policy))
+        monkeypatch.delenv("FRAZIL_FAILPOINT")
+        (folder / "landing" / "20260106-000000000.csv").write_text("\n".join([*WIDER, ""]))
+        session = spark_session(pipeline)
+        frazil.run(pipeline, spark=session, options=RunOptions(policy=policy))
+        plain.append(head(session, "lake.silver.things_changes").summary.get("frazil.plain"))
         marts = [
             sorted(map(repr, session.table(f"lake.marts.{name}").collect())) for name in ("things", "things_history")
         ]
         made.append((rows_of(session, "changes"), rows_of(session, "quarantine"), marts, told))
         # What breaks a rule or has an unusual form is Spark's.
-        assert plain == (["2", "4", "2"] if policy.plain else [None] * 3)
+        assert plain == (["2", "4", "2", "1"] if policy.plain else [None] * 4)
 
     assert all(one == made[0] for one in made)
     assert made[0][3][1][2] == {"min of total": 1, "quotient": 1}
@@ -250,18 +265,19 @@ def test_events_become_the_same_changes(tmp_path: Path, spark: SparkSession) -> 
         folder = tmp_path / f"{number}"
         (folder / "landing").mkdir(parents=True)
         (folder / "frazil.yml").write_text(EVENTS)
-        pipeline, plain = frazil.load(folder), []
+        pipeline, plain, marts = frazil.load(folder), [], []
         for at, lines in enumerate(batches):
             (folder / "landing" / f"{at}.jsonl").write_text("\n".join([*lines, ""]))
             session = spark_session(pipeline)
             frazil.run(pipeline, spark=session, options=RunOptions(policy=policy))
             plain.append(head(session, "lake.silver.things_changes").summary.get("frazil.plain"))
-        marts = [
-            sorted(map(repr, session.table(f"lake.marts.{name}").collect())) for name in ("things", "things_history")
-        ]
+            marts += [
+                sorted(map(repr, session.table(f"lake.marts.{name}").collect()))
+                for name in ("things", "things_history")
+            ]
         made.append((rows_of(session, "changes"), rows_of(session, "quarantine"), marts))
         # A change of key, a change that stands before one, and a truncate are Spark's, and so is all after a truncate.
         assert plain == (["2", "2", None, "1", None, None, None] if policy.plain else [None] * 7)
 
     assert all(one == made[0] for one in made)
-    assert len(made[0][2][0]) == 1
+    assert [len(rows) for rows in made[0][2][::2]] == [2, 1, 2, 2, 2, 0, 1]

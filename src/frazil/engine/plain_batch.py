@@ -139,8 +139,15 @@ class PlainBatch:
                 if size > others_bytes:
                     return False
         if others:
-            self.others = pa.concat_tables(others, promote_options="default")
+            self.others = self._with_fields(pa.concat_tables(others, promote_options="default"))
         return True
+
+    def _with_fields(self, rows: pa.Table) -> pa.Table:
+        """Add fields that came later than the files that rows are of."""
+        for name, _ in self.changes.contract.fields:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+        return rows
 
     def may_truncate(self) -> bool:
         """Return whether some operation is none of those that plain changes have."""
