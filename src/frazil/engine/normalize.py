@@ -202,7 +202,7 @@ def _normalize_plain(
         watched.report(context, seen)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]
-    streams = [plain.rows()]
+    streams = plain.streams()
     if rest is not None:
         streams.append(iter([_good(rest, contract).rows]))
     held = _held(streams, names) if is_held else None

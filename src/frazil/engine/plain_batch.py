@@ -6,6 +6,7 @@ a plain change is Spark's.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
 from frazil.lake.expression import VALUE
 from frazil.lake.gateway import is_local
+from frazil.lake.machine import usable_cores
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.older_spark import to_arrow
 from frazil.silver.baseline import baseline_of
@@ -112,35 +114,48 @@ class PlainBatch:
     held: list[pa.Table] | None = field(default_factory=list)
     last_move: Place | None = None
 
-    def rows(self) -> Iterator[pa.Table]:
-        """Yield the plain changes."""
+    def streams(self) -> list[Iterator[pa.Table]]:
+        """Return the plain changes, in streams that can be read side by side."""
         if self.held is not None:
-            yield from self.held
-            return
-        for part in self.parts:
-            for records, _ in self._pieces(part):
-                yield self._plain(records)[0]
+            return [iter(self.held)]
+        return [self._plain_rows(part) for part in self.parts]
+
+    def _plain_rows(self, part: _File | _Held) -> Iterator[pa.Table]:
+        for records, _ in self._pieces(part):
+            yield self._plain(records)[0]
 
     def sort(self, held_bytes: int, others_bytes: int) -> bool:
         """Tell plain changes from other records; return whether few enough are others.
 
-        Cost: one pass over the parts, and one over those that have others.
+        Cost: one pass over the parts, as many side by side as there are cores, and one over those that have others.
         """
         others, size = [], 0
-        for part in self.parts:
-            left = []
-            for records, places in self._pieces(part):
-                made, is_plain = self._plain(records)
-                left.append(places.filter(pc.invert(is_plain)))
-                self._count(made, held_bytes)
-            if any(map(len, left)):
-                others.append(part.rows().take(pa.chunked_array(left)))
-                size += others[-1].nbytes
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            for part, (made, left) in zip(self.parts, pool.map(self._sorted, self.parts), strict=True):
+                for table in made:
+                    self._count(table, held_bytes)
+                if any(map(len, left)):
+                    others.append(part.rows().take(pa.chunked_array(left)))
+                    size += others[-1].nbytes
                 if size > others_bytes:
+                    pool.shutdown(cancel_futures=True)
                     return False
         if others:
             self.others = self._with_fields(pa.concat_tables(others, promote_options="default"))
         return True
+
+    def _sorted(self, part: _File | _Held) -> tuple[list[pa.Table], list[pa.Array]]:
+        """Return the plain changes of a part, of what is not held only what is counted, and the places of others."""
+        all_made, left = [], []
+        for records, places in self._pieces(part):
+            made, is_plain = self._plain(records)
+            left.append(places.filter(pc.invert(is_plain)))
+            all_made.append(made if self.held is not None else made.select(self._counted))
+        return all_made, left
+
+    @property
+    def _counted(self) -> list[str]:
+        return [*self.changes.contract.sequence_by[:1], r.KNOWN]
 
     def _with_fields(self, rows: pa.Table) -> pa.Table:
         """Add fields that came later than the files that rows are of."""
