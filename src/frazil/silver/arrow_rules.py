@@ -22,14 +22,16 @@ _SIGN: Final = r"[A-Za-z0-9 _\-@:;,'\"/#%=!<>~]|\\[.dw\-/+*?()\[\]{}^$|\\]"
 _CLASS: Final = r"\[-?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _@:;,/#%=!<>~.+*?()]|\\[dw.\-\[\]/\\])+-?\]"
 _REPEATED: Final = r"(?:[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})?"
 _ALIKE: Final = re.compile(rf"\^?(?:(?:{_SIGN}|{_CLASS}){_REPEATED}|\((?:\?:)?|\){_REPEATED}|\|)*\$?")
-"""Patterns that Arrow's engine finds in no text in which Java's does not: they have neither dots nor classes of what
-is not meant, which mean other signs there, nor anchors but at the ends."""
+"""Patterns that Java's engine finds wherever Arrow's does. They have no dot and no negated class, which stand for other
+characters there, and anchors at the ends alone."""
 
 _COMPARE: Final = {"min": pc.greater_equal, "max": pc.less_equal}
 
 
 def kept_in_arrow(rule: RowRule) -> Callable[[Any], Any] | None:
-    """Return what tells of the values of a column which keep a rule, NULL being none of them; None where Spark must.
+    """Return a function that tells which values of a column keep a rule; None where Spark has to judge.
+
+    It takes a column of the rule's type and gives booleans without NULL; NULL keeps every rule but ``not_null``.
 
     Args:
         rule: of one column.
@@ -41,11 +43,11 @@ def kept_in_arrow(rule: RowRule) -> Callable[[Any], Any] | None:
             return lambda values: values.is_valid()
         case "min_length" | "max_length":
             length, compare = int(rule.values[0]), _COMPARE[rule.name[:3]]
-            return lambda values: _or_null(compare(pc.utf8_length(values), length))
+            return lambda values: _null_keeps(compare(pc.utf8_length(values), length))
         case "pattern":
             pattern = rule.values[0]
             is_alike = _ALIKE.fullmatch(pattern) and _compiles(pattern)
-            return (lambda values: _or_null(pc.match_substring_regex(values, pattern))) if is_alike else None
+            return (lambda values: _null_keeps(pc.match_substring_regex(values, pattern))) if is_alike else None
         case _:
             return _kept_by_value(rule)
 
@@ -57,10 +59,10 @@ def _kept_by_value(rule: RowRule) -> Callable[[Any], Any] | None:
     if rule.name == "accepted_values":
         return lambda values: pc.or_(pc.is_in(values, bounds), values.is_null())
     compare = _COMPARE[rule.name]
-    return lambda values: _or_null(compare(values, bounds[0]))
+    return lambda values: _null_keeps(compare(values, bounds[0]))
 
 
-def _or_null(keeps: Any) -> Any:
+def _null_keeps(keeps: Any) -> Any:
     return pc.fill_null(keeps, fill_value=True)
 
 

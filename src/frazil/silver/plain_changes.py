@@ -40,9 +40,9 @@ class PlainChanges:
         meaning: what records mean.
         field_of: column -> the field of bronze that it is made of.
         must: columns of which no NULL is a plain value.
-        kept: columns, and what tells which of their values keep a rule; it judges what is not deleted.
-        exprs: rules over several columns, which Arrow cannot judge: who asks for plain changes does.
-        since: the last batch that a field came with: records that list no fields carry all of them from there on.
+        kept: column, and the function that tells which of its values keep a rule; deletes are not judged.
+        exprs: rules over several columns, which Arrow cannot judge; the caller has to.
+        since: the batch that brought the newest field: from it on, a record that lists no fields carries all of them.
         baseline: changes that came too late for it are not plain; None for none.
     """
 
@@ -100,7 +100,7 @@ class PlainChanges:
         return [*dict.fromkeys((*self.field_of.values(), *own, r.KIND, r.KNOWN, *_PASSED_ON))]
 
     def may_move(self, records: pa.RecordBatch) -> bool:
-        """Return whether some record may change a key: it has texts of old ones, and other ones than the new."""
+        """Return whether some record may change a key: it has an old key whose text is not that of the new one."""
         return any(
             pc.any(pc.not_equal(records[old], records[self.field_of[key]])).as_py()
             or pc.any(pc.and_(records[old].is_valid(), records[self.field_of[key]].is_null())).as_py()
