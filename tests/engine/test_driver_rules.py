@@ -6,43 +6,54 @@ import json
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import pyarrow as pa
 import pytest
 
 from frazil.engine import driver_rules
+from frazil.engine.apply.left_rows import LeftInMemory
 from frazil.engine.driver_rules import counts_on_driver
 from frazil.lake import duck
-from frazil.plan.policy import DEFAULT_POLICY
-from frazil.spec import DmsFiles, Lake, Pipeline, Rule, Table
+from frazil.lake.damage import DamagedTableError
+from frazil.spec import RowCount, Rule
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from frazil.lake.catalogs import Located
 
-MART = ("marts", "orders")
+MART = ("lake", "marts", "orders")
+PLACE = ("marts", "orders")
+
+
+class Files:
+    """A mart whose files are not what they should be."""
+
+    fields: ClassVar = {"code": (1, pa.string())}
+    rows: ClassVar = {"/lake/orders/data/1.parquet": 3}
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def open(self, _: str) -> None:
+        raise self.error
+
+    def lives(self, _: str) -> None:
+        raise self.error
 
 
 @pytest.mark.parametrize(
-    "metadata",
-    ['{"current-snapshot-id": 1, "snapsh', "", "[]", '{"current-snapshot-id": 1, "snapshots": [{"snapshot-id": 1}]}'],
+    "error", [FileNotFoundError("1.parquet"), pa.ArrowInvalid("no magic bytes"), DamagedTableError("1.avro", "is gone")]
 )
-def test_a_mart_with_damaged_metadata_is_left_to_spark(
-    metadata: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rule", [{"unique": ("code",)}, {"row_count": RowCount(min=1)}])
+def test_a_mart_with_a_damaged_file_is_left_to_spark(
+    error: Exception, rule: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which names the file, and the way out."""
-    location = tmp_path / "00001.metadata.json"
-    location.write_text(metadata, encoding="utf-8")
-    orders = Table(name="orders", source=DmsFiles(path=("orders",)), keys=("id",))
-    pipeline = Pipeline(pipeline="shop", lake=Lake(warehouse="lake"), tables=(orders,)).at(tmp_path)
-    found = SimpleNamespace(tables=lambda: {MART: f"{location}"})
-    monkeypatch.setattr(driver_rules, "catalog_reader", lambda _: found)
-    context: Any = SimpleNamespace(pipeline=pipeline, policy=DEFAULT_POLICY)
-    rules = [(Rule(name="one_code", unique=("code",)), ("code",))]
+    monkeypatch.setattr(driver_rules, "mart_files", lambda *_: Files(error))
+    new = pa.table({"id": [1], "code": ["a"], "_cdc_position": ["1/x/"], "_cdc_row": [1]})
+    left = LeftInMemory(new=new, replaced=new.select(["id"]), keys=("id",), columns=("id", "code"), gained=1)
 
-    assert counts_on_driver(context, MART, rules, cast("Any", None)) is None
+    assert counts_on_driver(cast("Any", None), MART, [(Rule(name="a rule", **rule), ("code",))], left) is None
 
 
 class Database:
@@ -71,7 +82,9 @@ def test_threads_that_open_more_databases_than_are_kept_each_get_their_own(monke
 
     monkeypatch.setattr(duck, "connect", connect)
     monkeypatch.setattr(duck, "_kept", Vanishing())
-    assert cast("Any", duck.cursor({MART: "/lake/a/metadata/1.json"}, {})).located == {MART: "/lake/a/metadata/1.json"}
+    assert cast("Any", duck.cursor({PLACE: "/lake/a/metadata/1.json"}, {})).located == {
+        MART[1:]: "/lake/a/metadata/1.json"
+    }
 
     monkeypatch.setattr(duck, "_kept", {})
     threads, start = 2 * duck._KEPT, Barrier(2 * duck._KEPT)
@@ -79,7 +92,7 @@ def test_threads_that_open_more_databases_than_are_kept_each_get_their_own(monke
     def ask(number: int) -> bool:
         start.wait()
         places = [f"/lake/{(number + turn) % threads}/metadata/1.json" for turn in range(200)]
-        return all(cast("Any", duck.cursor({MART: place}, {})).located == {MART: place} for place in places)
+        return all(cast("Any", duck.cursor({PLACE: place}, {})).located == {PLACE: place} for place in places)
 
     with ThreadPoolExecutor(threads) as pool:
         assert all(pool.map(ask, range(threads)))

@@ -20,7 +20,7 @@ from tests.counting import Counts, Picture, counted
 from frazil.engine.apply.arrow import arrow_delta
 from frazil.engine.apply.changes import BatchChanges
 from frazil.engine.apply.delta import PositionDelta
-from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
+from frazil.engine.apply.mart_batch import MartBatch, MartTarget
 from frazil.engine.apply.spark import spark_delta
 from frazil.engine.apply.write import kept_rows
 from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
@@ -28,6 +28,7 @@ from frazil.engine.driver_batch import DriverBatch, spark_frame
 from frazil.engine.frame_cache import FrameCache
 from frazil.engine.run import SETTINGS
 from frazil.engine.table_steps import SMALL_RUN
+from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns
 from frazil.plan.policy import DEFAULT_POLICY, Policy
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.apply.delta import ApplyBackend, MartDelta
-    from frazil.engine.apply.mart_batch import MartBatch
 
     Row = dict[str, Any]
 
@@ -266,11 +266,11 @@ def batch_of(spark: SparkSession, mart: str, cases: CaseSet, rows: Sequence[Row]
     held = table_of(before, columns).append_column(AT_POS, pa.array(range(len(before)), pa.int64()))
     target = with_event_time(spark_frame(spark, held), spec, f"'here' AS {AT_FILE}")
     newest = measure_newest_sequence(batches(frame, 0, 1), CONTRACT)
-    return mart_batch(
-        MartTarget(name=mart, mart=declared, spec=spec, table=target, rows=len(before)),
-        changes,
-        batch_stats(measure(changes.new(spec), CONTRACT), CONTRACT, before=newest),
-        cases.policy,
+    return MartBatch(
+        target=MartTarget(name=mart, mart=declared, spec=spec, read=lambda: target, rows=len(before)),
+        changes=changes,
+        stats=batch_stats(measure(changes.new(spec), CONTRACT), CONTRACT, before=newest),
+        policy=cases.policy,
     )
 
 

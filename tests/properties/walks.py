@@ -51,8 +51,8 @@ KILLS: Final = tuple(
     if not name.startswith(("gold.", "fold.", "maintain.", "certificate.", "capture.", "replay.", "cut.", "rollback."))
 )
 """Failpoints that a run of tables can reach."""
-BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_share=1.0, plain=False)
-"""Compacts often, however small the tables are, and lets Spark type all values."""
+BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_share=1.0, plain=False, driver_scan_bytes=0)
+"""Compacts often, however small the tables are, and lets Spark type all values and find all rows."""
 
 
 @dataclass(eq=False)

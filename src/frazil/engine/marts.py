@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 from frazil.engine.alter import keep_live_view, note_layout
 from frazil.engine.apply.changes import BatchChanges
 from frazil.engine.apply.left_rows import left_by_delta, left_in_memory, left_on_branch, left_whole
-from frazil.engine.apply.mart_batch import AT_FILE, AT_POS, MartTarget, mart_batch
+from frazil.engine.apply.mart_batch import MartBatch, MartTarget
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
 from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
 from frazil.engine.compact import compact, is_due, small_bytes
+from frazil.engine.mart_lookup import find_in_mart
 from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
 from frazil.lake.row_delta import takes_row_deltas
+from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.lake.tables import ensure, fits
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_layout
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.engine.apply.delta import PositionDelta
-    from frazil.engine.apply.mart_batch import MartBatch
     from frazil.engine.batch_stats import BatchStats
     from frazil.engine.step_results import Normalized
     from frazil.engine.table_rules import TableRules
@@ -205,12 +206,13 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
                 name=report.mart,
                 mart=update.mart,
                 spec=update.spec,
-                table=with_event_time(
+                read=lambda: with_event_time(
                     context.spark.table(update.name), update.spec, f"_file AS {AT_FILE}", f"_pos AS {AT_POS}"
                 ),
                 rows=update.rows,
+                find=partial(find_in_mart, context, update.layout.path) if isinstance(update.mart, Current) else None,
             )
-            batch = mart_batch(target, update.changes, update.stats, context.policy)
+            batch = MartBatch(target=target, changes=update.changes, stats=update.stats, policy=context.policy)
             strategy, counts = apply_batch(batch, transaction, strategy, partial(_judge_delta, update, batch))
             report.inserted, report.updated, report.deleted = counts.inserted, counts.updated, counts.deleted
             report.late = counts.late

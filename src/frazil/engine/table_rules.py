@@ -103,7 +103,7 @@ class TableRules:
 
     def _judge_on_driver(self, mart: str, left: LeftInMemory) -> bool:
         """Judge a mart on the driver; return whether that could be done."""
-        path = self._context.mart_table(self._context.mart(mart)).key
+        path = self._context.mart_table(self._context.mart(mart)).path
         rules = [(rule, self._columns(rule)) for rule in self._rules]
         counts = counts_on_driver(self._context, path, rules, left)
         if counts is not None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import TableReport
+    from frazil.lake.row_lookup import TableFiles
     from frazil.lake.snapshot import TableSnapshot
     from frazil.plan.policy import Policy
     from frazil.spec import Current, History, Pipeline, Table
@@ -42,6 +43,8 @@ class TableRun:
         policy: thresholds.
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` keep it.
         cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
+        files: those of marts by snapshot, None where only Spark can read them; :mod:`frazil.engine.mart_lookup` keeps
+            it.
     """
 
     spark: SparkSession
@@ -56,6 +59,7 @@ class TableRun:
     policy: Policy = DEFAULT_POLICY
     heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     cache: FrameCache = field(default_factory=FrameCache)
+    files: dict[int, TableFiles | None] = field(default_factory=dict)
 
     def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
         """Return a table's newest snapshot for this run: the one that was planned on, or that the run has left.

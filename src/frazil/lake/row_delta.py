@@ -38,6 +38,8 @@ _CODEC: Final = "zstd"
 _LEVEL: Final = "3"
 """The level that Iceberg writes with."""
 _CODEC_SETTING, _LEVEL_SETTING = "write.parquet.compression-codec", "write.parquet.compression-level"
+FIELD_ID: Final = b"PARQUET:field_id"
+"""Where Parquet keeps the number that Iceberg knows a column by."""
 _KINDS: Final = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -56,8 +58,8 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _PLACES: Final = pa.schema(
     [
         # The numbers that Iceberg's format gives these columns.
-        pa.field(FILE_PATH, pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
-        pa.field(POS, pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+        pa.field(FILE_PATH, pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"}),
+        pa.field(POS, pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"}),
     ]
 )
 
@@ -265,14 +267,22 @@ def _schema(spark: SparkSession, table: Any, names: Container[str]) -> pa.Schema
 
 
 def _field(column: Mapping[str, Any]) -> pa.Field:
-    return pa.field(column["name"], _kind(column["type"]), metadata={"PARQUET:field_id": str(column["id"])})
+    return pa.field(column["name"], _kind(column["type"]), metadata={FIELD_ID: f"{column['id']}".encode()})
+
+
+def plain_type(of: str) -> pa.DataType | None:
+    """Return Arrow's type for one of Iceberg's that is not nested, in the words of its JSON; None where it has none."""
+    digits = _DECIMAL.fullmatch(of)
+    return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS.get(of)
 
 
 def _kind(of: str | Mapping[str, Any]) -> pa.DataType:
     """Return Arrow's type for one of Iceberg's, in the words of its JSON."""
     if isinstance(of, str):
-        digits = _DECIMAL.fullmatch(of)
-        return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS[of]
+        kind = plain_type(of)
+        if kind is None:
+            raise TypeError(of)
+        return kind
     if of["type"] == "list":
         return pa.list_(_field({"name": "element", "type": of["element"], "id": of["element-id"]}))
     return pa.struct(map(_field, of["fields"]))

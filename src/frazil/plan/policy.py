@@ -36,8 +36,8 @@ class Policy:
             what is replaced.
         broadcast_changes: batches of more changes are not compared with a mart at all.
         row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
-        driver_scan_bytes: rules of whole marts are judged by the driver in marts up to this size, by Spark in larger
-            ones.
+        driver_scan_bytes: in marts up to this size the driver finds the rows of a row delta and judges the rules of
+            whole marts by itself; in larger ones Spark does.
         unpacked_factor: how many times larger rows are in memory than in their files, about.
         strategy: the strategy of every batch of a mart that has rows, ``delete_append`` where it takes no row deltas;
             None chooses by size.

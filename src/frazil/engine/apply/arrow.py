@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 
 from frazil.bronze import record as r
 from frazil.engine.apply.delta import DeltaCounts, PositionDelta
-from frazil.engine.apply.mart_batch import AT_FILE, AT_POS
 from frazil.engine.driver_batch import spark_frame
 from frazil.lake.row_delta import FILE_PATH, LIVING, POS
+from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns
 from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, event_times, grouped_keys, newest_arrow
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _JOB_GROUP = "spark.jobGroup.id"
 _KEYS, _AT = "_cdc_keys", "_cdc_at"
+_IS_DELETED = "is_deleted"
 
 
 def arrow_delta(batch: MartBatch) -> PositionDelta | None:
@@ -58,16 +59,16 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
     if counts.recompute:
         return None
-    new = batch.new
+    changes: DataFrame | None = None
     if folded.lacking:
         filled = _filled(batch, folded)
         if filled is None:
             return None
-        keys, new = filled
+        keys, changes = filled
     gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
     # Of a key that is not recomputed only the newest version goes.
     positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-    rows, replaced = _rows(batch, keys, counts, new), gone.select([*batch.spec.keys])
+    rows, replaced = _rows(batch, keys, counts, changes), gone.select([*batch.spec.keys])
     return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
 
 
@@ -92,7 +93,7 @@ def _fold(batch: MartBatch) -> _Folded | None:
     """Fold the batch; None where Spark must."""
     spec, changes = batch.spec, batch.changes.in_memory(batch.spec)
     lacking = lacking_columns(changes, spec)
-    target, sides = _prior_rows(batch, lacking)
+    wanted, sides = _prior_rows(batch, lacking)
     spark = batch.changes.spark.sparkContext
     group = spark.getLocalProperty(_JOB_GROUP)
 
@@ -100,12 +101,17 @@ def _fold(batch: MartBatch) -> _Folded | None:
         spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
         return to_arrow(rows)
 
+    def look() -> pa.Table:
+        found = _found(batch, changes, wanted)
+        return collect(_target(batch, wanted)) if found is None else found
+
     with ThreadPoolExecutor(1 + len(sides)) as pool:
-        collecting = [pool.submit(collect, rows) for rows in (target, *sides)]
+        finding = pool.submit(look)
+        collecting = [pool.submit(collect, rows) for rows in sides]
         keys = _folded(batch, changes)
     if keys is None:
         return None
-    found, *prior = (collected.result() for collected in collecting)
+    found, prior = finding.result(), [collected.result() for collected in collecting]
     at = _match(keys, found, spec.keys)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
     keys = keys.append_column(late.LIVED, pc.fill_null(found[late.LIVED].take(at), fill_value=False))
@@ -119,19 +125,37 @@ def _fold(batch: MartBatch) -> _Folded | None:
     return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
 
 
-def _prior_rows(batch: MartBatch, lacking: Sequence[str]) -> tuple[DataFrame, list[DataFrame]]:
-    """Return what to collect: the mart's rows; if the order decides, the tombstones, and in large marts newer rows.
+def _prior_rows(batch: MartBatch, lacking: Sequence[str]) -> tuple[list[str], list[DataFrame]]:
+    """Return what to collect: columns of the mart; if the order decides, the tombstones, and in large marts newer rows.
 
     Of the mart's values only those that changes lack are read.
     """
     names, overlaps = batch.spec.keys, batch.compares and batch.by_order
     # By the first order column most keys begin after what the mart has of them; the rest of it is read then.
     first = [name for name in batch.spec.order_columns[:1] if name not in names]
-    wanted = [*names, late.LIVED, AT_FILE, AT_POS, *lacking, *(first if overlaps and batch.has_order else ())]
+    wanted = [*lacking, *(first if overlaps and batch.has_order else ())]
     sides = [batch.tombstones()] if overlaps else []
     if overlaps and not batch.has_order:
         sides.append(batch.newer_rows(batch.keys).select(*map(quote, [*names, *first])))
-    return batch.target_rows.select(*map(quote, wanted)), sides
+    return wanted, sides
+
+
+def _target(batch: MartBatch, wanted: Sequence[str]) -> DataFrame:
+    """Return the mart's rows of the batch's keys, as Spark finds them, with some columns."""
+    return batch.target_rows.select(*map(quote, (*batch.spec.keys, late.LIVED, AT_FILE, AT_POS, *wanted)))
+
+
+def _found(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
+    """Return the same, as the driver finds them by itself; None where Spark must."""
+    find, mart = batch.target.find, batch.mart
+    if find is None:
+        return None
+    flags = [_IS_DELETED] if isinstance(mart, Current) and mart.deletes == "soft" else []
+    rows = find(changes.select([*batch.spec.keys]), [*wanted, *flags])
+    if rows is None:
+        return None
+    lived = pc.invert(rows[_IS_DELETED]) if flags else pa.repeat(True, rows.num_rows)
+    return rows.append_column(late.LIVED, lived)
 
 
 def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
@@ -143,7 +167,7 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     if isinstance(batch.mart, Current) and batch.mart.deletes == "soft":
         stands = pc.invert(keys[DELETE_ONLY])
         never = pa.scalar(None, keys.schema.field(EVENT_TIME).type)
-        keys = keys.append_column("is_deleted", dies)
+        keys = keys.append_column(_IS_DELETED, dies)
         keys = keys.append_column("deleted_at", pc.if_else(dies, keys[EVENT_TIME], never))
     number = keys.num_rows
     return (
@@ -154,8 +178,8 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     )
 
 
-def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame] | None:
-    """Fill what changes do not carry with what the mart's row has: the folded keys, and all changes of the batch.
+def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame | None] | None:
+    """Fill what changes do not carry with what the mart's row has: the folded keys, and for history all changes.
 
     None where the mart has other types, or only the content of two changes says which is newer.
     """
@@ -178,7 +202,7 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame] | N
         column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
         keys = keys.set_column(keys.schema.get_field_index(name), name, column)
     if isinstance(batch.mart, Current):
-        return keys, batch.new
+        return keys, None
     shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
     rows = pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
     types = StructType([batch.new.schema[name] for name in shown])
@@ -216,10 +240,11 @@ def _with_verdicts(batch: MartBatch, keys: pa.Table, changes: DataFrame) -> pa.T
     return keys
 
 
-def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, new: DataFrame) -> pa.Table:
-    """Collect the new rows of a batch without keys that are recomputed."""
+def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, changes: DataFrame | None) -> pa.Table:
+    """Collect the new rows of a batch without keys that are recomputed; ``changes``: where they were filled."""
     mart, spec = batch.mart, batch.spec
     if isinstance(mart, History):
+        new = batch.new if changes is None else changes
         rows = next_versions(new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
         return to_arrow(rows)
     rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.fold import fill_from
 from frazil.marts.fold_spec import EVENT_TIME
@@ -13,6 +15,9 @@ from frazil.spec import History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from frazil.engine.apply.changes import BatchChanges
@@ -21,60 +26,49 @@ if TYPE_CHECKING:
     from frazil.plan.policy import Policy
     from frazil.spec import Current
 
-AT_FILE: Final = "_cdc_at_file"
-AT_POS: Final = "_cdc_at_pos"
-"""Where a row of the mart is: its file, and its number in it."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MartTarget:
     """A mart that has rows.
 
     Attributes:
         name: of the mart.
         mart, spec: the mart and the table's parts.
-        table: its rows as they are, with event time, ``_cdc_at_file`` and ``_cdc_at_pos``. Read at ``main``: the branch
-            will have lost rows by the time the new ones are computed.
+        read: returns its rows as they are, with event time, ``_cdc_at_file`` and ``_cdc_at_pos``, at ``main``: the
+            branch will have lost rows by the time the new ones are computed.
         rows: how many they are, about.
+        find: returns the rows of some keys with further columns, as :func:`frazil.lake.row_lookup.find_rows`, or None
+            where Spark must look for them; itself None where it always must.
     """
 
     name: str
     mart: Current | History
     spec: FoldSpec
-    table: DataFrame
+    read: Callable[[], DataFrame]
     rows: int
+    find: Callable[[pa.Table, Sequence[str]], pa.Table | None] | None = None
+
+    @cached_property
+    def table(self) -> DataFrame:
+        """What ``read`` returns."""
+        return self.read()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MartBatch:
-    """One batch and the mart that it is applied to.
+    """One batch and the mart that it is applied to. What Spark is not asked for is not made.
 
     Attributes:
         target: the mart.
         changes: the batch's changes, among all of the table.
         stats: statistics of the batch.
         policy: thresholds.
-        newest_rows: those that may be the newest of one of the batch's keys, by the bounds of the batch.
-        keys: keys of the batch's changes, with repeats.
-        target_rows: :func:`frazil.marts.late.target_rows` of the batch, with file and position; where changes may lack
-            columns, with all of them.
-        living_rows: those of ``newest_rows`` that are not deleted: the values in force before the batch.
-        has_order: ``target_rows`` has the first order column too.
-        compares: changes may be late.
-        by_order: the order alone decides whether they are; history may depend on event times.
     """
 
     target: MartTarget
     changes: BatchChanges
     stats: BatchStats
     policy: Policy
-    newest_rows: DataFrame
-    keys: DataFrame
-    target_rows: DataFrame
-    living_rows: DataFrame
-    has_order: bool
-    compares: bool
-    by_order: bool
 
     @property
     def mart(self) -> Current | History:
@@ -87,15 +81,75 @@ class MartBatch:
         return self.target.spec
 
     @property
-    def new(self) -> DataFrame:
-        """The batch's changes, with event time."""
-        new = self.changes.new(self.spec)
-        return new.coalesce(1) if self.in_one_task else new
+    def by_order(self) -> bool:
+        """Whether the order alone decides what is late; history asks for event times, which may differ."""
+        return self.spec.times_follow_order or not isinstance(self.mart, History)
+
+    @property
+    def compares(self) -> bool:
+        """Whether changes may be late: where each is newer than all before, none is."""
+        return not (self.stats.all_newer and self.by_order)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether ``target_rows`` has the first order column too."""
+        return isinstance(self.mart, History) or self.target.rows <= self.policy.order_column_rows
 
     @property
     def in_one_task(self) -> bool:
         """Whether one task folds the batch."""
         return self.stats.changes <= self.policy.single_task_changes
+
+    @cached_property
+    def new(self) -> DataFrame:
+        """The batch's changes, with event time."""
+        new = self.changes.new(self.spec)
+        return new.coalesce(1) if self.in_one_task else new
+
+    @cached_property
+    def keys(self) -> DataFrame:
+        """Keys of the batch's changes, with repeats."""
+        keys = self.changes.new_keys(self.spec)
+        return keys.coalesce(1) if self.changes.driver_batch is None and self.in_one_task else keys
+
+    @cached_property
+    def newest_rows(self) -> DataFrame:
+        """The rows that may be the newest of one of the batch's keys, by the bounds of the batch."""
+        among = self.stats.key_predicate
+        return self.target.table.where(f"is_current AND {among}" if isinstance(self.mart, History) else among)
+
+    @property
+    def living_rows(self) -> DataFrame:
+        """Those of ``newest_rows`` that are not deleted: the values in force before the batch."""
+        if isinstance(self.mart, History):
+            return self.target_rows.where(late.LIVED)
+        return self.newest_rows.where(self._lives)
+
+    @cached_property
+    def target_rows(self) -> DataFrame:
+        """:func:`frazil.marts.late.target_rows` of the batch, with file and position.
+
+        Where changes may lack columns, with all of them.
+
+        Cost: once it is read, one scan of the mart against a broadcast of the batch's keys.
+        """
+        spec, is_history = self.spec, isinstance(self.mart, History)
+        also = [AT_FILE, AT_POS]
+        if is_history:  # the rows themselves are needed again
+            also += [quote(column) for column in spec.columns if column not in spec.keys]
+            also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
+        else:  # what nobody asks for is not read
+            wanted = spec.columns if spec.fills else ()
+            wanted = (*wanted, *(spec.order_columns[:1] if self.compares and self.has_order else ()))
+            also += [quote(column) for column in dict.fromkeys(wanted) if column not in spec.keys]
+        found = late.target_rows(self.newest_rows, self.keys, spec, *also, lives=self._lives)
+        return self.changes.cache.keep((self.target.name, "target_rows"), lambda: found) if is_history else found
+
+    @property
+    def _lives(self) -> str:
+        """SQL condition that a row of the mart is not deleted."""
+        has_flag = isinstance(self.mart, History) or self.mart.deletes == "soft"
+        return "NOT is_deleted" if has_flag else "true"
 
     @property
     def filled(self) -> DataFrame:
@@ -137,50 +191,3 @@ class MartBatch:
         if self.spec.types[self.spec.sequence_by[0]] in ("float", "double"):
             return "true"  # NaN is the greatest number here, but files are pruned as if it were none
         return f"{quote(self.spec.sequence_by[0])} >= {self.stats.oldest}"
-
-
-def mart_batch(target: MartTarget, changes: BatchChanges, stats: BatchStats, policy: Policy) -> MartBatch:
-    """Look up the mart's rows of a batch.
-
-    Args:
-        target: the mart.
-        changes: the batch's changes.
-        stats: statistics of the batch.
-        policy: thresholds.
-
-    Cost: nothing yet; once it is read, one scan of the mart against a broadcast of the batch's keys.
-    """
-    mart, spec = target.mart, target.spec
-    is_history = isinstance(mart, History)
-    # Where each change is newer than all before, none is late. History asks for event times, which may differ.
-    by_order = spec.times_follow_order or not is_history
-    compares = not (stats.all_newer and by_order)
-    has_order = is_history or target.rows <= policy.order_column_rows
-    also = [AT_FILE, AT_POS]
-    if is_history:  # the rows themselves are needed again
-        also += [quote(column) for column in spec.columns if column not in spec.keys]
-        also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
-    else:  # what nobody asks for is not read
-        wanted = spec.columns if spec.fills else ()
-        wanted = (*wanted, *(spec.order_columns[:1] if compares and has_order else ()))
-        also += [quote(column) for column in dict.fromkeys(wanted) if column not in spec.keys]
-    keys = changes.new_keys(spec)
-    if changes.driver_batch is None and stats.changes <= policy.single_task_changes:
-        keys = keys.coalesce(1)
-    newest_rows = target.table.where(f"is_current AND {stats.key_predicate}" if is_history else stats.key_predicate)
-    lives = "NOT is_deleted" if is_history or mart.deletes == "soft" else "true"
-    found = late.target_rows(newest_rows, keys, spec, *also, lives=lives)
-    rows = changes.cache.keep((target.name, "target_rows"), lambda: found) if is_history else found
-    return MartBatch(
-        target=target,
-        changes=changes,
-        stats=stats,
-        policy=policy,
-        newest_rows=newest_rows,
-        keys=keys,
-        target_rows=rows,
-        living_rows=rows.where(late.LIVED) if is_history else newest_rows.where(lives),
-        has_order=has_order,
-        compares=compares,
-        by_order=by_order,
-    )

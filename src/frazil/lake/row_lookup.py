@@ -1,0 +1,326 @@
+"""Find rows of a table by their values, and where they are, without Spark.
+
+Spark plans, compiles and broadcasts for half a second of CPU before it reads a key. Arrow reads the columns of a few
+million rows and looks their values up in a fraction of that.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from frazil.lake.avro_file import entries
+from frazil.lake.damage import local_path
+from frazil.lake.gateway import java_table, schema_fields
+from frazil.lake.machine import usable_cores
+from frazil.lake.row_delta import FIELD_ID, FILE_PATH, POS, plain_type
+from frazil.storage.files import storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+    from frazil.lake.snapshot import TableSnapshot
+
+AT_FILE: Final = "_cdc_at_file"
+AT_POS: Final = "_cdc_at_pos"
+"""Where a row is: its file, and its number in it."""
+
+_ROWS, _PLACES, _GONE = 0, 1, 2
+"""What Iceberg's format calls the content of a file: rows, places of deleted rows; and the status of one that went."""
+_SPAN: Final = 1 << 25
+"""Numbers that lie within so many are looked up in a table of marks, which is some ten times as fast as a hash."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableFiles:
+    """The files of a table at a snapshot.
+
+    Attributes:
+        fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
+        rows: addresses of the files of rows -> how many these are, with those that are deleted.
+        deletes: addresses of the files of the places whose rows are deleted.
+        address: returns how to open a file, by its address.
+    """
+
+    fields: Mapping[str, tuple[int, pa.DataType]]
+    rows: Mapping[str, int]
+    deletes: Sequence[str]
+    address: Callable[[str], str]
+
+    def open(self, address: str) -> pq.ParquetFile:
+        """Open a file of the table."""
+        path = local_path(address)
+        if path is not None:
+            return pq.ParquetFile(path)
+        place = self.address(address)
+        return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
+
+    @cached_property
+    def deleted(self) -> Mapping[str, Sequence[NDArray[np.int64]]]:
+        """Of each file of rows the numbers of those that are deleted, with repeats."""
+        found = defaultdict[str, list[Any]](list)
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            for places in pool.map(self._places, self.deletes):
+                for path, rows in places:
+                    found[path].append(rows)
+        return found
+
+    def _places(self, address: str) -> list[tuple[str, NDArray[np.int64]]]:
+        """Read a file of places: for each file of rows the numbers of those that are deleted."""
+        with self.open(address) as file:
+            places = file.read(columns=[FILE_PATH, POS], use_threads=False)
+        paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
+        numbers = paths.indices.to_numpy()
+        return [(f"{path}", rows[numbers == number]) for number, path in enumerate(paths.dictionary.to_pylist())]
+
+    def lives(self, address: str) -> NDArray[np.bool_]:
+        """Return of each row of a file whether it is not deleted."""
+        lives = np.ones(self.rows[address], np.bool_)
+        for rows in self.deleted.get(address, ()):
+            lives[rows] = False
+        return lives
+
+
+def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Callable[[str], str]) -> TableFiles | None:
+    """Return the files of a table at a snapshot, with the columns that the table has now.
+
+    Args:
+        spark: a session.
+        name: quoted name of a table.
+        at: a snapshot of its.
+        address: returns how to open a file, by its address.
+
+    Returns:
+        The files; None without a JVM gateway or a snapshot, and where only Iceberg can read them: other files than
+        Parquet, deletes by other things than places, and columns that files do not have and that are not NULL.
+
+    Raises:
+        StorageError: a manifest is damaged, or its store does not answer.
+
+    Cost: reads the snapshot's manifests.
+    """
+    table = java_table(spark, name)
+    if table is None or at.manifest_list is None:
+        return None
+    fields = schema_fields(spark, table.schema())
+    if any("initial-default" in field for field in fields):
+        return None
+    found: dict[int, dict[str, int]] = {_ROWS: {}, _PLACES: {}}
+    for manifest in entries(address(at.manifest_list), "manifest_path"):
+        for entry in entries(address(manifest["manifest_path"]), "data_file"):
+            file = entry["data_file"]
+            if entry["status"] == _GONE:
+                continue
+            content = file.get("content", _ROWS)
+            if content not in found or file["file_format"].upper() != "PARQUET":
+                return None
+            found[content][file["file_path"]] = file["record_count"]
+    plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
+    known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
+    return TableFiles(fields=known, rows=found[_ROWS], deletes=[*found[_PLACES]], address=address)
+
+
+def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> pa.Table | None:
+    """Return the rows of a table that have one of some values.
+
+    Args:
+        files: of the table.
+        values: rows of some columns of the table, repeats allowed; one with a NULL is found nowhere. Numbers may be of
+            other widths than the table's.
+        also: further columns of the table to give.
+
+    Returns:
+        The columns of ``values`` and ``also`` of each such row, in the table's types, ``_cdc_at_file`` and
+        ``_cdc_at_pos``. None where a column has another type than Arrow and Spark compare alike, or a file is not as
+        Iceberg writes it.
+
+    Raises:
+        OSError: a file cannot be read.
+        pyarrow.ArrowException: it is damaged.
+        StorageError: its store does not answer.
+
+    Cost: reads the columns of ``values`` of all files, and ``also`` of the row groups that have such a row; memory of a
+        row group's columns for each core, and of what is found.
+    """
+    names = values.column_names
+    kinds = {name: files.fields[name][1] for name in dict.fromkeys((*names, *also)) if name in files.fields}
+    if {*names, *also} - {*kinds} or not all(_compares(values.schema.field(name).type, kinds[name]) for name in names):
+        return None
+    for name in names:
+        values = _fitting(values, name, kinds[name])
+    look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        found = [*pool.map(look.rows_of, files.rows)]
+    if any(some is None for some in found):
+        return None
+    shape = pa.schema([*kinds.items(), (AT_POS, pa.int64()), (AT_FILE, pa.string())])
+    rows = pa.concat_tables([shape.empty_table(), *(piece for pieces in found for piece in pieces or ())])
+    # Each column has one of the values, but perhaps not of the same row.
+    return rows.join(values, keys=names, join_type="left semi") if len(names) > 1 else rows
+
+
+def count_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
+    """Count the rows of a table of which each of some columns is NULL or as said; None where only Spark can.
+
+    Raises:
+        As :func:`find_rows`.
+
+    Cost: reads these columns; without any, only the places of deleted rows.
+    """
+    number = 0
+    for address in files.rows:
+        lives = files.lives(address)
+        if flags:
+            with files.open(address) as file:
+                inside = _names_in(file, files, flags)
+                if inside is None:
+                    return None
+                for name, wanted in flags.items():
+                    if (mine := inside[name]) is not None:
+                        holds = pc.equal(file.read(columns=[mine], use_threads=False)[mine], wanted)
+                        lives &= np.asarray(pc.fill_null(holds, fill_value=True))
+        number += int(lives.sum())
+    return number
+
+
+def _compares(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether values of a type are compared with those of a column's as Spark does."""
+    if pa.types.is_floating(other):
+        return False  # in Spark NaN is equal to itself, and zero has no sign
+    if pa.types.is_integer(one) and pa.types.is_integer(other):
+        return True
+    if pa.types.is_decimal(one) and pa.types.is_decimal(other):
+        return bool(one.scale == other.scale and one.precision <= other.precision)
+    return bool(one == other)
+
+
+def _fitting(values: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
+    """Keep the rows whose value in a column is one of a type, as that type."""
+    if pa.types.is_integer(kind) and values.schema.field(name).type.bit_width > kind.bit_width:
+        most = 2 ** (kind.bit_width - 1)
+        fits = pc.and_(pc.greater_equal(values[name], -most), pc.less(values[name], most))
+        values = values.filter(pc.fill_null(fits, fill_value=False))
+    return values.set_column(values.schema.get_field_index(name), name, values[name].cast(kind))
+
+
+def _names_in(file: pq.ParquetFile, files: TableFiles, names: Iterable[str]) -> dict[str, str | None] | None:
+    """Return how a file calls columns of its table, None for one that it lacks; None for a file without numbers."""
+    by_id = {}
+    for field in file.schema_arrow:
+        number = (field.metadata or {}).get(FIELD_ID)
+        if number is None:
+            return None
+        by_id[int(number)] = field.name
+    return {name: by_id.get(files.fields[name][0]) for name in names}
+
+
+class _Values:
+    """Values of a column that rows are looked for by."""
+
+    def __init__(self, name: str, values: pa.ChunkedArray) -> None:
+        self.name, self._values = name, pc.drop_null(pc.unique(values))
+        self.lowest = self.highest = 0
+        self._is_number = pa.types.is_integer(values.type) and len(self._values) > 0
+        if self._is_number:
+            numbers = self._values.to_numpy()
+            self.lowest, self.highest = int(numbers.min()), int(numbers.max())
+
+    @cached_property
+    def _marks(self) -> NDArray[np.bool_] | None:
+        """Whether each number from ``lowest`` on is a value, and no other one; None where that would be too many."""
+        if not self._is_number or self.highest - self.lowest >= _SPAN:
+            return None
+        marks = np.zeros(self.highest - self.lowest + 2, np.bool_)
+        marks[self._values.to_numpy() - self.lowest] = True
+        return marks
+
+    def may_be_in(self, group: pq.RowGroupMetaData, column: str | None) -> bool:
+        """Return whether a row group may have one of the values, by the bounds of its column."""
+        if column is None or not len(self._values):
+            return False
+        if not self._is_number:
+            return True
+        chunks = (group.column(number) for number in range(group.num_columns))
+        bounds = next((one.statistics for one in chunks if one.path_in_schema == column), None)
+        if bounds is None or not bounds.has_min_max:
+            return True
+        return bool(bounds.min <= self.highest and bounds.max >= self.lowest)
+
+    def are_in(self, column: pa.ChunkedArray) -> NDArray[np.bool_]:
+        """Return of each row whether it has one of the values."""
+        marks = self._marks
+        if marks is None or column.null_count:
+            return np.asarray(pc.is_in(column, value_set=self._values))
+        numbers = column.to_numpy()
+        is_near = (numbers >= self.lowest) & (numbers <= self.highest)
+        return marks[np.where(is_near, numbers - self.lowest, -1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """A look for values in the files of a table.
+
+    Attributes:
+        kinds: column to give -> type.
+    """
+
+    files: TableFiles
+    values: Sequence[_Values]
+    kinds: Mapping[str, pa.DataType]
+
+    def rows_of(self, address: str) -> list[pa.Table] | None:
+        """Find rows in a file; None where it is not as Iceberg writes it."""
+        with self.files.open(address) as file:
+            inside = _names_in(file, self.files, self.kinds)
+            if inside is None:
+                return None
+            found, lives, begin = [], self.files.lives(address), 0
+            for number in range(file.num_row_groups):
+                group = file.metadata.row_group(number)
+                end = begin + group.num_rows
+                if all(values.may_be_in(group, inside[values.name]) for values in self.values):
+                    rows = self._group(file, number, inside, lives[begin:end])
+                    places = pc.add(rows[AT_POS], begin)
+                    paths = pa.repeat(pa.scalar(address), rows.num_rows)
+                    found.append(rows.set_column(rows.num_columns - 1, AT_POS, places).append_column(AT_FILE, paths))
+                begin = end
+        return found
+
+    def _group(
+        self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], lives: NDArray[np.bool_]
+    ) -> pa.Table:
+        """Find rows of a row group, with their numbers in it; ``lives`` tells which are not deleted."""
+        names = [values.name for values in self.values]
+        keys = self._read(file, number, inside, names)
+        for values in self.values:
+            lives = lives & values.are_in(keys[values.name])
+        at = pa.array(np.flatnonzero(lives), pa.int64())
+        rest = [name for name in self.kinds if name not in names]
+        # What is found in few row groups is read in few.
+        others = self._read(file, number, inside, rest) if len(at) else pa.table({name: [] for name in rest})
+        columns = {name: (keys if name in names else others)[name] for name in self.kinds}
+        rows = {name: column.take(at) if len(at) else column.slice(0, 0) for name, column in columns.items()}
+        return pa.table(rows | {AT_POS: at}, pa.schema([*self.kinds.items(), (AT_POS, pa.int64())]))
+
+    def _read(
+        self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], names: Sequence[str]
+    ) -> pa.Table:
+        """Read columns of a row group in the table's types; those that the file does not have are NULL."""
+        there = [name for name in map(inside.get, names) if name is not None]
+        rows = file.read_row_group(number, columns=there, use_threads=False)
+        size = file.metadata.row_group(number).num_rows
+        pairs = ((name, inside[name], self.kinds[name]) for name in names)
+        return pa.table(
+            {name: pa.nulls(size, kind) if mine is None else rows[mine].cast(kind) for name, mine, kind in pairs}
+        )
