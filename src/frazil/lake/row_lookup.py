@@ -159,6 +159,7 @@ def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> 
         return None
     for name in names:
         values = _fitting(values, name, kinds[name])
+    files.deleted  # noqa: B018 - read once, before several threads ask for it
     look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds)
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
@@ -231,19 +232,15 @@ class _Values:
     def __init__(self, name: str, values: pa.ChunkedArray) -> None:
         self.name, self._values = name, pc.drop_null(pc.unique(values))
         self.lowest = self.highest = 0
+        self._marks: NDArray[np.bool_] | None = None
         self._is_number = pa.types.is_integer(values.type) and len(self._values) > 0
         if self._is_number:
             numbers = self._values.to_numpy()
             self.lowest, self.highest = int(numbers.min()), int(numbers.max())
-
-    @cached_property
-    def _marks(self) -> NDArray[np.bool_] | None:
-        """Whether each number from ``lowest`` on is a value, and no other one; None where that would be too many."""
-        if not self._is_number or self.highest - self.lowest >= _SPAN:
-            return None
-        marks = np.zeros(self.highest - self.lowest + 2, np.bool_)
-        marks[self._values.to_numpy() - self.lowest] = True
-        return marks
+            if self.highest - self.lowest < _SPAN:
+                # Whether each number from the lowest on is a value, and last of all that no other one is.
+                self._marks = np.zeros(self.highest - self.lowest + 2, np.bool_)
+                self._marks[numbers - self.lowest] = True
 
     def may_be_in(self, group: pq.RowGroupMetaData, column: str | None) -> bool:
         """Return whether a row group may have one of the values, by the bounds of its column."""
