@@ -13,11 +13,11 @@ from frazil.lake.metadata import read_file
 from frazil.storage.object_store import StoreAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
-def entries(location: str, has: str) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a file, each of which must have a field ``has``.
+def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a file, each of which must have a field ``has``; ``read`` returns its bytes.
 
     Raises:
         DamagedTableError: the file is missing, cannot be read, or has an entry without that field.
@@ -25,7 +25,7 @@ def entries(location: str, has: str) -> Iterator[dict[str, Any]]:
         ObjectStoreError: an object store refuses the request, or does not answer.
     """
     try:
-        found: list[Any] = list(fastavro.reader(BytesIO(read_file(location))))
+        found: list[Any] = list(fastavro.reader(BytesIO(read(location))))
     except StorageError:
         raise
     except OSError as error:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from frazil.lake.avro_file import entries
 from frazil.lake.damage import local_path
 from frazil.lake.gateway import java_table, schema_fields
+from frazil.lake.kept_files import SMALL_BYTES, read_kept
 from frazil.lake.machine import usable_cores
 from frazil.lake.row_delta import FIELD_ID, FILE_PATH, POS, plain_type
 from frazil.storage.files import storage_of
@@ -50,12 +51,14 @@ class TableFiles:
         fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
         rows: addresses of the files of rows -> how many these are, with those that are deleted.
         deletes: addresses of the files of the places whose rows are deleted.
+        sizes: addresses of all these files -> bytes.
         address: returns how to open a file, by its address.
     """
 
     fields: Mapping[str, tuple[int, pa.DataType]]
     rows: Mapping[str, int]
     deletes: Sequence[str]
+    sizes: Mapping[str, int]
     address: Callable[[str], str]
 
     def open(self, address: str) -> pq.ParquetFile:
@@ -64,6 +67,8 @@ class TableFiles:
         if path is not None:
             return pq.ParquetFile(path)
         place = self.address(address)
+        if self.sizes[address] <= SMALL_BYTES:
+            return pq.ParquetFile(pa.BufferReader(read_kept(place)))
         return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
 
     @cached_property
@@ -117,8 +122,9 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     if any("initial-default" in field for field in fields):
         return None
     found: dict[int, dict[str, int]] = {_ROWS: {}, _PLACES: {}}
-    for manifest in entries(address(at.manifest_list), "manifest_path"):
-        for entry in entries(address(manifest["manifest_path"]), "data_file"):
+    sizes = {}
+    for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
+        for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
             file = entry["data_file"]
             if entry["status"] == _GONE:
                 continue
@@ -126,9 +132,10 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
             if content not in found or file["file_format"].upper() != "PARQUET":
                 return None
             found[content][file["file_path"]] = file["record_count"]
+            sizes[file["file_path"]] = file["file_size_in_bytes"]
     plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
     known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
-    return TableFiles(fields=known, rows=found[_ROWS], deletes=[*found[_PLACES]], address=address)
+    return TableFiles(fields=known, rows=found[_ROWS], deletes=[*found[_PLACES]], sizes=sizes, address=address)
 
 
 def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> pa.Table | None:

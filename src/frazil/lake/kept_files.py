@@ -1,0 +1,45 @@
+"""Small files of tables in object stores, kept in memory: Iceberg never changes a file, and a request takes long.
+
+A process that takes batch after batch would read the same manifests and the same small files of rows with each.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from frazil.lake.metadata import read_file
+from frazil.storage.object_store import StoreAddress
+
+SMALL_BYTES: Final = 8 * 1024 * 1024
+"""What is larger is not kept."""
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+_kept: Final = OrderedDict[str, bytes]()
+_lock: Final = Lock()
+
+
+def read_kept(location: str) -> bytes:
+    """Return a file that belongs to a table, whole, by its address.
+
+    Only for what a snapshot names: nobody looks whether the file is still there.
+
+    Raises:
+        As :func:`frazil.lake.metadata.read_file`.
+
+    Cost: of a small file in a store one request the first time, and its size in memory, 64 MB in all.
+    """
+    if not isinstance(location, StoreAddress):
+        return read_file(location)
+    name = f"{location}"
+    with _lock:
+        if name in _kept:
+            _kept.move_to_end(name)
+            return _kept[name]
+    content = read_file(location)
+    if len(content) <= SMALL_BYTES:
+        with _lock:
+            _kept[name] = content
+            while sum(map(len, _kept.values())) > _KEPT_BYTES:
+                _kept.popitem(last=False)
+    return content
