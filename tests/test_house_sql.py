@@ -113,7 +113,7 @@ SQL_MODULES = {
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"engine/driver_rules.py", "lake/change_hash.py", "lake/duck_stores.py"}
+DUCKDB_MODULES = {"lake/change_hash.py", "lake/duck_stores.py"}
 """Modules that write SQL for DuckDB, as those of ``serve`` do: ``lake/duck_sql.py`` quotes its names and texts."""
 
 
