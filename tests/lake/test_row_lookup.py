@@ -15,8 +15,10 @@ from frazil.lake.heads import head
 from frazil.lake.row_lookup import AT_FILE, AT_POS, count_rows, find_rows, table_files
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
+from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 PATH = ("lake", "marts", "found")
 NAME = "`lake`.`marts`.`found`"
+HOSTILE = ("a", "a.b", "a b", """it's "quoted`""", "line\nbreak", "é; --", "_x2E")
+SMALL_GROUPS = {"write.parquet.row-group-size-bytes": "2048", "write.parquet.row-group-check-min-record-count": "50"}
+"""So that a file of a few hundred rows has several row groups."""
 COLUMNS = {
     "id": "int",
     "far": "bigint",
@@ -48,13 +53,15 @@ VALUES = """
 class Table:
     """A table that many commits have changed."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.session = World.at(folder, "hard").session(spark)
-        ensure(self.session, TableLayout(path=PATH, columns=COLUMNS, partition_by=(), properties={}))
+    def __init__(
+        self, spark: SparkSession, folder: Path, columns: Mapping[str, str] = COLUMNS, values: str = VALUES
+    ) -> None:
+        self.session, self.values = World.at(folder, "hard").session(spark), values
+        ensure(self.session, TableLayout(path=PATH, columns=columns, partition_by=(), properties={}))
 
     def append(self, first: int, last: int) -> None:
         """Write rows, by Spark or as a row delta, whose files differ."""
-        rows = self.session.sql(f"SELECT {VALUES} FROM range({first}, {last})").coalesce(1)
+        rows = self.session.sql(f"SELECT {self.values} FROM range({first}, {last})").coalesce(1)
         base = head(self.session, NAME)
         with TableTransaction(self.session, PATH, base, {"batch": base.batch + 1}) as batch:
             if first % 2:
@@ -89,9 +96,9 @@ def found(table: Table, values: pa.Table, also: list[str]) -> list[tuple[Any, ..
 
 def found_by_spark(table: Table, values: pa.Table, also: list[str]) -> list[tuple[Any, ...]]:
     table.session.createDataFrame(values).createOrReplaceTempView("wanted")
-    same = " AND ".join(f"t.`{name}` = w.`{name}`" for name in values.column_names)
+    same = " AND ".join(f"t.{quote(name)} = w.{quote(name)}" for name in values.column_names)
     names = [*dict.fromkeys((*values.column_names, *also))]
-    columns = ", ".join(f"t.`{name}`" for name in names)
+    columns = ", ".join(f"t.{quote(name)}" for name in names)
     sql = f"SELECT {columns}, _file, _pos FROM {NAME} AS t LEFT SEMI JOIN wanted AS w ON {same}"
     rows = table.session.sql(sql).toArrow()
     return rows_of(rows, [*names, "_file", "_pos"])
@@ -99,10 +106,13 @@ def found_by_spark(table: Table, values: pa.Table, also: list[str]) -> list[tupl
 
 @pytest.fixture
 def table(spark: SparkSession, tmp_path: Path) -> Table:
-    """Six files, by Spark and by the driver; deletes of both kinds; columns that came, went and changed."""
+    """Files of Spark and of the driver, one of many row groups; deletes; columns that came and changed."""
     table = Table(spark, tmp_path / "world")
-    for first, last in ((0, 300), (301, 600), (600, 601), (701, 900)):
+    for first, last in ((0, 300), (301, 600), (600, 601)):
         table.append(first, last)
+    for name, value in SMALL_GROUPS.items():
+        table.session.sql(f"ALTER TABLE {NAME} SET TBLPROPERTIES ('{name}' = '{value}')")
+    table.append(701, 1401)
     table.delete("id % 5 = 0")
     table.session.sql(f"ALTER TABLE {NAME} RENAME COLUMN money TO price")
     table.session.sql(f"ALTER TABLE {NAME} ALTER COLUMN id TYPE bigint")
@@ -110,7 +120,9 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     table.session.sql(f"ALTER TABLE {NAME} ADD COLUMN money int")
     table.delete("id BETWEEN 301 AND 320")
     table.delete("id = 600")
-    assert len(table.files().deletes) > 2
+    files = table.files()
+    assert len(files.deleted) > 2
+    assert max(files.open(address).num_row_groups for address in files.rows) > 3
     return table
 
 
@@ -121,7 +133,7 @@ def test_rows_are_found_by_any_column_as_spark_finds_them(
     """Renamed, widened and missing columns; one and several; NULL; none; values that no row has."""
     monkeypatch.setattr(row_lookup, "_SPAN", span)
     chance = Random(1)
-    ids = [chance.randint(-50, 1000) for _ in range(200)]
+    ids = [chance.randint(-50, 1500) for _ in range(200)]
     texts = [f"é {chance.randint(-5, 60)}" for _ in ids] + [None]
     everything = table.session.table(NAME).toArrow()
     some = everything.take([chance.randrange(everything.num_rows) for _ in range(40)])
@@ -142,6 +154,19 @@ def test_rows_are_found_by_any_column_as_spark_finds_them(
 
     for values, also in cases:
         assert found(table, values, also) == found_by_spark(table, values, also), values.column_names
+
+
+def test_columns_are_found_whatever_their_names_are(spark: SparkSession, tmp_path: Path) -> None:
+    """Iceberg's writer changes names that Avro has not, and the driver's does not."""
+    values = ", ".join(f"id + {number} AS {quote(name)}" for number, name in enumerate(HOSTILE))
+    table = Table(spark, tmp_path / "world", dict.fromkeys(HOSTILE, "bigint"), values)
+    for first, last in ((0, 20), (21, 40)):
+        table.append(first, last)
+
+    for name in HOSTILE:
+        also = [other for other in HOSTILE if other != name]
+        values = pa.table({name: [5, 9, 30, 99]})
+        assert found(table, values, also) == found_by_spark(table, values, also)
 
 
 def test_values_that_are_compared_otherwise_or_nested_are_left_to_spark(table: Table) -> None:

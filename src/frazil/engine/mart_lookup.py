@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from frazil.engine.table_run import TableRun
 
-UNREADABLE = (FrazilError, OSError, pa.ArrowException)
-"""What a file of a table that cannot be read raises. Spark reads the same one, and says what is wrong with it."""
+UNREADABLE = (FrazilError, OSError, pa.ArrowException, ValueError, LookupError)
+"""What is raised where a file of a table cannot be read, or is not what the table says of it. Spark reads the same
+file, and says what is wrong."""
 
 
 def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True) -> TableFiles | None:

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from frazil.lake.metadata import read_file
 from frazil.storage.object_store import StoreAddress
 
+if TYPE_CHECKING:
+    from frazil.spec.stores import StoreAccess
+
 SMALL_BYTES: Final = 8 * 1024 * 1024
 """What is larger is not kept."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-_kept: Final = OrderedDict[str, bytes]()
+_kept: Final[OrderedDict[tuple[StoreAccess, str], bytes]] = OrderedDict()
 _lock: Final = Lock()
 
 
@@ -31,7 +34,7 @@ def read_kept(location: str) -> bytes:
     """
     if not isinstance(location, StoreAddress):
         return read_file(location)
-    name = f"{location}"
+    name = (location.access, f"{location}")  # another login may see another store
     with _lock:
         if name in _kept:
             _kept.move_to_end(name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,7 +25,7 @@ from frazil.lake.row_delta import FIELD_ID, FILE_PATH, POS, plain_type
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
@@ -43,55 +42,38 @@ _SPAN: Final = 1 << 25
 """Numbers that lie within so many are looked up in a table of marks, which is some ten times as fast as a hash."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of a table: its address, its size, and how many rows it has, those that are deleted among them."""
+
+    address: str
+    size_bytes: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableFiles:
     """The files of a table at a snapshot.
 
     Attributes:
         fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
-        rows: addresses of the files of rows -> how many these are, with those that are deleted.
-        deletes: addresses of the files of the places whose rows are deleted.
-        sizes: addresses of all these files -> bytes.
+        rows: addresses of the files of rows -> these files.
+        deleted: addresses of files of rows -> the numbers of rows that are deleted, with repeats.
         address: returns how to open a file, by its address.
     """
 
     fields: Mapping[str, tuple[int, pa.DataType]]
-    rows: Mapping[str, int]
-    deletes: Sequence[str]
-    sizes: Mapping[str, int]
+    rows: Mapping[str, _File]
+    deleted: Mapping[str, Sequence[NDArray[np.int64]]]
     address: Callable[[str], str]
 
     def open(self, address: str) -> pq.ParquetFile:
-        """Open a file of the table."""
-        path = local_path(address)
-        if path is not None:
-            return pq.ParquetFile(path)
-        place = self.address(address)
-        if self.sizes[address] <= SMALL_BYTES:
-            return pq.ParquetFile(pa.BufferReader(read_kept(place)))
-        return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
-
-    @cached_property
-    def deleted(self) -> Mapping[str, Sequence[NDArray[np.int64]]]:
-        """Of each file of rows the numbers of those that are deleted, with repeats."""
-        found = defaultdict[str, list[Any]](list)
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            for places in pool.map(self._places, self.deletes):
-                for path, rows in places:
-                    found[path].append(rows)
-        return found
-
-    def _places(self, address: str) -> list[tuple[str, NDArray[np.int64]]]:
-        """Read a file of places: for each file of rows the numbers of those that are deleted."""
-        with self.open(address) as file:
-            places = file.read(columns=[FILE_PATH, POS], use_threads=False)
-        paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
-        numbers = paths.indices.to_numpy()
-        return [(f"{path}", rows[numbers == number]) for number, path in enumerate(paths.dictionary.to_pylist())]
+        """Open one of the files of rows."""
+        return _open(self.rows[address], self.address)
 
     def lives(self, address: str) -> NDArray[np.bool_]:
         """Return of each row of a file whether it is not deleted."""
-        lives = np.ones(self.rows[address], np.bool_)
+        lives = np.ones(self.rows[address].rows, np.bool_)
         for rows in self.deleted.get(address, ()):
             lives[rows] = False
         return lives
@@ -112,8 +94,10 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
 
     Raises:
         StorageError: a manifest is damaged, or its store does not answer.
+        OSError: a file of places cannot be read.
+        pyarrow.ArrowException: it is damaged.
 
-    Cost: reads the snapshot's manifests.
+    Cost: reads the snapshot's manifests, and the places of deleted rows, into memory.
     """
     table = java_table(spark, name)
     if table is None or at.manifest_list is None:
@@ -121,8 +105,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     fields = schema_fields(spark, table.schema())
     if any("initial-default" in field for field in fields):
         return None
-    found: dict[int, dict[str, int]] = {_ROWS: {}, _PLACES: {}}
-    sizes = {}
+    found: dict[int, dict[str, _File]] = {_ROWS: {}, _PLACES: {}}
     for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
         for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
             file = entry["data_file"]
@@ -131,11 +114,40 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
             content = file.get("content", _ROWS)
             if content not in found or file["file_format"].upper() != "PARQUET":
                 return None
-            found[content][file["file_path"]] = file["record_count"]
-            sizes[file["file_path"]] = file["file_size_in_bytes"]
+            path = file["file_path"]
+            found[content][path] = _File(path, file["file_size_in_bytes"], file["record_count"])
     plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
     known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
-    return TableFiles(fields=known, rows=found[_ROWS], deletes=[*found[_PLACES]], sizes=sizes, address=address)
+    deleted = _deleted(found[_PLACES].values(), address)
+    return TableFiles(fields=known, rows=found[_ROWS], deleted=deleted, address=address)
+
+
+def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
+    """Read files of places: for each file of rows the numbers of those that are deleted."""
+
+    def read(file: _File) -> list[tuple[str, NDArray[np.int64]]]:
+        with _open(file, address) as opened:
+            places = opened.read(columns=[FILE_PATH, POS], use_threads=False)
+        paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
+        numbers = paths.indices.to_numpy()
+        return [(f"{path}", rows[numbers == number]) for number, path in enumerate(paths.dictionary.to_pylist())]
+
+    found = defaultdict[str, list[Any]](list)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for places in pool.map(read, files):
+            for path, rows in places:
+                found[path].append(rows)
+    return found
+
+
+def _open(file: _File, address: Callable[[str], str]) -> pq.ParquetFile:
+    path = local_path(file.address)
+    if path is not None:
+        return pq.ParquetFile(path)
+    place = address(file.address)
+    if file.size_bytes <= SMALL_BYTES:
+        return pq.ParquetFile(pa.BufferReader(read_kept(place)))
+    return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
 
 
 def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> pa.Table | None:
@@ -166,7 +178,6 @@ def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> 
         return None
     for name in names:
         values = _fitting(values, name, kinds[name])
-    files.deleted  # noqa: B018 - read once, before several threads ask for it
     look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds)
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
