@@ -218,6 +218,21 @@ def test_a_table_that_is_replaced_is_judged_before_it(shop: Shop) -> None:
     assert shop.ids() == [1, 2]
 
 
+def test_deleted_rows_that_a_mart_keeps_share_no_value_and_are_referred_to_by_none(shop: Shop) -> None:
+    rules = """
+      - {name: one_code, unique: [code], on_violation: warn}
+      - {name: parent, references: {columns: [customer], to: orders, fields: [id]}, on_violation: warn}"""
+    shop.declare(rules, "[{kind: current, deletes: soft}]")
+    shop.policy = Policy(strategy="row_delta")
+    for records in (["I,1,1,a,1", "I,2,1,b,1"], ["D,2,1,b,1"]):
+        shop.land(*records)
+        assert shop.orders().broken_rules == {}
+
+    shop.land("I,3,1,b,2")
+
+    assert shop.orders().broken_rules == {"parent": 1}
+
+
 def test_every_rule_of_a_small_batch_is_judged_by_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever judges, the same rows count; the others of this page run both ways."""
     counts: list[Any] = []
