@@ -157,6 +157,25 @@ def test_rows_are_found_by_any_column_as_spark_finds_them(
         assert found(table, values, also) == found_by_spark(table, values, also), values.column_names
 
 
+def test_of_rows_with_a_flag_those_are_found_that_have_it(table: Table) -> None:
+    """A flag that is NULL, in files that are older than its column among others, is not true."""
+    files, ids = table.files(), pa.table({"id": [*range(1500)]})
+    flagged, those = find_rows(files, ids, ["far"], "yes"), table.session.table(NAME).where("yes").toArrow()
+    table.session.sql(f"ALTER TABLE {NAME} ADD COLUMN new boolean")
+    table.append(1501, 1510)
+    table.session.sql(f"UPDATE {NAME} SET new = id % 2 = 0 WHERE id BETWEEN 1300 AND 1505")
+    newer = find_rows(table.files(), pa.table({"id": [*range(1600)]}), [], "new")
+
+    assert flagged is not None
+    assert flagged.column_names == ["id", "far", AT_POS, AT_FILE]
+    assert rows_of(flagged, ["id"]) == rows_of(those, ["id"])
+    assert newer is not None
+    assert rows_of(newer, ["id"]) == rows_of(table.session.sql(f"SELECT id FROM {NAME} WHERE new").toArrow(), ["id"])
+    assert newer.num_rows > 40
+    for no_flag in ("nobody", "id"):
+        assert find_rows(files, ids, [], no_flag) is None
+
+
 def test_columns_are_found_whatever_their_names_are(spark: SparkSession, tmp_path: Path) -> None:
     """Iceberg's writer changes names that Avro has not, and the driver's does not."""
     values = ", ".join(f"id + {number} AS {quote(name)}" for number, name in enumerate(HOSTILE))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,7 @@ from frazil.testing import oracle
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.engine.apply.delta import ApplyBackend, MartDelta
 
@@ -268,8 +268,11 @@ def batch_of(
     held = table_of(before, columns).append_column(AT_POS, pa.array(range(len(before)), pa.int64()))
     target = with_event_time(spark_frame(spark, held), spec, f"'here' AS {AT_FILE}")
 
-    def find(values: pa.Table, also: Sequence[str]) -> pa.Table:
-        found = held.join(values, keys=[*KEYS], join_type="left semi")
+    def find(values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
+        if not finds:
+            return None
+        among = held if flag is None else held.filter(held[flag])
+        found = among.join(values, keys=[*KEYS], join_type="left semi")
         return found.select([*KEYS, *also, AT_POS]).append_column(AT_FILE, pa.repeat("here", found.num_rows))
 
     newest = measure_newest_sequence(batches(frame, 0, 1), CONTRACT)
@@ -280,7 +283,7 @@ def batch_of(
             spec=spec,
             read=lambda: target,
             rows=len(before),
-            find=find if finds else None,
+            find=find,
         ),
         changes=changes,
         stats=batch_stats(measure(changes.new(spec), CONTRACT), CONTRACT, before=newest),
@@ -313,11 +316,8 @@ def session(spark: SparkSession) -> SparkSession:
     return session
 
 
-@pytest.mark.parametrize(
-    ("mart", "backend"),
-    # The rows of a history are Spark's to find.
-    [(mart, name) for mart in MARTS for name in BACKENDS if "finds" not in name or isinstance(MARTS[mart], Current)],
-)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mart", MARTS)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.laws] * ("large" in name)) for name in SETS])
 def test_a_delta_makes_of_a_mart_what_the_oracle_says(
     name: str, mart: str, backend: str, session: SparkSession
@@ -341,3 +341,19 @@ def test_a_delta_makes_of_a_mart_what_the_oracle_says(
     counts = delta.counts
     shown = counted(Picture([*old], {mart: [*before]}), Picture([*rows], {mart: [*after]}), KEYS, SEQUENCE)
     assert Counts(counts.inserted, counts.updated, counts.deleted, counts.late) == shown[mart]
+
+
+@pytest.mark.parametrize("mart", ["close", "mark"])
+@pytest.mark.parametrize("name", ["in time", "incomplete"])
+def test_where_nothing_is_late_spark_is_asked_nothing(name: str, mart: str, session: SparkSession) -> None:
+    rows = [*changes_of(SETS[name].cases)]
+    before = expected(mart, [row for row in rows if row["_cdc_batch"] == 1])
+    batch = batch_of(session, mart, SETS[name], rows, before, finds=True)
+
+    def refuse() -> DataFrame:
+        raise AssertionError
+
+    delta = arrow_delta(replace(batch, target=replace(batch.target, read=refuse)))
+
+    assert delta is not None
+    assert frozen(applied(batch, delta, before)) == frozen(expected(mart, rows))

@@ -47,7 +47,7 @@ def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True)
 
 
 def find_in_mart(
-    context: TableRun, path: tuple[str, ...], values: pa.Table, also: Sequence[str] = ()
+    context: TableRun, path: tuple[str, ...], values: pa.Table, also: Sequence[str] = (), flag: str | None = None
 ) -> pa.Table | None:
     """Return the rows of a mart, as the run found it, that have one of some values.
 
@@ -56,12 +56,13 @@ def find_in_mart(
         path: the mart's table.
         values: what is looked for, as :func:`frazil.lake.row_lookup.find_rows` takes it.
         also: further columns to give.
+        flag: a column that must be true.
 
     Returns:
         As that does; None too where a file cannot be read.
     """
     try:
         files = mart_files(context, path)
-        return None if files is None else find_rows(files, values, also)
+        return None if files is None else find_rows(files, values, also, flag)
     except UNREADABLE:
         return None

@@ -210,7 +210,7 @@ def _write(context: TableRun, update: _Update, bookmark: dict[str, object], repo
                     context.spark.table(update.name), update.spec, f"_file AS {AT_FILE}", f"_pos AS {AT_POS}"
                 ),
                 rows=update.rows,
-                find=partial(find_in_mart, context, update.layout.path) if isinstance(update.mart, Current) else None,
+                find=partial(find_in_mart, context, update.layout.path),
             )
             batch = MartBatch(target=target, changes=update.changes, stats=update.stats, policy=context.policy)
             strategy, counts = apply_batch(batch, transaction, strategy, partial(_judge_delta, update, batch))

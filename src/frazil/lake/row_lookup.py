@@ -150,7 +150,9 @@ def _open(file: _File, address: Callable[[str], str]) -> pq.ParquetFile:
     return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
 
 
-def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> pa.Table | None:
+def find_rows(
+    files: TableFiles, values: pa.Table, also: Sequence[str] = (), flag: str | None = None
+) -> pa.Table | None:
     """Return the rows of a table that have one of some values.
 
     Args:
@@ -158,6 +160,7 @@ def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> 
         values: rows of some columns of the table, repeats allowed; one with a NULL is found nowhere. Numbers may be of
             other widths than the table's.
         also: further columns of the table to give.
+        flag: a column of true and false, of which only rows are meant that are true; it is not given.
 
     Returns:
         The columns of ``values`` and ``also`` of each such row, in the table's types, ``_cdc_at_file`` and
@@ -169,8 +172,8 @@ def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> 
         pyarrow.ArrowException: it is damaged.
         StorageError: its store does not answer.
 
-    Cost: reads the columns of ``values`` of all files, and ``also`` of the row groups that have such a row; memory of a
-        row group's columns for each core, and of what is found.
+    Cost: reads the columns of ``values`` and ``flag`` of all files, and ``also`` of the row groups that have such a
+        row; for each core memory of the first in a row group, and of one column of ``also``; and of what is found.
     """
     names = values.column_names
     kinds = {name: files.fields[name][1] for name in dict.fromkeys((*names, *also)) if name in files.fields}
@@ -178,7 +181,9 @@ def find_rows(files: TableFiles, values: pa.Table, also: Sequence[str] = ()) -> 
         return None
     for name in names:
         values = _fitting(values, name, kinds[name])
-    look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds)
+    if flag is not None and files.fields.get(flag, (0, None))[1] != pa.bool_():
+        return None
+    look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds, flag=flag)
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
     if any(some is None for some in found):
@@ -288,16 +293,22 @@ class _Look:
 
     Attributes:
         kinds: column to give -> type.
+        flag: column that must be true.
     """
 
     files: TableFiles
     values: Sequence[_Values]
     kinds: Mapping[str, pa.DataType]
+    flag: str | None
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return () if self.flag is None else (self.flag,)
 
     def rows_of(self, address: str) -> list[pa.Table] | None:
         """Find rows in a file; None where it is not as Iceberg writes it."""
         with self.files.open(address) as file:
-            inside = _names_in(file, self.files, self.kinds)
+            inside = _names_in(file, self.files, (*self.kinds, *self._flags))
             if inside is None:
                 return None
             found, lives, begin = [], self.files.lives(address), 0
@@ -317,16 +328,20 @@ class _Look:
     ) -> pa.Table:
         """Find rows of a row group, with their numbers in it; ``lives`` tells which are not deleted."""
         names = [values.name for values in self.values]
-        keys = self._read(file, number, inside, names)
+        keys = self._read(file, number, inside, [*names, *self._flags])
         for values in self.values:
             lives = lives & values.are_in(keys[values.name])
+        for name in self._flags:
+            lives = lives & np.asarray(pc.fill_null(keys[name], fill_value=False))
         at = pa.array(np.flatnonzero(lives), pa.int64())
-        rest = [name for name in self.kinds if name not in names]
-        # What is found in few row groups is read in few.
-        others = self._read(file, number, inside, rest) if len(at) else pa.table({name: [] for name in rest})
-        columns = {name: (keys if name in names else others)[name] for name in self.kinds}
-        rows = {name: column.take(at) if len(at) else column.slice(0, 0) for name, column in columns.items()}
-        return pa.table(rows | {AT_POS: at}, pa.schema([*self.kinds.items(), (AT_POS, pa.int64())]))
+        columns = {name: keys[name].take(at) for name in names}
+        # What is found in few row groups is read in few, and a column of a wide table after the other.
+        for name in (name for name in self.kinds if name not in names):
+            columns[name] = self._read(file, number, inside, [name])[name].take(at) if len(at) else []
+        return pa.table(
+            {name: columns[name] for name in self.kinds} | {AT_POS: at},
+            pa.schema([*self.kinds.items(), (AT_POS, pa.int64())]),
+        )
 
     def _read(
         self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], names: Sequence[str]
@@ -335,7 +350,7 @@ class _Look:
         there = [name for name in map(inside.get, names) if name is not None]
         rows = file.read_row_group(number, columns=there, use_threads=False)
         size = file.metadata.row_group(number).num_rows
-        pairs = ((name, inside[name], self.kinds[name]) for name in names)
+        pairs = ((name, inside[name], self.files.fields[name][1]) for name in names)
         return pa.table(
             {name: pa.nulls(size, kind) if mine is None else rows[mine].cast(kind) for name, mine, kind in pairs}
         )

@@ -19,6 +19,7 @@ from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns
 from frazil.marts.arrow_fold import BEGINS, INCOMPLETE, event_times, grouped_keys, newest_arrow
+from frazil.marts.arrow_history import next_versions_arrow
 from frazil.marts.current import FLAGS, STANDS, last_known
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 _JOB_GROUP = "spark.jobGroup.id"
 _KEYS, _AT = "_cdc_keys", "_cdc_at"
-_IS_DELETED = "is_deleted"
+_IS_DELETED, _IS_CURRENT = "is_deleted", "is_current"
+_VERSION = ("valid_from", _IS_DELETED)
 
 
 def arrow_delta(batch: MartBatch) -> PositionDelta | None:
@@ -59,7 +61,7 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
     if counts.recompute:
         return None
-    changes: DataFrame | None = None
+    changes: pa.Table | None = None
     if folded.lacking:
         filled = _filled(batch, folded)
         if filled is None:
@@ -68,7 +70,8 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
     # Of a key that is not recomputed only the newest version goes.
     positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-    rows, replaced = _rows(batch, keys, counts, changes), gone.select([*batch.spec.keys])
+    rows = _versions(batch, folded, changes) if isinstance(batch.mart, History) else _states(batch, keys, counts)
+    replaced = gone.select([*batch.spec.keys])
     return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
 
 
@@ -80,13 +83,16 @@ class _Folded:
         changes: the batch.
         keys: one row per key, with its verdicts and the position of the mart's row.
         lacking: columns that some upserts do not carry.
-        found: the mart's rows of these keys, with ``lacking``.
+        found: the mart's rows of these keys, with ``lacking``; those of a history that the driver found by itself with
+            all columns.
+        by_driver: whether it did.
     """
 
     changes: pa.Table
     keys: pa.Table
     lacking: list[str]
     found: pa.Table
+    by_driver: bool
 
 
 def _fold(batch: MartBatch) -> _Folded | None:
@@ -101,9 +107,9 @@ def _fold(batch: MartBatch) -> _Folded | None:
         spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
         return to_arrow(rows)
 
-    def look() -> pa.Table:
+    def look() -> tuple[pa.Table, bool]:
         found = _found(batch, changes, wanted)
-        return collect(_target(batch, wanted)) if found is None else found
+        return (collect(_target(batch, wanted)), False) if found is None else (found, True)
 
     with ThreadPoolExecutor(1 + len(sides)) as pool:
         finding = pool.submit(look)
@@ -111,7 +117,7 @@ def _fold(batch: MartBatch) -> _Folded | None:
         keys = _folded(batch, changes)
     if keys is None:
         return None
-    found, prior = finding.result(), [collected.result() for collected in collecting]
+    (found, by_driver), prior = finding.result(), [collected.result() for collected in collecting]
     at = _match(keys, found, spec.keys)
     keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
     keys = keys.append_column(late.LIVED, pc.fill_null(found[late.LIVED].take(at), fill_value=False))
@@ -122,7 +128,7 @@ def _fold(batch: MartBatch) -> _Folded | None:
         keys = _with_late(batch, keys, newer[0] if newer else found, dead)
     elif batch.compares:
         keys = _with_verdicts(batch, keys, batch.with_prior_order(batch.new))
-    return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
+    return _Folded(changes=changes, keys=keys, lacking=lacking, found=found, by_driver=by_driver)
 
 
 def _prior_rows(batch: MartBatch, lacking: Sequence[str]) -> tuple[list[str], list[DataFrame]]:
@@ -147,14 +153,17 @@ def _target(batch: MartBatch, wanted: Sequence[str]) -> DataFrame:
 
 def _found(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
     """Return the same, as the driver finds them by itself; None where Spark must."""
-    find, mart = batch.target.find, batch.mart
-    if find is None:
-        return None
-    flags = [_IS_DELETED] if isinstance(mart, Current) and mart.deletes == "soft" else []
-    rows = find(changes.select([*batch.spec.keys]), [*wanted, *flags])
+    find, mart, spec = batch.target.find, batch.mart, batch.spec
+    keys = changes.select([*spec.keys])
+    if isinstance(mart, History):
+        values = [name for name in spec.columns if name not in spec.keys]
+        rows = find(keys, [*values, *_VERSION, r.POSITION, r.ROW], _IS_CURRENT)
+    else:
+        rows = find(keys, [*wanted, *([_IS_DELETED] if mart.deletes == "soft" else [])])
     if rows is None:
         return None
-    lived = pc.invert(rows[_IS_DELETED]) if flags else pa.repeat(True, rows.num_rows)
+    has_flag = _IS_DELETED in rows.column_names
+    lived = pc.invert(rows[_IS_DELETED]) if has_flag else pa.repeat(True, rows.num_rows)
     return rows.append_column(late.LIVED, lived)
 
 
@@ -178,7 +187,7 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     )
 
 
-def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame | None] | None:
+def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | None] | None:
     """Fill what changes do not carry with what the mart's row has: the folded keys, and for history all changes.
 
     None where the mart has other types, or only the content of two changes says which is newer.
@@ -204,9 +213,7 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, DataFrame | No
     if isinstance(batch.mart, Current):
         return keys, None
     shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
-    rows = pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
-    types = StructType([batch.new.schema[name] for name in shown])
-    return keys, spark_frame(batch.changes.spark, rows, types)
+    return keys, pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
 
 
 def _with_late(batch: MartBatch, keys: pa.Table, held: pa.Table, dead: pa.Table) -> pa.Table:
@@ -240,20 +247,38 @@ def _with_verdicts(batch: MartBatch, keys: pa.Table, changes: DataFrame) -> pa.T
     return keys
 
 
-def _rows(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, changes: DataFrame | None) -> pa.Table:
-    """Collect the new rows of a batch without keys that are recomputed; ``changes``: where they were filled."""
-    mart, spec = batch.mart, batch.spec
-    if isinstance(mart, History):
-        new = batch.new if changes is None else changes
-        rows = next_versions(new, batch.target_rows, spec, mart.deletes, in_one_task=batch.in_one_task)
-        return to_arrow(rows)
+def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts) -> pa.Table:
+    """Return the new rows of a current table."""
+    spec = batch.spec
     rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))
-    if mart.deletes == "soft" and counts.deletes_without_values:
+    if isinstance(batch.mart, Current) and batch.mart.deletes == "soft" and counts.deletes_without_values:
         is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
         dead = spark_frame(batch.changes.spark, keys.filter(is_dead).select([*spec.keys, *FLAGS]))
         known = to_arrow(last_known(batch.target.table, dead, spec))
         rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
     return rows
+
+
+def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None) -> pa.Table:
+    """Return the new rows of a history; ``filled``: the changes, where some did not carry every column."""
+    spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
+    changes = filled
+    if changes is None:
+        changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
+    if folded.by_driver:
+        numbers = _match(grouped_keys(changes, spec), folded.keys, spec.keys)
+        at = _match(folded.keys, folded.found, spec.keys)
+        is_held = pc.is_valid(at)
+        held_keys = pa.array(range(len(at)), pa.int64()).filter(is_held.combine_chunks())
+        held = folded.found.take(at.filter(is_held))
+        rows = next_versions_arrow(changes, numbers, held, held_keys, spec, deletes=deletes)
+        if rows is not None:
+            return rows
+    new = batch.new
+    if filled is not None:
+        types = StructType([new.schema[name] for name in filled.column_names])
+        new = spark_frame(batch.changes.spark, filled, types)
+    return to_arrow(next_versions(new, batch.target_rows, spec, deletes, in_one_task=batch.in_one_task))
 
 
 def _match(keys: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:

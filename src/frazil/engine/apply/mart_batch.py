@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.bronze import record as r
 from frazil.lake.row_lookup import AT_FILE, AT_POS
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from frazil.spec import Current
 
 
+class FindRows(Protocol):
+    """Finds rows of a mart on the driver."""
+
+    def __call__(self, values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
+        """Return the rows, None where Spark must look for them."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class MartTarget:
     """A mart that has rows.
@@ -37,8 +45,8 @@ class MartTarget:
         read: returns its rows as they are, with event time, ``_cdc_at_file`` and ``_cdc_at_pos``, at ``main``: the
             branch will have lost rows by the time the new ones are computed.
         rows: how many they are, about.
-        find: returns the rows of some keys with further columns, as :func:`frazil.lake.row_lookup.find_rows`, or None
-            where Spark must look for them; itself None where it always must.
+        find: returns the rows of some keys with further columns, which must have a flag where one is named, as
+            :func:`frazil.lake.row_lookup.find_rows`, or None where Spark must look for them.
     """
 
     name: str
@@ -46,7 +54,7 @@ class MartTarget:
     spec: FoldSpec
     read: Callable[[], DataFrame]
     rows: int
-    find: Callable[[pa.Table, Sequence[str]], pa.Table | None] | None = None
+    find: FindRows
 
     @cached_property
     def table(self) -> DataFrame:
