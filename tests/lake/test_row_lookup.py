@@ -12,7 +12,8 @@ from tests.properties.world import World
 from frazil.lake import row_lookup
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
-from frazil.lake.row_lookup import AT_FILE, AT_POS, count_rows, find_rows, table_files
+from frazil.lake.row_lookup import AT_FILE, AT_POS, count_rows, find_rows
+from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
 from frazil.spec.names import quote
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.row_lookup import TableFiles
+    from frazil.lake.table_files import TableFiles
 
 PATH = ("lake", "marts", "found")
 NAME = "`lake`.`marts`.`found`"
@@ -126,12 +127,13 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     return table
 
 
-@pytest.mark.parametrize("span", [row_lookup._SPAN, 0])
+@pytest.mark.parametrize(("span", "portion"), [(row_lookup._SPAN, row_lookup._PORTION_BYTES), (0, 0)])
 def test_rows_are_found_by_any_column_as_spark_finds_them(
-    table: Table, span: int, monkeypatch: pytest.MonkeyPatch
+    table: Table, span: int, portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Renamed, widened and missing columns; one and several; NULL; none; values that no row has."""
     monkeypatch.setattr(row_lookup, "_SPAN", span)
+    monkeypatch.setattr(row_lookup, "_PORTION_BYTES", portion)
     chance = Random(1)
     ids = [chance.randint(-50, 1500) for _ in range(200)]
     texts = [f"é {chance.randint(-5, 60)}" for _ in ids] + [None]

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.engine.mart_lookup import UNREADABLE, mart_files
+from frazil.engine.driver_lookup import UNREADABLE, mart_files
 from frazil.lake.heads import is_missing
 from frazil.lake.row_lookup import count_rows, find_rows
 from frazil.spec import CATALOG
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.apply.left_rows import LeftInMemory
     from frazil.engine.table_run import TableRun
-    from frazil.lake.row_lookup import TableFiles
+    from frazil.lake.table_files import TableFiles
     from frazil.spec import References, Rule
 
 Count = tuple[int, str | None]

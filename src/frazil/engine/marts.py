@@ -15,7 +15,7 @@ from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
 from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
 from frazil.engine.compact import compact, is_due, small_bytes
-from frazil.engine.mart_lookup import find_in_mart
+from frazil.engine.driver_lookup import find_deletes, find_in_mart
 from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
@@ -154,6 +154,7 @@ def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None)
         after=step.after,
         upto=step.upto,
         driver_batch=None if normalized is None else normalized.driver_batch,
+        find_deletes=partial(find_deletes, context),
         cache=context.cache,
         is_shared=len(context.table.marts) > 1,
     )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.report import TableReport
-    from frazil.lake.row_lookup import TableFiles
     from frazil.lake.snapshot import TableSnapshot
+    from frazil.lake.table_files import TableFiles
     from frazil.plan.policy import Policy
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable, Role, SourceTables
@@ -43,8 +43,8 @@ class TableRun:
         policy: thresholds.
         heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` keep it.
         cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
-        files: those of marts by snapshot, None where only Spark can read them; :mod:`frazil.engine.mart_lookup` keeps
-            it.
+        files: those of its tables by snapshot, None where only Spark can read them; :mod:`frazil.engine.driver_lookup`
+            keeps it.
     """
 
     spark: SparkSession

@@ -6,148 +6,33 @@ million rows and looks their values up in a fraction of that.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from frazil.lake.avro_file import entries
-from frazil.lake.damage import local_path
-from frazil.lake.gateway import java_table, schema_fields
-from frazil.lake.kept_files import SMALL_BYTES, read_kept
 from frazil.lake.machine import usable_cores
-from frazil.lake.row_delta import FIELD_ID, FILE_PATH, POS, plain_type
-from frazil.storage.files import storage_of
+from frazil.lake.row_delta import FIELD_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
-    from pyspark.sql import SparkSession
 
-    from frazil.lake.snapshot import TableSnapshot
+    from frazil.lake.table_files import TableFiles
 
 AT_FILE: Final = "_cdc_at_file"
 AT_POS: Final = "_cdc_at_pos"
 """Where a row is: its file, and its number in it."""
 
-_ROWS, _PLACES, _GONE = 0, 1, 2
-"""What Iceberg's format calls the content of a file: rows, places of deleted rows; and the status of one that went."""
+_PORTION_BYTES: Final = 64 * 1024 * 1024
+"""Columns of a row group are read together as far as they take no more memory."""
 _SPAN: Final = 1 << 25
 """Numbers that lie within so many are looked up in a table of marks, which is some ten times as fast as a hash."""
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A file of a table: its address, its size, and how many rows it has, those that are deleted among them."""
-
-    address: str
-    size_bytes: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableFiles:
-    """The files of a table at a snapshot.
-
-    Attributes:
-        fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
-        rows: addresses of the files of rows -> these files.
-        deleted: addresses of files of rows -> the numbers of rows that are deleted, with repeats.
-        address: returns how to open a file, by its address.
-    """
-
-    fields: Mapping[str, tuple[int, pa.DataType]]
-    rows: Mapping[str, _File]
-    deleted: Mapping[str, Sequence[NDArray[np.int64]]]
-    address: Callable[[str], str]
-
-    def open(self, address: str) -> pq.ParquetFile:
-        """Open one of the files of rows."""
-        return _open(self.rows[address], self.address)
-
-    def lives(self, address: str) -> NDArray[np.bool_]:
-        """Return of each row of a file whether it is not deleted."""
-        lives = np.ones(self.rows[address].rows, np.bool_)
-        for rows in self.deleted.get(address, ()):
-            lives[rows] = False
-        return lives
-
-
-def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Callable[[str], str]) -> TableFiles | None:
-    """Return the files of a table at a snapshot, with the columns that the table has now.
-
-    Args:
-        spark: a session.
-        name: quoted name of a table.
-        at: a snapshot of its.
-        address: returns how to open a file, by its address.
-
-    Returns:
-        The files; None without a JVM gateway or a snapshot, and where only Iceberg can read them: other files than
-        Parquet, deletes by other things than places, and columns that files do not have and that are not NULL.
-
-    Raises:
-        StorageError: a manifest is damaged, or its store does not answer.
-        OSError: a file of places cannot be read.
-        pyarrow.ArrowException: it is damaged.
-
-    Cost: reads the snapshot's manifests, and the places of deleted rows, into memory.
-    """
-    table = java_table(spark, name)
-    if table is None or at.manifest_list is None:
-        return None
-    fields = schema_fields(spark, table.schema())
-    if any("initial-default" in field for field in fields):
-        return None
-    found: dict[int, dict[str, _File]] = {_ROWS: {}, _PLACES: {}}
-    for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
-        for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
-            file = entry["data_file"]
-            if entry["status"] == _GONE:
-                continue
-            content = file.get("content", _ROWS)
-            if content not in found or file["file_format"].upper() != "PARQUET":
-                return None
-            path = file["file_path"]
-            found[content][path] = _File(path, file["file_size_in_bytes"], file["record_count"])
-    plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
-    known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
-    deleted = _deleted(found[_PLACES].values(), address)
-    return TableFiles(fields=known, rows=found[_ROWS], deleted=deleted, address=address)
-
-
-def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
-    """Read files of places: for each file of rows the numbers of those that are deleted."""
-
-    def read(file: _File) -> list[tuple[str, NDArray[np.int64]]]:
-        with _open(file, address) as opened:
-            places = opened.read(columns=[FILE_PATH, POS], use_threads=False)
-        paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
-        numbers = paths.indices.to_numpy()
-        return [(f"{path}", rows[numbers == number]) for number, path in enumerate(paths.dictionary.to_pylist())]
-
-    found = defaultdict[str, list[Any]](list)
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        for places in pool.map(read, files):
-            for path, rows in places:
-                found[path].append(rows)
-    return found
-
-
-def _open(file: _File, address: Callable[[str], str]) -> pq.ParquetFile:
-    path = local_path(file.address)
-    if path is not None:
-        return pq.ParquetFile(path)
-    place = address(file.address)
-    if file.size_bytes <= SMALL_BYTES:
-        return pq.ParquetFile(pa.BufferReader(read_kept(place)))
-    return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
 
 
 def find_rows(
@@ -173,7 +58,8 @@ def find_rows(
         StorageError: its store does not answer.
 
     Cost: reads the columns of ``values`` and ``flag`` of all files, and ``also`` of the row groups that have such a
-        row; for each core memory of the first in a row group, and of one column of ``also``; and of what is found.
+        row; for each core memory of the first in a row group, and of 64 MiB or one column of ``also``; and of what is
+        found.
     """
     names = values.column_names
     kinds = {name: files.fields[name][1] for name in dict.fromkeys((*names, *also)) if name in files.fields}
@@ -335,13 +221,33 @@ class _Look:
             lives = lives & np.asarray(pc.fill_null(keys[name], fill_value=False))
         at = pa.array(np.flatnonzero(lives), pa.int64())
         columns = {name: keys[name].take(at) for name in names}
-        # What is found in few row groups is read in few, and a column of a wide table after the other.
-        for name in (name for name in self.kinds if name not in names):
-            columns[name] = self._read(file, number, inside, [name])[name].take(at) if len(at) else []
+        rest = [name for name in self.kinds if name not in names]
+        # What is found in few row groups is read in few.
+        for some in self._portions(file.metadata.row_group(number), inside, rest) if len(at) else ():
+            read = self._read(file, number, inside, some)
+            columns |= {name: read[name].take(at) for name in some}
         return pa.table(
-            {name: columns[name] for name in self.kinds} | {AT_POS: at},
+            {name: columns.get(name, []) for name in self.kinds} | {AT_POS: at},
             pa.schema([*self.kinds.items(), (AT_POS, pa.int64())]),
         )
+
+    @staticmethod
+    def _portions(
+        group: pq.RowGroupMetaData, inside: Mapping[str, str | None], names: Sequence[str]
+    ) -> Iterator[list[str]]:
+        """Divide columns of a row group by the memory that they take: a wide table is not read at once."""
+        chunks = (group.column(number) for number in range(group.num_columns))
+        sizes = {chunk.path_in_schema: chunk.total_uncompressed_size for chunk in chunks}
+        some: list[str] = []
+        size = 0
+        for name in names:
+            more = sizes.get(inside[name] or "", 0)
+            if some and size + more > _PORTION_BYTES:
+                yield some
+                some, size = [], 0
+            some, size = [*some, name], size + more
+        if some:
+            yield some
 
     def _read(
         self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], names: Sequence[str]

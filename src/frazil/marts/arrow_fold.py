@@ -12,6 +12,8 @@ from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil.marts.fold_spec import FoldSpec
 
 BEGINS: Final = "_cdc_begins"
@@ -19,6 +21,7 @@ BEGINS: Final = "_cdc_begins"
 INCOMPLETE: Final = "_cdc_incomplete"
 """Whether an upsert of the key does not carry every column, so that older changes fill it."""
 _AT, _VALUES = "_cdc_at", "_cdc_values"
+_MINE, _THEIRS = "_cdc_mine", "_cdc_theirs"
 _TIME: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -112,3 +115,15 @@ def event_times(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray
 def _timestamp(times: pa.ChunkedArray) -> pa.ChunkedArray:
     has_zone = pa.types.is_timestamp(times.type) and times.type.tz is not None
     return times.cast(_TIME) if has_zone else pc.assume_timezone(times.cast(pa.timestamp("us")), "UTC")
+
+
+def match_keys(keys: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
+    """Return the number of the row of ``others`` with the key of each row of ``keys``, NULL where there is none."""
+    mine, theirs = (
+        rows.select([*names]).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
+        for rows, number in ((keys, _MINE), (others, _THEIRS))
+    )
+    # A key of the mart may have a wider type than the batch's.
+    theirs = theirs.cast(pa.schema([*(mine.schema.field(name) for name in names), theirs.schema.field(_THEIRS)]))
+    both = theirs.join(mine, keys=[*names], join_type="inner")
+    return both[_THEIRS].take(pc.index_in(mine[_MINE], value_set=both[_MINE]))

@@ -37,7 +37,9 @@ class Policy:
         broadcast_changes: batches of more changes are not compared with a mart at all.
         row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
         driver_scan_bytes: in marts up to this size the driver finds the rows of a row delta and judges the rules of
-            whole marts by itself; in larger ones Spark does.
+            whole marts by itself; in larger ones Spark does. So it is with the deletes in silver that may make a change
+            late.
+        driver_scan_files: files of a table up to which it does: it reads what the manifests say of each.
         unpacked_factor: how many times larger rows are in memory than in their files, about.
         strategy: the strategy of every batch of a mart that has rows, ``delete_append`` where it takes no row deltas;
             None chooses by size.
@@ -75,6 +77,7 @@ class Policy:
     broadcast_changes: int = 2_000_000
     row_delta_bytes: int = 64_000_000
     driver_scan_bytes: int = 1_000_000_000
+    driver_scan_files: int = 1_000
     unpacked_factor: int = 4
     strategy: Strategy | None = None
     single_task_changes: int = 500_000

@@ -13,6 +13,8 @@ from frazil.silver.batches import batches, other_batches
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
@@ -31,6 +33,8 @@ class BatchChanges:
         files: number of its data files.
         after, upto: which batches.
         driver_batch: the batch's rows, where they are in the driver's memory.
+        find_deletes: returns the deletes of some keys with further columns, as
+            :func:`frazil.engine.driver_lookup.find_deletes`.
         cache: what the marts of the table share.
         is_shared: several marts take the batch.
     """
@@ -42,6 +46,7 @@ class BatchChanges:
     after: int
     upto: int
     driver_batch: DriverBatch | None
+    find_deletes: Callable[[pa.Table, Sequence[str], str, pa.Scalar | None], pa.Table | None]
     cache: FrameCache
     is_shared: bool
 

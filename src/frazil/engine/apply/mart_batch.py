@@ -99,6 +99,11 @@ class MartBatch:
         return not (self.stats.all_newer and self.by_order)
 
     @property
+    def by_order_alone(self) -> bool:
+        """Whether changes may be late, and the order alone tells which."""
+        return self.compares and self.by_order
+
+    @property
     def has_order(self) -> bool:
         """Whether ``target_rows`` has the first order column too."""
         return isinstance(self.mart, History) or self.target.rows <= self.policy.order_column_rows

@@ -1,4 +1,4 @@
-"""Find rows of marts on the driver, where that costs less than to ask Spark."""
+"""Find rows of a table's tables on the driver, where that costs less than to ask Spark."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from frazil.bronze import record as r
 from frazil.errors import FrazilError
 from frazil.lake.heads import head
-from frazil.lake.row_lookup import TableFiles, find_rows, table_files
+from frazil.lake.row_lookup import find_rows
 from frazil.lake.store_conf import lake_address
+from frazil.lake.table_files import TableFiles, table_files
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.engine.table_run import TableRun
+    from frazil.lake.snapshot import TableSnapshot
 
 UNREADABLE = (FrazilError, OSError, pa.ArrowException, ValueError, LookupError)
 """What is raised where a file of a table cannot be read, or is not what the table says of it. Spark reads the same
@@ -32,13 +36,18 @@ def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True)
         is_own: it is one of the run's table, and meant as the run found it; else as it is now.
 
     Returns:
-        The files; None for a mart above ``driver_scan_bytes``, and where only Spark can read them.
+        The files; None for a mart of more than ``driver_scan_bytes`` or ``driver_scan_files``, and where only Spark can
+        read them.
 
     Raises:
         One of :data:`UNREADABLE`.
     """
     at = context.head(path) if is_own else head(context.spark, quote(*path))
-    if at.snapshot_id is None or at.size_bytes > context.policy.driver_scan_bytes:
+    return None if at.size_bytes > context.policy.driver_scan_bytes else _files(context, path, at)
+
+
+def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> TableFiles | None:
+    if at.snapshot_id is None or at.data_files + at.delete_files > context.policy.driver_scan_files:
         return None
     if at.snapshot_id not in context.files:
         address = partial(lake_address, context.pipeline)
@@ -66,3 +75,34 @@ def find_in_mart(
         return None if files is None else find_rows(files, values, also, flag)
     except UNREADABLE:
         return None
+
+
+def find_deletes(
+    context: TableRun, keys: pa.Table, also: Sequence[str], column: str, least: pa.Scalar | None
+) -> pa.Table | None:
+    """Return the deletes in silver of some keys, those of the batch that is applied among them.
+
+    Args:
+        context: the table's part of the run.
+        keys: what is looked for, as :func:`frazil.lake.row_lookup.find_rows` takes it.
+        also: further columns to give.
+        column: deletes that are below a value in it may be left out.
+        least: the value; None for none.
+
+    Returns:
+        The columns of ``keys`` and ``also``; None where Spark must look for them.
+    """
+    try:
+        files = _files(context, context.changes, context.head(context.changes))
+        if files is None:
+            return None
+        files = files.of_partition(r.CLASS, r.DELETE)
+        if least is not None:
+            files = files.not_below(column, least)
+        if files.size_bytes > context.policy.driver_scan_bytes:
+            return None
+        rows = find_rows(files, keys, [*also, r.CLASS])
+    except UNREADABLE:
+        return None
+    # A file that names no partition may have rows of both classes.
+    return None if rows is None else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))

@@ -1,0 +1,119 @@
+"""Which changes of a batch in the driver's memory are late, and what that means for their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.engine.driver_batch import spark_frame
+from frazil.marts import late
+from frazil.marts.arrow_fold import BEGINS, event_times, grouped_keys, match_keys
+from frazil.marts.arrow_late import KEY_NUMBER, tombstones_arrow, verdicts_arrow
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.older_spark import to_arrow
+from frazil.spec import Current
+from frazil.spec.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.engine.apply.arrow_target import Collect, Found
+    from frazil.engine.apply.mart_batch import MartBatch
+
+
+def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Table | None:
+    """Return the newest delete of each of the batch's keys in earlier batches; None where nobody asks."""
+    if not batch.by_order_alone:
+        return None
+    spec, first = batch.spec, batch.spec.order_columns[0]
+    wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times])]
+    # Of a column with NaN, the greatest number, files have no bounds that Arrow and Spark see alike.
+    has_bounds = bool(spec.sequence_by) and not pa.types.is_floating(changes.schema.field(first).type)
+    least = pc.min(changes[first]) if has_bounds else None
+    if least is not None and not least.is_valid:
+        least = None
+    deletes = batch.changes.find_deletes(changes.select([*spec.keys]), wanted, first, least)
+    if deletes is None:
+        return collect(batch.tombstones())
+    is_own = pc.and_(
+        pc.greater(deletes[r.BATCH], batch.changes.after), pc.less_equal(deletes[r.BATCH], batch.changes.upto)
+    )
+    return tombstones_arrow(deletes.filter(pc.invert(is_own)), spec)
+
+
+def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table | None) -> pa.Table:
+    """Replace the verdicts of keys that may have late changes; ``dead``: from :func:`tombstones`."""
+    if dead is not None:
+        return _with_late(batch, changes, keys, found, dead)
+    if batch.compares:
+        return _with(batch, keys, _verdicts(batch, batch.with_prior_order(batch.new)))
+    return keys
+
+
+def _with_late(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table) -> pa.Table:
+    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change."""
+    names, first, is_sure = batch.spec.keys, batch.spec.order_columns[0], pa.repeat(True, keys.num_rows)
+    held = found.newer
+    for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
+        at = match_keys(keys, rows, names)
+        # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
+        is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
+        is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
+    doubtful = keys.filter(pc.invert(is_sure)).select([*names])
+    if not doubtful.num_rows:
+        return keys
+    verdicts = _verdicts_on_driver(batch, changes, doubtful, found, dead) if found.by_driver else None
+    if verdicts is None:
+        some, deletes = (
+            spark_frame(batch.changes.spark, table.filter(pc.is_valid(match_keys(table, doubtful, names))))
+            for table in (doubtful, dead)
+        )
+        new, rows = late.filter_keys(batch.new, some, names), late.held_order(batch.newer_rows(some), batch.spec)
+        verdicts = _verdicts(batch, late.with_prior_order(new, rows, deletes, batch.spec))
+    return _with(batch, keys, verdicts)
+
+
+def _verdicts_on_driver(
+    batch: MartBatch, changes: pa.Table, doubtful: pa.Table, found: Found, dead: pa.Table
+) -> pa.Table | None:
+    """Judge the changes of some keys by all of the order; None where Spark must."""
+    spec, names, order = batch.spec, batch.spec.keys, [*batch.spec.order_columns]
+    is_current = isinstance(batch.mart, Current)
+    rows = batch.target.find(doubtful, order) if is_current else found.rows
+    if rows is None:
+        return None
+    numbers = match_keys(grouped_keys(changes, spec), doubtful, names)
+    some = changes.filter(pc.is_valid(numbers))
+    some = some.append_column(EVENT_TIME, event_times(some, spec))
+    # Only what a history holds is asked for its event times.
+    times = pa.nulls(rows.num_rows, some[EVENT_TIME].type) if is_current else event_times(rows, spec)
+    buried = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {EVENT_TIME: dead[late.HELD_TIME]}
+    ends = ((rows, rows.select(order).append_column(EVENT_TIME, times)), (dead, pa.table(buried)))
+    held = [end.take(match_keys(grouped_keys(some, spec), table, names)) for table, end in ends]
+    judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec)
+    if judged is None:
+        return None
+    verdicts = doubtful.take(judged[KEY_NUMBER])
+    for name in (LATE, RECOMPUTE, SUPERSEDED):
+        verdicts = verdicts.append_column(name, judged[name])
+    return verdicts
+
+
+def _verdicts(batch: MartBatch, changes: DataFrame) -> pa.Table:
+    """Judge changes that were joined with prior order, by Spark."""
+    aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True))
+    return to_arrow(changes.groupBy(*map(quote, batch.spec.keys)).agg(*aggregates))
+
+
+def _with(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
+    """Replace the verdicts of some keys."""
+    at = match_keys(keys, verdicts, batch.spec.keys)
+    for name in (LATE, RECOMPUTE, SUPERSEDED):
+        column = pc.coalesce(verdicts[name].take(at), keys[name])
+        keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    return keys

@@ -1,0 +1,190 @@
+"""The files of a table at a snapshot, listed and opened without Spark."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.lake.avro_file import entries
+from frazil.lake.damage import local_path
+from frazil.lake.gateway import java_table, schema_fields
+from frazil.lake.kept_files import SMALL_BYTES, read_kept
+from frazil.lake.machine import usable_cores
+from frazil.lake.row_delta import FILE_PATH, POS, plain_type
+from frazil.storage.files import storage_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import SparkSession
+
+    from frazil.lake.snapshot import TableSnapshot
+
+_ROWS, _PLACES, _GONE = 0, 1, 2
+"""What Iceberg's format calls the content of a file: rows, places of deleted rows; and the status of one that went."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file of a table.
+
+    Attributes:
+        address, size_bytes: its address and size.
+        rows: how many it has, those that are deleted among them.
+        partition: the values of its partition.
+        highest: number of a column -> a value that none of its rows is above, as Iceberg writes it.
+    """
+
+    address: str
+    size_bytes: int
+    rows: int
+    partition: Mapping[str, Any]
+    highest: Mapping[int, bytes]
+
+    @classmethod
+    def of(cls, file: Mapping[str, Any]) -> Self:
+        """Read what a manifest says of a file."""
+        return cls(
+            address=file["file_path"],
+            size_bytes=file["file_size_in_bytes"],
+            rows=file["record_count"],
+            partition=file["partition"],
+            highest={bound["key"]: bound["value"] for bound in file.get("upper_bounds") or ()},
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """The files of a table at a snapshot.
+
+    Attributes:
+        fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
+        rows: addresses of the files of rows -> these files.
+        deleted: addresses of files of rows -> the numbers of rows that are deleted, with repeats.
+        address: returns how to open a file, by its address.
+    """
+
+    fields: Mapping[str, tuple[int, pa.DataType]]
+    rows: Mapping[str, _File]
+    deleted: Mapping[str, Sequence[NDArray[np.int64]]]
+    address: Callable[[str], str]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the files of rows."""
+        return sum(file.size_bytes for file in self.rows.values())
+
+    def open(self, address: str) -> pq.ParquetFile:
+        """Open one of the files of rows."""
+        return _open(self.rows[address], self.address)
+
+    def lives(self, address: str) -> NDArray[np.bool_]:
+        """Return of each row of a file whether it is not deleted."""
+        lives = np.ones(self.rows[address].rows, np.bool_)
+        for rows in self.deleted.get(address, ()):
+            lives[rows] = False
+        return lives
+
+    def of_partition(self, column: str, value: str) -> Self:
+        """Leave out the files of other partitions."""
+        rows = {at: file for at, file in self.rows.items() if file.partition.get(column, value) == value}
+        return replace(self, rows=rows)
+
+    def not_below(self, column: str, least: pa.Scalar) -> Self:
+        """Leave out files all of whose values in a column are below one, as far as their bounds tell."""
+        number, kind = self.fields[column]
+        rows = {at: file for at, file in self.rows.items() if _reaches(file.highest.get(number), kind, least)}
+        return replace(self, rows=rows)
+
+
+def _reaches(highest: bytes | None, kind: pa.DataType, least: pa.Scalar) -> bool:
+    """Return whether a bound of a column of a type, as Iceberg writes it, is not below a value."""
+    if highest is None:
+        return True
+    if pa.types.is_integer(kind):
+        return bool(int.from_bytes(highest, "little", signed=True) >= least.as_py())
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        return bool(int.from_bytes(highest, "little", signed=True) >= least.cast(kind).value)
+    if pa.types.is_decimal(kind):
+        return bool(Decimal(int.from_bytes(highest, "big", signed=True)).scaleb(-kind.scale) >= least.as_py())
+    if pa.types.is_string(kind):
+        return bool(highest >= least.as_py().encode())  # by bytes, as Spark orders texts
+    return True
+
+
+def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Callable[[str], str]) -> TableFiles | None:
+    """Return the files of a table at a snapshot, with the columns that the table has now.
+
+    Args:
+        spark: a session.
+        name: quoted name of a table.
+        at: a snapshot of its.
+        address: returns how to open a file, by its address.
+
+    Returns:
+        The files; None without a JVM gateway or a snapshot, and where only Iceberg can read them: other files than
+        Parquet, deletes by other things than places, and columns that files do not have and that are not NULL.
+
+    Raises:
+        StorageError: a manifest is damaged, or its store does not answer.
+        OSError: a file of places cannot be read.
+        pyarrow.ArrowException: it is damaged.
+
+    Cost: reads the snapshot's manifests, and the places of deleted rows, into memory.
+    """
+    table = java_table(spark, name)
+    if table is None or at.manifest_list is None:
+        return None
+    fields = schema_fields(spark, table.schema())
+    if any("initial-default" in field for field in fields):
+        return None
+    found: dict[int, dict[str, _File]] = {_ROWS: {}, _PLACES: {}}
+    for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
+        for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
+            file = entry["data_file"]
+            if entry["status"] == _GONE:
+                continue
+            content = file.get("content", _ROWS)
+            if content not in found or file["file_format"].upper() != "PARQUET":
+                return None
+            found[content][file["file_path"]] = _File.of(file)
+    plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
+    known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
+    deleted = _deleted(found[_PLACES].values(), address)
+    return TableFiles(fields=known, rows=found[_ROWS], deleted=deleted, address=address)
+
+
+def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
+    """Read files of places: for each file of rows the numbers of those that are deleted."""
+
+    def read(file: _File) -> list[tuple[str, NDArray[np.int64]]]:
+        with _open(file, address) as opened:
+            places = opened.read(columns=[FILE_PATH, POS], use_threads=False)
+        paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
+        numbers = paths.indices.to_numpy()
+        return [(f"{path}", rows[numbers == number]) for number, path in enumerate(paths.dictionary.to_pylist())]
+
+    found = defaultdict[str, list[Any]](list)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for places in pool.map(read, files):
+            for path, rows in places:
+                found[path].append(rows)
+    return found
+
+
+def _open(file: _File, address: Callable[[str], str]) -> pq.ParquetFile:
+    path = local_path(file.address)
+    if path is not None:
+        return pq.ParquetFile(path)
+    place = address(file.address)
+    if file.size_bytes <= SMALL_BYTES:
+        return pq.ParquetFile(pa.BufferReader(read_kept(place)))
+    return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
