@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING
 
 import pytest
 
 from frazil.lake import kept_files
-from frazil.lake.kept_files import read_kept
+from frazil.lake.kept_files import keep_written, read_kept
 from frazil.spec.stores import StoreAccess
 from frazil.storage.object_store import StoreAddress
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ACCESS = StoreAccess(scheme="s3", bucket="lake")
 
@@ -52,3 +56,17 @@ def test_what_was_not_asked_for_the_longest_makes_room(reads: Counter[str], monk
         read_kept(stored(name))
 
     assert reads == {"s3://lake/a": 1, "s3://lake/b": 2, "s3://lake/c": 1}
+
+
+def test_what_was_written_is_not_read_at_all_if_it_is_small(reads: Counter[str], tmp_path: Path) -> None:
+    """A local file is there anyway, and what is large may be read by nobody."""
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(b"small")
+    large.write_bytes(b"x" * (kept_files._WRITTEN_BYTES + 1))
+    for address, file in (("s3://lake/a", small), ("s3://lake/b", large), ("/lake/c", small)):
+        keep_written(address, file)
+
+    assert read_kept(stored("a")) == b"small"
+    read_kept(stored("b"))
+    read_kept("/lake/c")
+    assert reads == {"s3://lake/b": 1, "/lake/c": 1}

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from frazil.bronze import record as r
 from frazil.lake.gateway import java_class, java_table, schema_fields
+from frazil.lake.kept_files import keep_written
 from frazil.lake.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -222,6 +223,7 @@ class _Writer:
         stream = self.table.io().newOutputFile(path).createOrOverwrite()
         self._java("java.nio.file.Files").copy(self._java("java.io.File")(f"{local}").toPath(), stream)
         stream.close()
+        keep_written(path, local)
         footer = self._java("org.apache.iceberg.Files").localInput(f"{local}")
         metrics = self._java("org.apache.iceberg.parquet.ParquetUtil").fileMetrics(footer, config)
         made = made.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withMetrics(metrics)
