@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,16 +13,17 @@ from tests.lake.test_row_lookup import NAME, PATH, Table
 
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
+from frazil.lake.row_lookup import find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from frazil.lake.table_files import TableFiles
+
+PARTED = (*PATH[:2], "parted")
 
 
 def rows_of(files: TableFiles, column: str) -> pa.ChunkedArray:
@@ -67,19 +69,35 @@ def test_the_largest_value_of_a_long_text_is_its_bound_or_above(spark: SparkSess
     assert not files.not_below("text", pa.scalar("ü")).rows
 
 
-def test_files_of_other_partitions_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
-    table = Table(spark, tmp_path / "world", {"id": "bigint"}, "id")
-    columns = {"id": "bigint", "class": "string"}
-    layout = TableLayout(path=(*PATH[:2], "parted"), columns=columns, partition_by=("class",), properties={})
-    ensure(table.session, layout)
-    name = "`lake`.`marts`.`parted`"
-    rows = table.session.sql("SELECT id, CASE WHEN id % 4 = 0 THEN 'delete' ELSE 'upsert' END AS class FROM range(9)")
-    with TableTransaction(table.session, layout.path, head(table.session, name), {"batch": 1}) as batch:
-        batch.append(rows)
+def parted(spark: SparkSession, folder: Path, by: str, kind: str, value: str) -> TableFiles:
+    """Files of a table of nine ids, partitioned by another column whose value is said in SQL."""
+    table, name, path = Table(spark, folder / "world", {"id": "bigint"}, "id"), "`lake`.`marts`.`parted`", PARTED
+    ensure(table.session, TableLayout(path=path, columns={"id": "bigint", by: kind}, partition_by=(by,), properties={}))
+    with TableTransaction(table.session, path, head(table.session, name), {"batch": 1}) as batch:
+        batch.append(table.session.sql(f"SELECT id, {value} AS {by} FROM range(9)"))
         batch.publish()
-
     files = table_files(table.session, name, head(table.session, name), str)
-
     assert files is not None
+    return files
+
+
+def test_files_of_other_partitions_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    files = parted(spark, tmp_path, "class", "string", "CASE WHEN id % 4 = 0 THEN 'delete' ELSE 'upsert' END")
+
     assert sorted(rows_of(files.of_partition("class", "delete"), "id").to_pylist()) == [0, 4, 8]
     assert len(rows_of(files.of_partition("id", "delete"), "id")) == 9  # which is no partition
+
+
+def test_files_of_rows_without_the_flag_are_not_opened(spark: SparkSession, tmp_path: Path) -> None:
+    """As a history is partitioned: the versions that ended are in files of their own."""
+    files = parted(spark, tmp_path, "is_current", "boolean", "id % 2 = 0")
+    for address in files.rows:
+        if "is_current=false" in address:
+            Path(address.removeprefix("file:")).unlink()
+
+    rows = find_rows(files, pa.table({"id": [3, 4, 6]}), [], "is_current")
+
+    assert rows is not None
+    assert sorted(rows["id"].to_pylist()) == [4, 6]
+    with pytest.raises(FileNotFoundError):
+        find_rows(files, pa.table({"id": [3, 4, 6]}))

@@ -7,6 +7,7 @@ million rows and looks their values up in a fraction of that.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -67,8 +68,10 @@ def find_rows(
         return None
     for name in names:
         values = _fitting(values, name, kinds[name])
-    if flag is not None and files.fields.get(flag, (0, None))[1] != pa.bool_():
-        return None
+    if flag is not None:
+        if files.fields.get(flag, (0, None))[1] != pa.bool_():
+            return None
+        files = files.of_partition(flag, True)
     look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds, flag=flag)
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
@@ -193,16 +196,19 @@ class _Look:
 
     def rows_of(self, address: str) -> list[pa.Table] | None:
         """Find rows in a file; None where it is not as Iceberg writes it."""
-        with self.files.open(address) as file:
+        with ExitStack() as opened:
+            file = opened.enter_context(self.files.open(address))
             inside = _names_in(file, self.files, (*self.kinds, *self._flags))
             if inside is None:
                 return None
+            texts = self._few_texts(file.metadata, inside)
+            others = opened.enter_context(self.files.open(address, texts)) if texts else file
             found, lives, begin = [], self.files.lives(address), 0
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 end = begin + group.num_rows
                 if all(values.may_be_in(group, inside[values.name]) for values in self.values):
-                    rows = self._group(file, number, inside, lives[begin:end])
+                    rows = self._group(file, others, number, inside, lives[begin:end])
                     places = pc.add(rows[AT_POS], begin)
                     paths = pa.repeat(pa.scalar(address), rows.num_rows)
                     found.append(rows.set_column(rows.num_columns - 1, AT_POS, places).append_column(AT_FILE, paths))
@@ -210,9 +216,22 @@ class _Look:
         return found
 
     def _group(
-        self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], lives: NDArray[np.bool_]
+        self,
+        file: pq.ParquetFile,
+        others: pq.ParquetFile,
+        number: int,
+        inside: Mapping[str, str | None],
+        lives: NDArray[np.bool_],
     ) -> pa.Table:
-        """Find rows of a row group, with their numbers in it; ``lives`` tells which are not deleted."""
+        """Find rows of a row group, with their numbers in it.
+
+        Args:
+            file: the file.
+            others: the same, as the columns are read that are only given.
+            number: of the row group.
+            inside: how the file calls columns of its table.
+            lives: which rows are not deleted.
+        """
         names = [values.name for values in self.values]
         keys = self._read(file, number, inside, [*names, *self._flags])
         for values in self.values:
@@ -224,12 +243,25 @@ class _Look:
         rest = [name for name in self.kinds if name not in names]
         # What is found in few row groups is read in few.
         for some in self._portions(file.metadata.row_group(number), inside, rest) if len(at) else ():
-            read = self._read(file, number, inside, some)
-            columns |= {name: read[name].take(at) for name in some}
+            read = self._read(others, number, inside, some, at)
+            columns |= {name: read[name] for name in some}
         return pa.table(
             {name: columns.get(name, []) for name in self.kinds} | {AT_POS: at},
             pa.schema([*self.kinds.items(), (AT_POS, pa.int64())]),
         )
+
+    def _few_texts(self, file: pq.FileMetaData, inside: Mapping[str, str | None]) -> list[str]:
+        """Return those columns of texts that are only given and of which the file keeps each text once.
+
+        To make texts of all of them, before the wanted ones are picked, takes longer than all else.
+        """
+        looked_for = {values.name for values in self.values}
+        wanted = (inside[name] for name, kind in self.kinds.items() if kind == pa.string() and name not in looked_for)
+        names = {name for name in wanted if name is not None}
+        groups = map(file.row_group, range(file.num_row_groups))
+        chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+        # A chunk that ran out of room for its texts, or does not tell, has some of them as they are.
+        return sorted(names - {chunk.path_in_schema for chunk in chunks if "PLAIN" in chunk.encodings})
 
     @staticmethod
     def _portions(
@@ -250,12 +282,19 @@ class _Look:
             yield some
 
     def _read(
-        self, file: pq.ParquetFile, number: int, inside: Mapping[str, str | None], names: Sequence[str]
+        self,
+        file: pq.ParquetFile,
+        number: int,
+        inside: Mapping[str, str | None],
+        names: Sequence[str],
+        at: pa.Array | None = None,
     ) -> pa.Table:
-        """Read columns of a row group in the table's types; those that the file does not have are NULL."""
+        """Read columns of a row group, or of its rows ``at``, in the table's types; what the file lacks is NULL."""
         there = [name for name in map(inside.get, names) if name is not None]
         rows = file.read_row_group(number, columns=there, use_threads=False)
         size = file.metadata.row_group(number).num_rows
+        if at is not None:
+            rows, size = rows.take(at), len(at)
         pairs = ((name, inside[name], self.files.fields[name][1]) for name in names)
         return pa.table(
             {name: pa.nulls(size, kind) if mine is None else rows[mine].cast(kind) for name, mine, kind in pairs}

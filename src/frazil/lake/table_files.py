@@ -82,9 +82,9 @@ class TableFiles:
         """Size of the files of rows."""
         return sum(file.size_bytes for file in self.rows.values())
 
-    def open(self, address: str) -> pq.ParquetFile:
-        """Open one of the files of rows."""
-        return _open(self.rows[address], self.address)
+    def open(self, address: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """Open one of the files of rows, some of whose columns come as dictionaries."""
+        return _open(self.rows[address], self.address, dictionaries)
 
     def lives(self, address: str) -> NDArray[np.bool_]:
         """Return of each row of a file whether it is not deleted."""
@@ -93,7 +93,7 @@ class TableFiles:
             lives[rows] = False
         return lives
 
-    def of_partition(self, column: str, value: str) -> Self:
+    def of_partition(self, column: str, value: object) -> Self:
         """Leave out the files of other partitions."""
         rows = {at: file for at, file in self.rows.items() if file.partition.get(column, value) == value}
         return replace(self, rows=rows)
@@ -180,11 +180,11 @@ def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping
     return found
 
 
-def _open(file: _File, address: Callable[[str], str]) -> pq.ParquetFile:
+def _open(file: _File, address: Callable[[str], str], dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     path = local_path(file.address)
     if path is not None:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, read_dictionary=dictionaries)
     place = address(file.address)
     if file.size_bytes <= SMALL_BYTES:
-        return pq.ParquetFile(pa.BufferReader(read_kept(place)))
-    return pq.ParquetFile(storage_of(place).open(place), pre_buffer=True)
+        return pq.ParquetFile(pa.BufferReader(read_kept(place)), read_dictionary=dictionaries)
+    return pq.ParquetFile(storage_of(place).open(place), read_dictionary=dictionaries, pre_buffer=True)
