@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bench.contenders.contender import Task
     from frazil.engine.batch_stats import BatchStats, Measures
+    from frazil.engine.newest import Newest
     from frazil.silver.contract import Contract
 
 _STEP: Final = "update_mart"
@@ -103,7 +104,7 @@ class Frazil(OnIceberg):
 def _always_guard() -> None:
     """Let no batch pass for newer than all before it, in this process."""
 
-    def never_newer(measures: Measures, contract: Contract, *, before: int | None) -> BatchStats:
+    def never_newer(measures: Measures, contract: Contract, *, before: Newest) -> BatchStats:
         return replace(batch_stats(measures, contract, before=before), all_newer=False)
 
     setattr(marts, batch_stats.__name__, never_newer)

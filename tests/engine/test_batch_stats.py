@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from tests.silver.test_arrow_types import drawn
 
-from frazil.engine.batch_stats import Measures, batch_stats, measure, measure_newest_sequence, newest_sequence
+from frazil.engine.batch_stats import Measures, batch_stats, measure
 from frazil.engine.driver_batch import spark_frame, spark_types
+from frazil.engine.newest import Newest, measure_newest, newest_of
 from frazil.silver.arrow_types import proven
 from frazil.silver.contract import Contract
 from frazil.spec import Column
@@ -25,13 +27,14 @@ KINDS = ("int", "bigint", "date", "string", "timestamp", "timestamp_ntz", "decim
 FAR = {"bigint": [2**62, -(2**62), 2**63 - 1, -(2**63)], "int": [2**31 - 1, -(2**31)]}
 
 
-def contract_of(key: str, sequence: str | None) -> Contract:
+def contract_of(key: str, sequence: str | None, event_time: str | None = None) -> Contract:
     kinds = {"k": key, "s": sequence or "int", "t": "string", "u": "string"}
+    kinds |= {"e": event_time} if event_time else {}
     return Contract(
         columns=tuple(Column(name=name, type=kind) for name, kind in kinds.items()),
         keys=("k",),
         sequence_by=("s",) if sequence else (),
-        event_time=None,
+        event_time="e" if event_time else None,
         fields=(),
     )
 
@@ -45,25 +48,62 @@ def rows_of(contract: Contract, count: int, seed: int) -> pa.Table:
         some = [*values.filter(is_proven).to_pylist(), *FAR.get(column.type, [])]
         picked = lot.choices(some, k=count)
         columns[column.name] = [None if column.name in "tu" and lot.random() < 0.3 else one for one in picked]
-    schema = to_arrow_schema(spark_types({column.name: column.type for column in contract.columns}))
-    return pa.table(columns, schema)
+        if column.name == "e" and seed % 3 == 0:
+            columns["e"] = [None if lot.random() < 0.3 else one for one in picked]
+    columns["_cdc_position"] = [f"1/{lot.choice(['a', 'B', 'é', '10'])}/" for _ in range(count)]
+    return pa.table(columns, to_arrow_schema(spark_types(types_of(contract))))
+
+
+def types_of(contract: Contract) -> dict[str, str]:
+    return {column.name: column.type for column in contract.columns} | {"_cdc_position": "string"}
 
 
 @pytest.mark.parametrize("sequence", [*KINDS, None])
 def test_both_measure_alike(spark: SparkSession, sequence: str | None) -> None:
     told = []
+    before = Newest(order=5 if sequence else "1/B/", time=0)
     for number, key in enumerate(KINDS):
-        contract = contract_of(key, sequence)
+        contract = contract_of(key, sequence, [None, "date", "timestamp", "timestamp_ntz"][number % 4])
         for count in (0, 1, 3):
             rows = rows_of(contract, count, number * 10 + count)
-            frame = spark_frame(spark, rows, spark_types({one.name: one.type for one in contract.columns}))
+            frame = spark_frame(spark, rows, spark_types(types_of(contract)))
             mine, theirs = Measures.of_rows(rows, contract), measure(frame, contract)
-            assert newest_sequence(rows, contract) == measure_newest_sequence(frame, contract)
+            assert newest_of(rows, contract) == measure_newest(frame, contract)
             told.append((mine is not None) == ((sequence or key) != "double"))
             if mine is not None:
-                assert batch_stats(mine, contract, before=5) == batch_stats(theirs, contract, before=5), (key, rows)
+                assert batch_stats(mine, contract, before=before) == batch_stats(theirs, contract, before=before), key
 
     assert all(told)
+
+
+def test_a_batch_is_newer_by_its_places_where_nothing_else_orders_it() -> None:
+    contract = contract_of("int", None, "timestamp")
+    rows = rows_of(contract, 3, 1)
+    places, times = (["1/b/", "1/c/", "1/b/"], [20, 10, None])
+    rows = rows.set_column(rows.schema.get_field_index("_cdc_position"), "_cdc_position", pa.array(places))
+    at = rows.schema.get_field_index("e")
+
+    def stats(before: Newest, times: list[int | None]) -> tuple[bool, bool, Newest]:
+        timed = rows.set_column(at, "e", pa.array(times, pa.int64()).cast(rows.schema.field("e").type))
+        measures = Measures.of_rows(timed, contract)
+        assert measures is not None
+        found = batch_stats(measures, contract, before=before)
+        return found.all_newer, found.all_after, found.newest
+
+    assert stats(Newest(order="1/a/", time=9), [20, 10, 30]) == (True, True, Newest(order="1/c/", time=30))
+    assert stats(Newest(order="1/b/", time=10), [20, 10, 30]) == (False, False, Newest(order="1/c/", time=30))
+    assert stats(Newest(order="2/", time=9), times) == (False, False, Newest(order="2/", time=20))
+    # What is not known of the batches before is known of none.
+    assert stats(Newest(), [20, 10, 30]) == (False, False, Newest())
+
+
+def test_event_times_are_not_measured_where_they_are_first_in_the_order() -> None:
+    contract = replace(contract_of("int", "timestamp"), event_time="s")
+
+    measures = Measures.of_rows(rows_of(contract, 3, 1), contract)
+
+    assert measures is not None
+    assert (measures.least_time, measures.greatest_time) == (None, None)
 
 
 @pytest.mark.parametrize("kind", ["date", "timestamp"])

@@ -20,9 +20,10 @@ from frazil.engine.apply.delta import PositionDelta
 from frazil.engine.apply.mart_batch import MartBatch, MartTarget
 from frazil.engine.apply.spark import spark_delta
 from frazil.engine.apply.write import kept_rows
-from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
+from frazil.engine.batch_stats import batch_stats, measure
 from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.frame_cache import FrameCache
+from frazil.engine.newest import measure_newest
 from frazil.engine.run import SETTINGS
 from frazil.engine.table_steps import SMALL_RUN
 from frazil.lake.row_lookup import AT_FILE, AT_POS
@@ -144,7 +145,7 @@ def batch_of(
         found = among.join(values, keys=[*KEYS], join_type="left semi")
         return found.select([*KEYS, *also, AT_POS]).append_column(AT_FILE, pa.repeat("here", found.num_rows))
 
-    newest = measure_newest_sequence(batches(frame, 0, 1), CONTRACT)
+    newest = measure_newest(batches(frame, 0, 1), CONTRACT)
     return MartBatch(
         target=MartTarget(
             name=mart,

@@ -10,6 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.engine.newest import (
+    NUMBERED,
+    Newest,
+    ends,
+    least_time,
+    least_time_sql,
+    newest_of,
+    newest_sql,
+    order_ends,
+    order_sql,
+)
 from frazil.errors import FrazilError
 from frazil.spec.names import literal, quote
 
@@ -21,7 +32,6 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 _RANGED: Final = frozenset({"int", "bigint", "date", "string"})
-_NUMBERED: Final = frozenset({"int", "bigint", "date", "timestamp", "timestamp_ntz"})
 _LONG: Final = frozenset({"string", "binary"})
 _STEP, _FAR = 1 << 20, 1 << 62
 _DAY: Final = 86_400_000_000
@@ -36,15 +46,20 @@ class Measures:
         changes: their number.
         text_bytes: bytes of their texts.
         oldest: least value of the first sequence column, rounded down, as text.
-        least_sequence, greatest_sequence: its least and greatest value as a number; None where it is no number.
+        least_order, greatest_order: least and greatest of what comes first in the order: that column's value as a
+            number, None where it is no number; without such a column the position.
+        least_time, greatest_time: least and greatest event time, in microseconds since 1970, where history needs them
+            beside the order; the least is None too where a change has none.
         first_key, last_key: least and greatest value of the first key column, rounded down and up, as text.
     """
 
     changes: int
     text_bytes: int
     oldest: str | None
-    least_sequence: int | None
-    greatest_sequence: int | None
+    least_order: int | str | None
+    greatest_order: int | str | None
+    least_time: int | None
+    greatest_time: int | None
     first_key: str | None
     last_key: str | None
 
@@ -65,21 +80,23 @@ class Measures:
         key, sequence = contract.keys[0], _sequence(contract)
         if not _has_ends(types[sequence]) or (types[key] in _RANGED and not _has_ends(types[key])):
             return None
-        least, greatest = _ends(rows[sequence], types[sequence])
-        first, last = _ends(rows[key], types[key]) if types[key] in _RANGED else (None, None)
+        least, _ = ends(rows[sequence], types[sequence])
+        first, last = ends(rows[key], types[key]) if types[key] in _RANGED else (None, None)
         try:
             oldest, first_key = _floor(least, types[sequence]), _floor(first, types[key])
             last_key = _ceiling(last, types[key])
         except OverflowError:  # a year that Python does not know
             return None
-        is_numbered = bool(contract.sequence_by) and types[sequence] in _NUMBERED
+        (least_order, _), newest = order_ends(rows, contract), newest_of(rows, contract)
         texts = (pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in types if types[name] in _LONG)
         return cls(
             changes=rows.num_rows,
             text_bytes=sum(texts),
             oldest=oldest,
-            least_sequence=least if is_numbered else None,
-            greatest_sequence=greatest if is_numbered else None,
+            least_order=least_order,
+            greatest_order=newest.order,
+            least_time=least_time(rows, contract),
+            greatest_time=newest.time,
             first_key=first_key,
             last_key=last_key,
         )
@@ -93,8 +110,10 @@ class BatchStats:
         changes: number of its changes.
         size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
-        all_newer: every change is newer than all of earlier batches, by the first sequence column alone.
-        newest_sequence: greatest value of that column so far, as a number; None where that is not known.
+        all_newer: every change is newer than all of earlier batches, by what comes first in the order.
+        all_after: every event time is after all of earlier batches; false where they are not measured.
+        before: how far those go; of what is not known of them nothing.
+        newest: how far they go with this one.
         key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
     """
 
@@ -102,7 +121,9 @@ class BatchStats:
     size_bytes: int
     oldest: str
     all_newer: bool
-    newest_sequence: int | None
+    all_after: bool
+    before: Newest
+    newest: Newest
     key_predicate: str
 
 
@@ -119,16 +140,12 @@ def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
         f"count_if({condition}) AS changes",
         f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
         f"{_least(of(sequence), types[sequence])} AS oldest",
-        f"min({_number(contract, condition)}) AS least_sequence",
-        newest_sequence_sql(contract, condition),
+        f"min({order_sql(contract, condition)}) AS least_order",
+        f"{least_time_sql(contract, condition)} AS least_time",
+        *newest_sql(contract, condition),
         f"{_least(of(key), types[key])} AS first_key",
         f"{_greatest(of(key), types[key])} AS last_key",
     ]
-
-
-def newest_sequence_sql(contract: Contract, condition: str = "true") -> str:
-    """Write the one aggregate of :func:`measure_sql` that a first load and a rebuild need: ``greatest_sequence``."""
-    return f"max({_number(contract, condition)}) AS greatest_sequence"
 
 
 def measure(changes: DataFrame, contract: Contract) -> Measures:
@@ -142,67 +159,39 @@ def measure(changes: DataFrame, contract: Contract) -> Measures:
     return Measures.of(row.asDict())
 
 
-def measure_newest_sequence(changes: DataFrame, contract: Contract) -> int | None:
-    """Return the greatest value of the first sequence column as a number; None where it is no number, date or time.
-
-    Cost: one Spark job over that column.
-    """
-    row = changes.selectExpr(newest_sequence_sql(contract)).first()
-    newest: int | None = None if row is None else row[0]
-    return newest
-
-
-def newest_sequence(changes: pa.Table, contract: Contract) -> int | None:
-    """Return what :func:`measure_newest_sequence` does, of changes in the driver's memory."""
-    if not contract.sequence_by:
-        return None
-    name = contract.sequence_by[0]
-    kind = next(column.type for column in contract.columns if column.name == name)
-    newest: int | None = _ends(changes[name], kind)[1] if kind in _NUMBERED else None
-    return newest
-
-
-def batch_stats(measures: Measures, contract: Contract, *, before: int | None) -> BatchStats:
+def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> BatchStats:
     """Return the statistics of a batch.
 
     Args:
         measures: what was measured of it.
         contract: the table's contract.
-        before: ``newest_sequence`` of the batches before; None where that is not known.
+        before: how far the batches before go.
     """
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
     low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
-    least, greatest = measures.least_sequence, measures.greatest_sequence
+    newest = before.later(Newest(order=measures.greatest_order, time=measures.greatest_time))
     return BatchStats(
         changes=measures.changes,
         size_bytes=8 * measures.changes * len(contract.columns) + measures.text_bytes,
         oldest=_literal(measures.oldest, types[sequence]),
-        all_newer=before is not None and least is not None and least > before,
-        newest_sequence=None if before is None else max(before, before if greatest is None else greatest),
+        all_newer=_begins_after(measures.least_order, before.order),
+        all_after=_begins_after(measures.least_time, before.time),
+        before=before,
+        # What is not known of the batches before is not known of all of them.
+        newest=Newest(
+            order=None if before.order is None else newest.order, time=None if before.time is None else newest.time
+        ),
         key_predicate=f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if types[key] in _RANGED else "true",
     )
 
 
+def _begins_after(least: Any, before: Any) -> bool:
+    return least is not None and before is not None and bool(least > before)
+
+
 def _sequence(contract: Contract) -> str:
     return contract.sequence_by[0] if contract.sequence_by else contract.keys[0]
-
-
-def _number(contract: Contract, condition: str) -> str:
-    """SQL of a change's first sequence column as a number of the same order; NULL where it has none."""
-    number = "NULL"
-    if contract.sequence_by:
-        name = quote(contract.sequence_by[0])
-        match next(column.type for column in contract.columns if column.name == contract.sequence_by[0]):
-            case "int" | "bigint":
-                number = name
-            case "date":
-                number = f"unix_date({name})"
-            case "timestamp" | "timestamp_ntz":
-                number = f"unix_micros(CAST({name} AS timestamp))"
-            case _:
-                pass
-    return f"CASE WHEN {condition} THEN CAST({number} AS bigint) END"
 
 
 def _least(value: str, kind: str) -> str:
@@ -238,15 +227,7 @@ def _literal(text: str | None, kind: str) -> str:
 
 def _has_ends(kind: str) -> bool:
     """Return whether Arrow orders the values of a type as Spark does."""
-    return kind in _NUMBERED or kind == "string" or kind.startswith("decimal")
-
-
-def _ends(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
-    """Return the least and the greatest value: of dates days, of times microseconds, since 1970; None without any."""
-    if kind in _NUMBERED:
-        values = values.cast(pa.int32() if kind in {"int", "date"} else pa.int64())
-    ends = pc.min_max(values).as_py()
-    return ends["min"], ends["max"]
+    return kind in NUMBERED or kind == "string" or kind.startswith("decimal")
 
 
 def _floor(value: Any, kind: str) -> str | None:

@@ -13,9 +13,10 @@ from frazil.engine.apply.left_rows import left_by_delta, left_in_memory, left_on
 from frazil.engine.apply.mart_batch import MartBatch, MartTarget
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
-from frazil.engine.batch_stats import batch_stats, measure, measure_newest_sequence
+from frazil.engine.batch_stats import batch_stats, measure
 from frazil.engine.compact import compact, is_due, small_bytes
 from frazil.engine.driver_lookup import find_deletes, find_in_mart
+from frazil.engine.newest import Newest, measure_newest
 from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
@@ -117,7 +118,7 @@ def update_mart(
     stats = None
     if not step.rebuild and step.after > 0:
         measures = (normalized and normalized.measures) or measure(changes.new(spec), contract)
-        stats = batch_stats(measures, contract, before=base.bookmark.get("newest"))
+        stats = batch_stats(measures, contract, before=Newest.in_bookmark(base.bookmark))
     update = _Update(mart=mart, spec=spec, layout=layout, base=base, changes=changes, stats=stats, rules=rules)
     bookmark = context.bookmark(
         "mart",
@@ -125,7 +126,7 @@ def update_mart(
         declared=declared_mart(context.table, mart),
         settings=settings(context.table, mart),
         layout=mart_layout(mart),
-        newest=_newest_sequence(context, step, contract, normalized) if stats is None else stats.newest_sequence,
+        **(_newest(context, step, contract, normalized) if stats is None else stats.newest).as_bookmark(),
         made_by=context.run_id if stats is None else base.bookmark.get("made_by", ""),
         silver_made_by=silver.get("made_by", ""),
     )
@@ -160,14 +161,12 @@ def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None)
     )
 
 
-def _newest_sequence(
-    context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None
-) -> int | None:
-    """Return the greatest value of the first sequence column of all changes."""
+def _newest(context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None) -> Newest:
+    """Return how far all changes go."""
     if normalized is not None:
-        return normalized.newest_sequence
+        return normalized.newest
     silver = context.spark.table(quote(*context.changes))
-    return measure_newest_sequence(batches(silver, 0, step.upto), contract)
+    return measure_newest(batches(silver, 0, step.upto), contract)
 
 
 def _replace_table(

@@ -15,11 +15,12 @@ from frazil.bronze import record as r
 from frazil.engine import late_moves
 from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
-from frazil.engine.batch_stats import Measures, measure_sql, newest_sequence_sql
+from frazil.engine.batch_stats import Measures, measure_sql
 from frazil.engine.bronze_records import IS_RECORD, bronze_records, columns_since
 from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
 from frazil.engine.left_out import fields_left_out
+from frazil.engine.newest import newest_in, newest_sql
 from frazil.engine.plain_batch import plain_batch
 from frazil.engine.rules import Watched
 from frazil.engine.step_results import Normalized
@@ -157,8 +158,8 @@ def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, 
     failpoint("silver.after_publish")
     _report(context, seen)
     _warn_of_left_out(context, contract, records, step)
-    newest, measures = seen["greatest_sequence"], Measures.of(seen) if is_new else None
-    return Normalized(after=step.after, upto=step.upto, newest_sequence=newest, measures=measures, driver_batch=kept)
+    newest, measures = newest_in(seen), Measures.of(seen) if is_new else None
+    return Normalized(after=step.after, upto=step.upto, newest=newest, measures=measures, driver_batch=kept)
 
 
 def _warn_of_left_out(context: TableRun, contract: Contract, records: DataFrame, step: Normalize) -> None:
@@ -191,7 +192,7 @@ def _normalize_plain(
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
     bookmark = _bookmark(context, step, contract, base, bronze) | late_moves.in_bookmark(plain.last_move)
-    seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0, "greatest_sequence": None}
+    seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0}
     rest: DriverBatch | None = None
     if plain.others is not None:
         counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
@@ -201,7 +202,7 @@ def _normalize_plain(
         seen = dict(counts.get)
         watched.report(context, seen)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
-    newest = [one for one in (seen["greatest_sequence"], plain.newest) if one is not None]
+    newest = plain.newest if rest is None else plain.newest.later(newest_in(seen))
     streams = plain.streams()
     if rest is not None:
         streams.append(iter([_good(rest, contract).rows]))
@@ -226,7 +227,7 @@ def _normalize_plain(
     return Normalized(
         after=step.after,
         upto=step.upto,
-        newest_sequence=max(newest, default=None),
+        newest=newest,
         measures=Measures.of_rows(held.rows, contract) if held is not None and step.after > 0 else None,
         driver_batch=held,
     )
@@ -242,7 +243,7 @@ def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> Dr
 
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
     """Count what is good and bad while rows are written; of a batch that is new also what its marts decide by."""
-    measured = measure_sql(contract, _IS_GOOD) if is_new else [newest_sequence_sql(contract, _IS_GOOD)]
+    measured = measure_sql(contract, _IS_GOOD) if is_new else newest_sql(contract, _IS_GOOD)
     return [*map(F.expr, [*measured, *_SUMS])]
 
 
@@ -289,7 +290,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     )
     failpoint("silver.after_publish")
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
-    return Normalized(after=0, upto=step.upto, newest_sequence=seen["greatest_sequence"])
+    return Normalized(after=0, upto=step.upto, newest=newest_in(seen))
 
 
 def _bookmark(

@@ -19,10 +19,10 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.engine import late_moves
-from frazil.engine.batch_stats import newest_sequence
 from frazil.engine.bronze_records import columns_since
 from frazil.engine.driver_batch import spark_frame, spark_types
 from frazil.engine.expressions import is_kept
+from frazil.engine.newest import Newest, newest_of
 from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
 from frazil.lake.expression import VALUE
@@ -95,7 +95,7 @@ class PlainBatch:
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
         partial: how many of them do not carry every column.
-        newest: greatest value of the first sequence column among them, as a number; None where it is none.
+        newest: how far they go.
         others: the other records, as rows of bronze; None where there are none.
         held: the plain changes, as long as they are few.
         last_move: place of the newest change of key in silver, which the batch stands behind; None where no change
@@ -109,7 +109,7 @@ class PlainBatch:
     spark: SparkSession
     count: int = 0
     partial: int = 0
-    newest: int | None = None
+    newest: Newest = field(default_factory=Newest)
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
     last_move: Place | None = None
@@ -214,9 +214,7 @@ class PlainBatch:
     def _count(self, made: pa.Table, held_bytes: int) -> None:
         self.count += made.num_rows
         self.partial += made.num_rows - made[r.KNOWN].null_count
-        newest = newest_sequence(made, self.changes.contract)
-        if newest is not None:
-            self.newest = newest if self.newest is None else max(self.newest, newest)
+        self.newest = self.newest.later(newest_of(made, self.changes.contract))
         if self.held is not None:
             self.held.append(made)
             if sum(one.nbytes for one in self.held) > held_bytes:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.batch_stats import Measures
     from frazil.engine.driver_batch import DriverBatch
+    from frazil.engine.newest import Newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +32,13 @@ class Normalized:
 
     Attributes:
         after, upto: which batches.
-        newest_sequence: greatest value of the first sequence column among them, as a number; None if it is no number.
+        newest: how far their changes go.
         measures: what was measured of their changes; None where nobody did, as of a first load and of a rebuild.
         driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
     """
 
     after: int
     upto: int
-    newest_sequence: int | None
+    newest: Newest
     measures: Measures | None = None
     driver_batch: DriverBatch | None = None

@@ -45,9 +45,15 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def verdicts_arrow(
-    changes: pa.Table, keys: pa.Array, held: Sequence[pa.Table], mart: Current | History, spec: FoldSpec
+    changes: pa.Table,
+    keys: pa.Array,
+    held: Sequence[pa.Table],
+    mart: Current | History,
+    spec: FoldSpec,
+    *,
+    newest_time: int | None,
 ) -> pa.Table | None:
-    """Judge changes of keys by the newest order already held for them, where the order decides what is late.
+    """Judge changes of keys by the newest order already held for them.
 
     Args:
         changes: n changes, with event time.
@@ -55,6 +61,7 @@ def verdicts_arrow(
         held: tables of n rows each with the order columns and the event time, all NULL where a key has none.
         mart: the mart.
         spec: the table's parts.
+        newest_time: as :func:`frazil.marts.late.is_not_after` takes it.
 
     Returns:
         One row per key: ``_cdc_key_number``, and ``_cdc_late``, ``_cdc_recompute`` and
@@ -67,9 +74,8 @@ def verdicts_arrow(
         older = _not_newer(changes, rows, spec)
         if older is None:
             return None
-        there, times = pc.is_valid(rows[r.POSITION]), pc.less_equal(changes[EVENT_TIME], rows[EVENT_TIME])
         is_late = pc.or_(is_late, older)
-        is_not_after = pc.or_(is_not_after, pc.if_else(pc.is_valid(times), times, there))
+        is_not_after = pc.or_(is_not_after, _not_after(changes[EVENT_TIME], rows, spec, newest_time))
     is_hard = isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills
     if isinstance(mart, History):
         again = pc.or_(is_late, is_not_after)
@@ -78,6 +84,18 @@ def verdicts_arrow(
     judged = pa.table({KEY_NUMBER: keys, LATE: pc.cast(is_late, pa.int64()), RECOMPUTE: again, SUPERSEDED: is_late})
     verdicts = judged.group_by(KEY_NUMBER).aggregate([(LATE, "sum"), (RECOMPUTE, "max"), (SUPERSEDED, "min")])
     return verdicts.rename_columns([KEY_NUMBER, LATE, RECOMPUTE, SUPERSEDED])
+
+
+def _not_after(
+    times: pa.ChunkedArray, held: pa.Table, spec: FoldSpec, newest_time: int | None
+) -> pa.ChunkedArray | pa.Array:
+    """Return of each change what :func:`frazil.marts.late.is_not_after` does, of a row beside it."""
+    there = pc.is_valid(held[r.POSITION])
+    if not spec.times_follow_order and newest_time is None:
+        return there
+    ends = held[EVENT_TIME] if spec.times_follow_order else pa.scalar(newest_time, pa.int64()).cast(times.type)
+    is_not_after = pc.less_equal(times, ends)
+    return pc.and_(there, pc.fill_null(is_not_after, fill_value=True))
 
 
 def _not_newer(changes: pa.Table, held: pa.Table, spec: FoldSpec) -> pa.ChunkedArray | None:

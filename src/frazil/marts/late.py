@@ -145,14 +145,19 @@ def is_late(spec: FoldSpec) -> str:
     return f"coalesce(struct({columns_of(spec.order_columns)}) <= {HELD}, false)"
 
 
-def is_not_after(spec: FoldSpec) -> str:
+def is_not_after(spec: FoldSpec, newest_time: int | None) -> str:
     """Write the condition that a change's event time is not after all held ones.
 
-    History can append a version only at the end of a key's time; where event times are not the first part of
-    the order, no held row can tell where that is, so every change of a known key counts.
+    History can append a version only at the end of a key's time. Where event times are not the first part of the
+    order, no held row can tell where that is. For what is after it ``newest_time`` can, the greatest of the table in
+    microseconds; every other change of a known key counts.
     """
     known = f"{HELD} IS NOT NULL"
-    return f"coalesce({EVENT_TIME} <= {HELD_TIME}, {known})" if spec.times_follow_order else known
+    if spec.times_follow_order:
+        return f"coalesce({EVENT_TIME} <= {HELD_TIME}, {known})"
+    if newest_time is None:
+        return known
+    return f"({known} AND coalesce({EVENT_TIME} <= timestamp_micros({newest_time}), true))"
 
 
 def is_incomplete(spec: FoldSpec) -> str:

@@ -31,20 +31,23 @@ REPLACED: Final = f"({RECOMPUTE} OR ({late.IN_TARGET} AND NOT {SUPERSEDED}))"
 """SQL condition of a folded key: the mart loses rows of it."""
 
 
-def verdict_sql(mart: Current | History, spec: FoldSpec, *, compares: bool) -> list[str]:
+def verdict_sql(
+    mart: Current | History, spec: FoldSpec, *, compares: bool, newest_time: int | None = None
+) -> list[str]:
     """Write the aggregates ``_cdc_late``, ``_cdc_recompute`` and ``_cdc_superseded`` of a key's changes.
 
     Args:
         mart: the mart.
         spec: the table's parts.
         compares: the changes have the columns of :func:`frazil.marts.late.with_prior_order`; otherwise none is late.
+        newest_time: greatest event time of earlier batches in microseconds, as far as it is known.
     """
     is_late = late.is_late(spec) if compares else "false"
     recompute = f"bool_or({is_late})"
     if isinstance(mart, History) and mart.bitemporal:
         recompute = "true"  # what was known before stays, so no row goes for good
     elif isinstance(mart, History) and compares:
-        recompute = f"bool_or({late.is_not_after(spec)} OR {is_late})"
+        recompute = f"bool_or({late.is_not_after(spec, newest_time)} OR {is_late})"
     elif isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills:
         # A whole row needs no older one, so a late change simply drops out.
         recompute = "false"

@@ -112,7 +112,8 @@ def _fold(batch: MartBatch) -> _Folded | None:
     keys = keys.append_column(late.LIVED, pc.fill_null(found.rows[late.LIVED].take(at), fill_value=False))
     for name in (AT_FILE, AT_POS):
         keys = keys.append_column(name, found.rows[name].take(at))
-    keys = with_verdicts(batch, changes, keys, found, dead)
+    if dead is not None:
+        keys = with_verdicts(batch, changes, keys, found, dead)
     return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
 
 

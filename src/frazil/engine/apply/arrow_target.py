@@ -45,17 +45,17 @@ class Found:
 def find_target(batch: MartBatch, changes: pa.Table, lacking: Sequence[str], collect: Collect) -> Found:
     """Find the mart's rows of the batch's keys. Of the mart's values only those that changes lack are read.
 
-    If the order decides what is late, with its first column: most keys begin after what the mart has of it, and the
-    rest of the order is read of the others.
+    Where changes may be late, with the first column of the order: most keys begin after what the mart has of it, and
+    the rest of the order is read of the others.
     """
     names = batch.spec.keys
-    first = [name for name in batch.spec.order_columns[:1] if batch.by_order_alone and name not in names]
+    first = [name for name in batch.spec.order_columns[:1] if batch.compares and name not in names]
     rows = _by_driver(batch, changes, [*lacking, *first])
     if rows is not None:
         return Found(rows=rows, newer=rows, by_driver=True)
     rows = collect(_by_spark(batch, [*lacking, *(first if batch.has_order else ())]))
     newer = rows
-    if batch.by_order_alone and not batch.has_order:
+    if batch.compares and not batch.has_order:
         newer = collect(batch.newer_rows(batch.keys).select(*map(quote, [*names, *first])))
     return Found(rows=rows, newer=newer, by_driver=False)
 

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 
 def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Table | None:
     """Return the newest delete of each of the batch's keys in earlier batches; None where nobody asks."""
-    if not batch.by_order_alone:
+    if not batch.compares:
         return None
     spec, first = batch.spec, batch.spec.order_columns[0]
     wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times])]
     # Of a column with NaN, the greatest number, files have no bounds that Arrow and Spark see alike.
-    has_bounds = bool(spec.sequence_by) and not pa.types.is_floating(changes.schema.field(first).type)
+    has_bounds = (
+        bool(spec.sequence_by) and batch.by_order and not pa.types.is_floating(changes.schema.field(first).type)
+    )
     least = pc.min(changes[first]) if has_bounds else None
     if least is not None and not least.is_valid:
         least = None
@@ -46,25 +48,26 @@ def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Tabl
     return tombstones_arrow(deletes.filter(pc.invert(is_own)), spec)
 
 
-def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table | None) -> pa.Table:
-    """Replace the verdicts of keys that may have late changes; ``dead``: from :func:`tombstones`."""
-    if dead is not None:
-        return _with_late(batch, changes, keys, found, dead)
-    if batch.compares:
-        return _with(batch, keys, _verdicts(batch, batch.with_prior_order(batch.new)))
-    return keys
+def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table) -> pa.Table:
+    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change.
 
-
-def _with_late(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table) -> pa.Table:
-    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change."""
-    names, first, is_sure = batch.spec.keys, batch.spec.order_columns[0], pa.repeat(True, keys.num_rows)
+    Args:
+        batch: the batch.
+        changes: its changes.
+        keys: folded, with verdicts as if none was late.
+        found: the mart's rows.
+        dead: from :func:`tombstones`.
+    """
+    names, first, is_sure = batch.spec.keys, batch.spec.order_columns[0], _are_timely(batch, changes, keys)
     held = found.newer
+    is_known = pa.repeat(False, keys.num_rows)
     for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
         at = match_keys(keys, rows, names)
+        is_known = pc.or_(is_known, pc.is_valid(at))
         # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
         is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
-    doubtful = keys.filter(pc.invert(is_sure)).select([*names])
+    doubtful = keys.filter(pc.and_not(is_known, is_sure)).select([*names])
     if not doubtful.num_rows:
         return keys
     verdicts = _verdicts_on_driver(batch, changes, doubtful, found, dead) if found.by_driver else None
@@ -76,6 +79,20 @@ def _with_late(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found
         new, rows = late.filter_keys(batch.new, some, names), late.held_order(batch.newer_rows(some), batch.spec)
         verdicts = _verdicts(batch, late.with_prior_order(new, rows, deletes, batch.spec))
     return _with(batch, keys, verdicts)
+
+
+def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """Return of each key whether all its event times are after those of earlier batches, where that matters."""
+    if batch.by_order:
+        return pa.repeat(True, keys.num_rows)
+    before = batch.stats.before.time
+    if before is None:
+        return pa.repeat(False, keys.num_rows)
+    times = event_times(changes, batch.spec)
+    is_after = pc.fill_null(pc.greater(times, pa.scalar(before, pa.int64()).cast(times.type)), fill_value=False)
+    numbers = match_keys(grouped_keys(changes, batch.spec), keys, batch.spec.keys)
+    untimely = pc.unique(numbers.filter(pc.invert(is_after)))
+    return pc.invert(pc.is_in(pa.array(range(keys.num_rows), pa.int64()), value_set=untimely))
 
 
 def _verdicts_on_driver(
@@ -95,7 +112,8 @@ def _verdicts_on_driver(
     buried = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {EVENT_TIME: dead[late.HELD_TIME]}
     ends = ((rows, rows.select(order).append_column(EVENT_TIME, times)), (dead, pa.table(buried)))
     held = [end.take(match_keys(grouped_keys(some, spec), table, names)) for table, end in ends]
-    judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec)
+    newest_time = batch.stats.before.time
+    judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec, newest_time=newest_time)
     if judged is None:
         return None
     verdicts = doubtful.take(judged[KEY_NUMBER])
@@ -106,7 +124,8 @@ def _verdicts_on_driver(
 
 def _verdicts(batch: MartBatch, changes: DataFrame) -> pa.Table:
     """Judge changes that were joined with prior order, by Spark."""
-    aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True))
+    newest_time = batch.stats.before.time
+    aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True, newest_time=newest_time))
     return to_arrow(changes.groupBy(*map(quote, batch.spec.keys)).agg(*aggregates))
 
 

@@ -95,13 +95,8 @@ class MartBatch:
 
     @property
     def compares(self) -> bool:
-        """Whether changes may be late: where each is newer than all before, none is."""
-        return not (self.stats.all_newer and self.by_order)
-
-    @property
-    def by_order_alone(self) -> bool:
-        """Whether changes may be late, and the order alone tells which."""
-        return self.compares and self.by_order
+        """Whether changes may be late: where each is newer than all before, and for history after it, none is."""
+        return not (self.stats.all_newer and (self.by_order or self.stats.all_after))
 
     @property
     def has_order(self) -> bool:

@@ -46,7 +46,8 @@ def spark_delta(batch: MartBatch) -> KeyDelta:
 def _folded(batch: MartBatch) -> DataFrame:
     """Fold the batch: one row per key, with its verdicts, and whether the mart has a row of it."""
     changes = batch.with_prior_order(batch.filled) if batch.compares else batch.filled
-    folded = newest(changes, batch.spec, *verdict_sql(batch.mart, batch.spec, compares=batch.compares))
+    verdicts = verdict_sql(batch.mart, batch.spec, compares=batch.compares, newest_time=batch.stats.before.time)
+    folded = newest(changes, batch.spec, *verdicts)
     return late.match_target(folded, batch.target_rows, batch.spec)
 
 
