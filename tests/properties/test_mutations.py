@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.properties.strategies import go_by
 from tests.properties.world import World
 
-from frazil.engine import state
-from frazil.engine.apply import arrow
-from frazil.marts import arrow_fill, arrow_fold, fold, fold_spec, history, late
+from frazil.engine import batch_stats, state
+from frazil.engine.apply import arrow, arrow_verdicts
+from frazil.marts import arrow_fill, arrow_fold, arrow_history, arrow_late, fold, fold_spec, history, late
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.sources.ledger import Ledger
 
@@ -55,7 +56,7 @@ def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:
     """HISTORY broken: no change is taken to fall into the past."""
     for verdict in ("is_not_after", "is_late"):
-        patch.setattr(late, verdict, lambda _: "false")
+        patch.setattr(late, verdict, lambda *_: "false")
 
 
 def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
@@ -75,8 +76,31 @@ def arrow_takes_all_as_complete(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(arrow, "lacking_columns", lambda *_: [])
 
 
-IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete)
+def arrow_takes_nothing_as_late(patch: pytest.MonkeyPatch) -> None:
+    """LATE broken where the driver compares."""
+    patch.setattr(arrow, "with_verdicts", lambda _batch, _changes, keys, *_: keys)
+
+
+def arrow_forgets_tombstones(patch: pytest.MonkeyPatch) -> None:
+    """NO-RESURRECTION broken where the driver looks for deletes."""
+    right = arrow_late.tombstones_arrow
+    patch.setattr(arrow_verdicts, "tombstones_arrow", lambda deletes, spec: right(deletes.slice(0, 0), spec))
+
+
+def arrow_takes_states_as_equal(patch: pytest.MonkeyPatch) -> None:
+    """HISTORY broken where the driver builds versions: no upsert after another one begins a version."""
+    patch.setattr(arrow_history, "_equal", lambda _, ones, *__: np.ones(len(ones), np.bool_))
+
+
+def every_batch_begins_after_all(patch: pytest.MonkeyPatch) -> None:
+    """LATE broken: no batch is compared with anything."""
+    patch.setattr(batch_stats, "_begins_after", lambda *_: True)
+
+
+IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete, arrow_takes_states_as_equal)
 """What is broken in these is not asked where changes are late."""
+BY_ROW_DELTA = (*IN_TIME, arrow_takes_nothing_as_late, arrow_forgets_tombstones)
+"""What is broken in these is asked for row deltas only."""
 NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
 
 
@@ -93,6 +117,10 @@ NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
         pytest.param(versions_only_at_the_end, "mark", marks=pytest.mark.laws),
         pytest.param(incomplete_is_complete, "soft", marks=pytest.mark.laws),
         (arrow_folds_to_the_oldest, "hard"),
+        (arrow_takes_nothing_as_late, "hard"),
+        pytest.param(arrow_forgets_tombstones, "hard", marks=pytest.mark.laws),
+        (arrow_takes_states_as_equal, "close"),
+        pytest.param(every_batch_begins_after_all, "hard", marks=pytest.mark.laws),
         pytest.param(arrow_takes_all_as_complete, "soft", marks=pytest.mark.laws),
     ],
 )
@@ -103,7 +131,7 @@ def test_a_broken_law_is_seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    policy = go_by("row_delta") if broken in IN_TIME else DEFAULT_POLICY
+    policy = go_by("row_delta") if broken in BY_ROW_DELTA else DEFAULT_POLICY
     world = World.at(tmp_path / "world", mart, policy=policy)
     draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
     draw(range(300, 306), runs=2, narrow=0.4 if broken in NARROW else 0.0)
