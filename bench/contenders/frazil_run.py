@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 import frazil
-import frazil.engine.run as engine
+import frazil.engine.table_steps as engine
 from bench.contenders.spark import OnIceberg
 from bench.footprint import footprint
 from bench.meter import Meter, Reading
@@ -75,7 +75,7 @@ class Frazil(OnIceberg):
             report = frazil.run(self._pipeline, spark=self.spark)
         seconds = sum(mart.seconds for table in report.tables for mart in table.marts)
         reading = Reading(wall_s=seconds, cpu_s=marts.cpu_s, other_share=0.0, written_bytes=marts.written_bytes)
-        return {"apply": reading} if marts.cpu_s else {}
+        return {"apply": reading}
 
     def mart(self, mart: str) -> DataFrame:
         """Give the rows of the first table's mart, bookkeeping columns left out."""
@@ -111,25 +111,21 @@ def _always_guard() -> None:
 
 
 class _MartMeter:
-    """Measures CPU and bytes of the marts' step inside a run; nothing where the engine has no such step any more."""
+    """Measures CPU and bytes of the marts' step inside a run."""
 
     def __init__(self, folder: Path) -> None:
         self.cpu_s, self.written_bytes = 0.0, 0
         self._folder = folder
-        self._step: Callable[..., object] | None = getattr(engine, _STEP, None)
+        self._step: Callable[..., object] = getattr(engine, _STEP)
 
     def __enter__(self) -> Self:
-        if self._step is not None:
-            setattr(engine, _STEP, self._measured)
+        setattr(engine, _STEP, self._measured)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._step is not None:
-            setattr(engine, _STEP, self._step)
+        setattr(engine, _STEP, self._step)
 
     def _measured(self, *given: object, **named: object) -> object:
-        if self._step is None:
-            raise RuntimeError(f"the engine has no {_STEP}")
         before = footprint(self._folder)
         with Meter() as meter:
             answer = self._step(*given, **named)
