@@ -140,10 +140,10 @@ def least_time_sql(contract: Contract, condition: str) -> str:
     return f"CASE WHEN count_if({condition} AND {time} IS NULL) = 0 THEN min(CASE WHEN {condition} THEN {time} END) END"
 
 
-def _times(rows: pa.Table, contract: Contract) -> pa.ChunkedArray | None:
+def _times(rows: pa.Table, contract: Contract) -> pa.Array | pa.ChunkedArray | None:
     """Return the event times of changes in microseconds; None where nobody needs them."""
     spec = _timed(contract)
-    return None if spec is None else pa.chunked_array([event_times(rows, spec).cast(pa.int64())])
+    return None if spec is None else event_times(rows, spec).cast(pa.int64())
 
 
 def least_time(rows: pa.Table, contract: Contract) -> int | None:
