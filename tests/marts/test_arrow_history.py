@@ -68,7 +68,7 @@ def drawn(ids: Sequence[int], seconds: st.SearchStrategy[int | None]) -> st.Sear
 
 
 def numbered(rows: list[Row], begin: int) -> list[Row]:
-    return [row | {"ts": number, "_cdc_position": "1/f", "_cdc_row": 1} for number, row in enumerate(rows, begin)]
+    return [row | {"ts": number, "_cdc_position": "1/f", "_cdc_row": number} for number, row in enumerate(rows, begin)]
 
 
 def believed(rows: Sequence[Row], deletes: Deletes) -> list[Row]:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Numbers = NDArray[np.int64]
 
-_NONE = -1
-
 
 def next_versions_arrow(
     changes: pa.Table,
@@ -75,7 +73,7 @@ class _Timeline:
 
     Attributes:
         rows: of each, its row.
-        known: the row with what was last known of its key; -1 where nothing was.
+        known: the row with what was last known of its key; of a delete that leads it is of no meaning.
         begins: whether it begins a version: equal consecutive states are one.
         is_last: whether it is the last of its key.
         is_upsert: whether it brings values.
@@ -101,10 +99,7 @@ class _Timeline:
         is_upsert = np.asarray(pc.equal(rows[r.CLASS], r.UPSERT))[by_key]
         is_held = by_key < held
         times, since = _running_times(rows[EVENT_TIME], by_key, is_first)
-        # What was last known of the key, if that is no row of the key before.
-        at = np.maximum.accumulate(np.where(is_upsert | is_held, number, _NONE))
-        begin = np.maximum.accumulate(np.where(is_first, number, 0))
-        known = np.where(at >= begin, by_key[at], _NONE)
+        known = by_key[np.maximum.accumulate(np.where(is_upsert | is_held, number, 0))]
         # Of several changes at one event time, which may be NULL, the last in order stands.
         stands = _are_last(is_first) | np.append(since[1:] != since[:-1], True)[: len(since)]
         rest = np.flatnonzero(stands)
@@ -134,7 +129,7 @@ class _Timeline:
             kept, is_deleted = lives, ~is_current & ~self.is_upsert[after]
         else:
             # A key that begins with a delete was never seen alive, not even for an instant.
-            kept = lives | ((self.known[starts] != _NONE) & ~self.leads[starts])
+            kept = lives | ~self.leads[starts]
             shown, placed = np.where(lives, shown, self.known[starts]), np.where(lives, placed, self.rows[starts])
             is_deleted = ~lives
         never = np.where(is_current, 0, self.since[after])
