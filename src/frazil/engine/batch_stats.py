@@ -112,8 +112,8 @@ class BatchStats:
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
         all_newer: every change is newer than all of earlier batches, by what comes first in the order.
         all_after: every event time is after all of earlier batches; false where they are not measured.
-        before: how far those go; of what is not known of them nothing.
-        newest: how far they go with this one.
+        before: greatest order and event time of earlier batches; None where they are not known.
+        newest: the same with this batch.
         key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
     """
 
@@ -165,7 +165,7 @@ def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> Ba
     Args:
         measures: what was measured of it.
         contract: the table's contract.
-        before: how far the batches before go.
+        before: greatest order and event time of the batches before.
     """
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)

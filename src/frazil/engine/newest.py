@@ -1,4 +1,4 @@
-"""How far changes go, in their order and in event time: a batch that begins after that is compared with nothing."""
+"""Greatest order and event time of changes: a batch that begins after both is compared with nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DAY: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """How far some changes go; a batch that begins after that has nothing to be compared with.
+    """The greatest order and event time of some changes.
 
     Attributes:
         order, time: the greatest as :class:`frazil.engine.batch_stats.Measures` has them; None for none.
@@ -47,7 +47,7 @@ class Newest:
         return {"newest": self.order} | ({} if self.time is None else {"newest_time": self.time})
 
     def later(self, other: Newest) -> Newest:
-        """Return how far both go."""
+        """Return the greater of both."""
         return Newest(order=_greater(self.order, other.order), time=_greater(self.time, other.time))
 
 
@@ -65,7 +65,7 @@ def newest_sql(contract: Contract, condition: str = "true") -> list[str]:
 
 
 def measure_newest(changes: DataFrame, contract: Contract) -> Newest:
-    """Measure how far changes go that were not measured while they were written to silver.
+    """Measure changes that were not measured while they were written to silver.
 
     Cost: one Spark job over the columns of order and time.
     """

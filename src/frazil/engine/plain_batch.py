@@ -95,7 +95,7 @@ class PlainBatch:
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
         partial: how many of them do not carry every column.
-        newest: how far they go.
+        newest: their greatest order and event time.
         others: the other records, as rows of bronze; None where there are none.
         held: the plain changes, as long as they are few.
         last_move: place of the newest change of key in silver, which the batch stands behind; None where no change

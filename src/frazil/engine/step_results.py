@@ -32,7 +32,7 @@ class Normalized:
 
     Attributes:
         after, upto: which batches.
-        newest: how far their changes go.
+        newest: greatest order and event time of their changes.
         measures: what was measured of their changes; None where nobody did, as of a first load and of a rebuild.
         driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
     """

@@ -78,7 +78,7 @@ def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Fo
         )
         new, rows = late.filter_keys(batch.new, some, names), late.held_order(batch.newer_rows(some), batch.spec)
         verdicts = _verdicts(batch, late.with_prior_order(new, rows, deletes, batch.spec))
-    return _with(batch, keys, verdicts)
+    return _replaced(batch, keys, verdicts)
 
 
 def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.ChunkedArray | pa.Array:
@@ -109,8 +109,10 @@ def _verdicts_on_driver(
     some = some.append_column(EVENT_TIME, event_times(some, spec))
     # Only what a history holds is asked for its event times.
     times = pa.nulls(rows.num_rows, some[EVENT_TIME].type) if is_current else event_times(rows, spec)
-    buried = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {EVENT_TIME: dead[late.HELD_TIME]}
-    ends = ((rows, rows.select(order).append_column(EVENT_TIME, times)), (dead, pa.table(buried)))
+    tombstone_ends = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {
+        EVENT_TIME: dead[late.HELD_TIME]
+    }
+    ends = ((rows, rows.select(order).append_column(EVENT_TIME, times)), (dead, pa.table(tombstone_ends)))
     held = [end.take(match_keys(grouped_keys(some, spec), table, names)) for table, end in ends]
     newest_time = batch.stats.before.time
     judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec, newest_time=newest_time)
@@ -129,8 +131,8 @@ def _verdicts(batch: MartBatch, changes: DataFrame) -> pa.Table:
     return to_arrow(changes.groupBy(*map(quote, batch.spec.keys)).agg(*aggregates))
 
 
-def _with(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
-    """Replace the verdicts of some keys."""
+def _replaced(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
+    """Return the keys with the verdicts of some replaced."""
     at = match_keys(keys, verdicts, batch.spec.keys)
     for name in (LATE, RECOMPUTE, SUPERSEDED):
         column = pc.coalesce(verdicts[name].take(at), keys[name])
