@@ -115,6 +115,17 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def test_every_decision_stands_in_the_list_of_decisions() -> None:
+    titles = {
+        Path(name).name: TEXTS[name].partition("\n")[0].partition(" · ")[2]
+        for name in TEXTS
+        if re.fullmatch(r"docs/decisions/\d{4}-.*", name)
+    }
+    listed = re.findall(r"^\| \[\d{4}\]\((.*?)\) \| (.*) \|$", TEXTS["docs/decisions/README.md"], re.MULTILINE)
+
+    assert listed == sorted(titles.items())
+
+
 @pytest.mark.parametrize("name", TEXTS)
 def test_files_that_are_named_are_there(name: str) -> None:
     named = set(re.findall(r"`((?:src|tests|docs|examples|scripts|bench)/[\w./-]+)`", TEXTS[name]))

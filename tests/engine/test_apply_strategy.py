@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("changes", "size_bytes", "rows", "takes_row_deltas", "chosen"),
+    # A tenth of the rows is dead.
     [
         (5_000, 400_000, 1_000_000, True, "row_delta"),
         (5_000, 400_000, 1_000_000, False, "delete_append"),
         (5_000, DEFAULT_POLICY.row_delta_bytes + 1, 1_000_000, True, "delete_append"),
         (100_000, 8_000_000, 1_000_000, True, "row_delta"),
-        (100_001, 8_000_000, 1_000_000, True, "overwrite"),
+        (400_000, 32_000_000, 1_000_000, True, "row_delta"),
+        (400_001, 32_000_000, 1_000_000, True, "overwrite"),
+        (100_001, DEFAULT_POLICY.row_delta_bytes + 1, 1_000_000, True, "overwrite"),
         (100_001, 8_000_000, 1_000_000, False, "overwrite"),
-        (1, 80, 0, True, "overwrite"),
+        (9_500, 760_000, 5_000, True, "row_delta"),
+        (9_501, 760_080, 5_000, True, "overwrite"),
+        (1, 80, 0, True, "row_delta"),
+        (1, 80, 0, False, "overwrite"),
         (DEFAULT_POLICY.broadcast_changes + 1, 160_000_000, 1_000_000_000, True, "recompute"),
     ],
 )
@@ -39,7 +45,7 @@ def test_a_strategy_is_chosen_by_the_size_of_batch_and_mart(
     takes_row_deltas: bool,  # noqa: FBT001 - pytest gives it by name
     chosen: str,
 ) -> None:
-    mart = MartStats(rows=rows, size_bytes=0, takes_row_deltas=takes_row_deltas)
+    mart = MartStats(rows=rows, dead=rows // 10, size_bytes=0, takes_row_deltas=takes_row_deltas)
 
     assert choose_strategy(changes, size_bytes, mart) == chosen
 
@@ -61,6 +67,25 @@ def test_rows_of_the_mart_that_a_batch_brings_along_count_as_held_by_the_driver(
 
     assert choose_strategy(9, 4_000, mart, policy) == "row_delta"
     assert choose_strategy(10, 4_000, mart, policy) == "delete_append"
+
+
+@pytest.mark.laws
+def test_a_large_batch_is_a_row_delta_until_half_of_the_mart_would_be_dead(shop: Shop) -> None:
+    """Dead rows stay below the policy's share, and what Spark must compare is overwritten as before."""
+    shop = shop.by(dead_rows=0, compact_every=100)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(10)))
+    shop.run()
+
+    strategies = []
+    for day in range(2, 7):
+        shop.land(f"2026010{day}-000000.csv", *(f"U,{number},2026-01-0{day} 00:00:00,b" for number in range(4)))
+        strategies.append({mart.mart: mart.strategy for mart in shop.run().marts}["orders"])
+    # Of a key with one late change the rest is told by silver.
+    shop.land("20260108-000000.csv", *(f"U,{number},2026-01-02 12:00:00,late" for number in range(4)))
+    late = {mart.mart: mart.strategy for mart in shop.run().marts}
+
+    assert strategies == ["row_delta", "overwrite", "row_delta", "overwrite", "row_delta"]
+    assert late["orders_history"] == "overwrite"
 
 
 def test_columns_may_have_the_names_that_places_have(spark: SparkSession, tmp_path: Path) -> None:

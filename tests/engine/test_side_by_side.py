@@ -79,6 +79,7 @@ def test_a_mart_that_fails_holds_no_other_up(shop: Shop, monkeypatch: pytest.Mon
 
 def test_the_report_names_marts_in_their_order_and_counts_the_jobs_of_all(shop: Shop) -> None:
     jobs = []
+    shop = shop.by(strategy="delete_append")
 
     for number in range(1, 4):
         shop.land(f"2026010{number}-000000.csv", f"U,1,2026-01-0{number} 00:00:00,new")

@@ -92,7 +92,7 @@ def test_a_new_field_is_a_column_that_the_plan_shows_before_it_is_added() -> Non
         "alter silver.orders_changes: add column note string",
         "normalize batch 2",
         "alter marts.orders: add column note string",
-        "apply batch 2 to orders, overwritten if more than 0 changes",
+        "apply batch 2 to orders, overwritten if more than 10,000 changes",
     ]
 
 

@@ -263,7 +263,7 @@ def test_a_plan_reads_as_text() -> None:
         "hosts: normalize batch 2",
         "hosts: rebuild the typed changes from bronze, batches 1 to 2; keys changed",
         "hosts: apply batches 1 to 2 to hosts",
-        "hosts: apply batch 2 to hosts, overwritten if more than 5,000 changes",
+        "hosts: apply batch 2 to hosts, overwritten if more than 25,000 changes",
         "hosts: rebuild hosts_history from all changes; keys changed",
         (
             "hosts: alter marts.hosts: add column note string, widen column n from int to bigint, "

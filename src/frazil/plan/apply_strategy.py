@@ -3,9 +3,9 @@
 =============  ===================================================================================================
 load           write all rows of a mart that has none
 recompute      overwrite the whole table with rows made from all changes
-overwrite      overwrite the whole table with its rows without the replaced ones, and the new rows
-delete_append  delete the replaced rows by key, append the new ones
 row_delta      fold the batch on the driver; commit new rows and the positions of replaced ones, without a Spark write
+delete_append  delete the replaced rows by key, append the new ones
+overwrite      overwrite the whole table with its rows without the replaced ones, and the new rows
 =============  ===================================================================================================
 """
 
@@ -25,7 +25,8 @@ class MartStats:
     """Size of a mart's table, and what its format allows.
 
     Attributes:
-        rows: its rows, about.
+        rows: rows in its data files.
+        dead: how many of them are deleted, about.
         size_bytes: bytes of its data files.
         is_new: it has no snapshot yet.
         takes_row_deltas: row deltas can be written to it.
@@ -33,6 +34,7 @@ class MartStats:
 
     rows: int
     size_bytes: int
+    dead: int = 0
     is_new: bool = False
     takes_row_deltas: bool = False
 
@@ -56,13 +58,27 @@ def choose_strategy(
         return "delete_append" if policy.strategy == "row_delta" and not mart.takes_row_deltas else policy.strategy
     if changes > policy.broadcast_changes:
         return "recompute"
-    if changes > overwrite_from(mart.rows, policy):
-        return "overwrite"
     # Each key may bring one row of the mart along, with values that the batch does not have.
     held_bytes = changes_bytes + changes * policy.unpacked_factor * mart.size_bytes // max(mart.rows, 1)
-    return "row_delta" if mart.takes_row_deltas and held_bytes <= policy.row_delta_bytes else "delete_append"
+    is_small = mart.takes_row_deltas and held_bytes <= policy.row_delta_bytes
+    by_spark = spark_strategy(changes, mart.rows, policy)
+    # A row delta costs what the batch does, but leaves rows to be read that are dead: so many that overwriting pays.
+    leaves_many = by_spark == "overwrite" and mart.dead + changes > _dead_rows(mart.rows, policy)
+    return "row_delta" if is_small and not leaves_many else by_spark
+
+
+def spark_strategy(changes: int, rows: int, policy: Policy = DEFAULT_POLICY) -> Strategy:
+    """Return the strategy for a batch that Spark compares with a mart of so many rows: ``overwrite`` if it is large."""
+    if policy.strategy is None and changes > policy.overwrite_share * rows:
+        return "overwrite"
+    return "delete_append"
 
 
 def overwrite_from(rows: int, policy: Policy = DEFAULT_POLICY) -> int:
-    """Return the most changes that do not overwrite a mart of so many rows."""
-    return min(int(policy.overwrite_share * rows), policy.broadcast_changes)
+    """Return the most changes that may leave a mart of so many rows without overwriting it."""
+    return min(_dead_rows(rows, policy), policy.broadcast_changes)
+
+
+def _dead_rows(rows: int, policy: Policy) -> int:
+    """Return how many of a mart's rows may be dead."""
+    return max(policy.dead_rows, int(policy.dead_share * rows))

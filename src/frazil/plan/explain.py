@@ -87,7 +87,8 @@ def _explain_mart(step: UpdateMart) -> str:
     if step.rebuild:
         return f"{step.table}: rebuild {step.mart} from all changes; {step.reason}"
     text = f"{step.table}: apply {_batches(step.after, step.upto)} to {step.mart}"
-    return f"{text}, overwritten if more than {counted(overwrite_from(step.rows), 'change')}" if step.after else text
+    most = counted(overwrite_from(step.rows), "change")
+    return f"{text}, overwritten if more than {most}" if step.after else text
 
 
 def _explain_change(change: Alteration) -> str:

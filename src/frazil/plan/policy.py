@@ -32,8 +32,11 @@ class Policy:
         short_run_bytes: runs that take no more are done before Java's optimising compiler pays.
         small_run_bytes: batches up to this size are planned once and in few tasks, and go into all marts of a table at
             once: adapting a plan costs more than it can gain.
-        overwrite_share: from this share of a mart's rows on, overwriting the mart costs less than finding and deleting
-            what is replaced.
+        overwrite_share: from this share of a mart's rows on, overwriting the mart costs less than to let Spark find and
+            delete what is replaced.
+        dead_share: a batch above that share is a row delta where it can be one and leaves no more than this share of
+            the mart's rows dead, which every reader reads.
+        dead_rows: so many dead rows are left in any mart: they cost readers nothing to speak of.
         broadcast_changes: batches of more changes are not compared with a mart at all.
         row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
         driver_scan_bytes: in marts up to this size the driver finds the rows of a row delta and judges the rules of
@@ -74,6 +77,8 @@ class Policy:
     short_run_bytes: int = 16_000_000
     small_run_bytes: int = 64_000_000
     overwrite_share: float = 0.1
+    dead_share: float = 0.5
+    dead_rows: int = 10_000
     broadcast_changes: int = 2_000_000
     row_delta_bytes: int = 64_000_000
     driver_scan_bytes: int = 1_000_000_000

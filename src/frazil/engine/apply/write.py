@@ -11,6 +11,7 @@ from frazil.failpoints import failpoint
 from frazil.marts.fold_spec import columns_of, same
 from frazil.marts.query import query
 from frazil.marts.verdict import replaced_sql
+from frazil.plan.apply_strategy import spark_strategy
 from frazil.spec import History
 from frazil.spec.names import quote
 
@@ -30,8 +31,8 @@ def apply_batch(
 ) -> tuple[Strategy, DeltaCounts]:
     """Write what a batch changes in a mart; return the strategy that was taken, and the counts.
 
-    A row delta that Arrow cannot compute, and an overwrite that replaces no row, become ``delete_append``; that becomes
-    an overwrite where the table takes no deletes.
+    A row delta that Arrow cannot compute becomes what Spark does with a batch of its size, and an overwrite that
+    replaces no row ``delete_append``; that becomes an overwrite where the table takes no deletes.
 
     Args:
         batch: the batch and the mart.
@@ -39,7 +40,12 @@ def apply_batch(
         strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
         judge: called with a row delta before anything of it is written; what it raises ends the batch.
     """
-    delta = (arrow_delta(batch) if strategy == "row_delta" else None) or spark_delta(batch)
+    delta: PositionDelta | KeyDelta | None = None
+    if strategy == "row_delta":
+        delta = arrow_delta(batch)
+        strategy = spark_strategy(batch.stats.changes, batch.target.rows, batch.policy)
+    if delta is None:
+        delta = spark_delta(batch)
     counts = delta.counts
     if isinstance(delta, PositionDelta):
         judge(delta)
