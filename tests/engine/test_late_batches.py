@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.conftest import LONG, Shop, declared
 
-from frazil.marts import late
+import frazil
+from frazil.engine.apply import arrow_verdicts
+from frazil.engine.options import RunOptions
+from frazil.marts import arrow_late, late
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 
 def test_a_change_as_new_as_the_newest_before_may_still_be_late(shop: Shop) -> None:
@@ -130,6 +135,71 @@ def test_nothing_is_newer_than_what_is_not_a_number(chosen: str, tmp_path: Path)
     assert rows == {0: "old", 1: "last", 3: "new"} | dict.fromkeys(range(4, 10), "old")
 
 
+@pytest.mark.parametrize(("most", "strategy"), [(500_000, "row_delta"), (3, "delete_append")])
+def test_keys_with_late_changes_are_recomputed_by_the_driver_where_they_have_few(
+    most: int, strategy: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """LATE, HISTORY, CONVERGE: into soft tables and histories; deleted keys, and keys that nobody knew, among them."""
+    del spark  # only there so that Java runs
+    columns = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type: string}"
+    marts = "{kind: current, deletes: soft}, {kind: history}, {kind: history, name: marked, deletes: mark}"
+    shop = declared(tmp_path, keys="id", columns=columns, marts=marts).by(
+        strategy="row_delta", single_task_changes=most
+    )
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(10)))
+    shop.run()
+    shop.land("20260105-000000.csv", *(f"U,{number},2026-01-05 00:00:00,new" for number in range(5)))
+    shop.land("20260106-000000.csv", "D,1,2026-01-06 00:00:00,", "D,2,2026-01-06 00:00:00,")
+    shop.run()
+    late_ones = "U,0,2026-01-03 00:00:00,late", "U,1,2026-01-03 00:00:00,late", "D,4,2026-01-02 00:00:00,"
+    shop.land("20260103-000000.csv", *late_ones, "U,2,2026-01-07 00:00:00,again", "I,90,2026-01-02 00:00:00,never seen")
+
+    report = shop.run()
+
+    rows = {mart.mart: everything(shop, mart.mart) for mart in report.marts}
+    frazil.run(shop.pipeline, spark=shop.session, rebuild=True, options=RunOptions(policy=shop.policy))
+    assert [(mart.strategy, mart.late) for mart in report.marts] == [(strategy, 3)] * 3
+    assert rows == {mart.mart: everything(shop, mart.mart) for mart in report.marts}
+
+
+@pytest.mark.usefixtures("spark")  # so that Java runs
+def test_keys_are_recomputed_that_have_changes_from_before_a_column_came(tmp_path: Path) -> None:
+    """LATE, EVOLVE, MISSING-IS-NOT-NULL: a change of that time says nothing of the column."""
+    columns = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type: string}"
+    marts = "{kind: current, deletes: soft}, {kind: history}"
+    shop = declared(tmp_path, keys="id", columns=columns, marts=marts)
+    declaration = tmp_path / "frazil.yml"
+    text = declaration.read_text(encoding="utf-8").replace(
+        "keys: [id]", "keys: [id]\n    evolution: {on_new_column: evolve}"
+    )
+    declaration.write_text(text, encoding="utf-8")
+    shop = replace(shop, pipeline=frazil.load(tmp_path)).by(strategy="row_delta")
+    names = ("id", "ts", "note")
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(10)), names=names)
+    shop.run()
+    shop.land(
+        "20260105-000000.csv",
+        *(f"U,{number},2026-01-05 00:00:00,new,much" for number in range(5)),
+        names=(*names, "more"),
+    )
+    shop.run()
+    late_ones = [f"U,{number},2026-01-03 00:00:00,late,less" for number in (0, 7)]
+    shop.land("20260103-000000.csv", *late_ones, "D,1,2026-01-04 00:00:00,late,less", names=(*names, "more"))
+    shop.land("20260106-000000.csv", "D,3,2026-01-06 00:00:00,,", "U,4,2026-01-01 00:00:00,,", names=(*names, "more"))
+
+    report = shop.run()
+
+    rows = {mart.mart: everything(shop, mart.mart) for mart in report.marts}
+    frazil.run(shop.pipeline, spark=shop.session, rebuild=True, options=RunOptions(policy=shop.policy))
+    assert [mart.strategy for mart in report.marts] == ["row_delta"] * 2
+    assert "more='much'" in f"{rows['orders']}"
+    assert rows == {mart.mart: everything(shop, mart.mart) for mart in report.marts}
+
+
+def everything(shop: Shop, mart: str) -> list[str]:
+    return sorted(f"{row}" for row in shop.session.table(f"lake.marts.{mart}").collect())
+
+
 @pytest.mark.laws
 @pytest.mark.parametrize("files_a_task", [0, LONG(64)])
 def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
@@ -137,14 +207,18 @@ def test_keys_that_begin_after_what_they_have_are_not_compared_change_by_change(
 ) -> None:
     """Batches whose times overlap are common, and late changes in them are not."""
     shop = shop.by(single_task_files=files_a_task)
-    right, compared = late.with_prior_order, 0
+    compared = 0
 
-    def counted(*given: Any) -> DataFrame:
-        nonlocal compared
-        compared += 1
-        return right(*given)
+    def counted(judge: Callable[..., Any]) -> Callable[..., Any]:
+        def judged(*given: Any, **named: Any) -> Any:
+            nonlocal compared
+            compared += 1
+            return judge(*given, **named)
 
-    monkeypatch.setattr(late, "with_prior_order", counted)
+        return judged
+
+    monkeypatch.setattr(late, "with_prior_order", counted(late.with_prior_order))
+    monkeypatch.setattr(arrow_verdicts, "verdicts_arrow", counted(arrow_late.verdicts_arrow))
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,a" for number in range(100)))
     shop.run()
     shop.land("20260102-000000.csv", "U,1,2026-01-02 12:00:00,b", "D,2,2026-01-02 12:00:00,")

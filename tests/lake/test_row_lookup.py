@@ -178,6 +178,18 @@ def test_of_rows_with_a_flag_those_are_found_that_have_it(table: Table) -> None:
         assert find_rows(files, ids, [], no_flag) is None
 
 
+def test_more_rows_than_may_be_found_are_left_to_spark(table: Table) -> None:
+    """In one file and in several; how many have the values, whatever else is asked of them."""
+    files, everything = table.files(), pa.table({"id": [*range(1500)]})
+    every = find_rows(files, everything)
+    assert every is not None
+
+    assert find_rows(files, everything, ["far"], most=every.num_rows) is not None
+    assert find_rows(files, everything, ["far"], most=every.num_rows - 1) is None
+    assert find_rows(files, everything, ["far"], most=0) is None
+    assert find_rows(files, pa.table({"id": [5_000]}), most=0) is not None
+
+
 def test_columns_are_found_whatever_their_names_are(spark: SparkSession, tmp_path: Path) -> None:
     """Iceberg's writer changes names that Avro has not, and the driver's does not."""
     values = ", ".join(f"id + {number} AS {quote(name)}" for number, name in enumerate(HOSTILE))

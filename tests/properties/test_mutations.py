@@ -6,23 +6,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from tests.properties.strategies import go_by
 from tests.properties.world import World
 
-from frazil.engine import batch_stats, state
+from frazil.bronze import record as r
+from frazil.engine import batch_stats, driver_lookup, marts, state
 from frazil.engine.apply import arrow, arrow_verdicts
 from frazil.marts import arrow_fill, arrow_fold, arrow_history, arrow_late, fold, fold_spec, history, late
-from frazil.plan.policy import DEFAULT_POLICY
 from frazil.sources.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from tests.properties.world_declared import Mart
 
+    from frazil.engine.table_run import TableRun
     from frazil.marts.fold_spec import FoldSpec
 
 
@@ -92,6 +95,17 @@ def arrow_takes_states_as_equal(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(arrow_history, "_equal", lambda _, ones, *__: np.ones(len(ones), np.bool_))
 
 
+def driver_forgets_older_changes(patch: pytest.MonkeyPatch) -> None:
+    """CONVERGE broken where the driver recomputes a key: it finds the batch's changes and none before."""
+    right = driver_lookup.find_changes
+
+    def newest(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+        every = right(context, keys, also)
+        return every and every.filter(pc.equal(every[r.BATCH], pc.max(every[r.BATCH])))
+
+    patch.setattr(marts, "find_changes", newest)
+
+
 def every_batch_begins_after_all(patch: pytest.MonkeyPatch) -> None:
     """LATE broken: no batch is compared with anything."""
     patch.setattr(batch_stats, "_begins_after", lambda *_: True)
@@ -99,8 +113,8 @@ def every_batch_begins_after_all(patch: pytest.MonkeyPatch) -> None:
 
 IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete, arrow_takes_states_as_equal)
 """What is broken in these is not asked where changes are late."""
-BY_ROW_DELTA = (*IN_TIME, arrow_takes_nothing_as_late, arrow_forgets_tombstones)
-"""What is broken in these is asked for row deltas only."""
+BY_ROW_DELTA = (*IN_TIME, arrow_takes_nothing_as_late, arrow_forgets_tombstones, driver_forgets_older_changes)
+"""What is broken in these is asked for row deltas only, the rest where Spark applies batches."""
 NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
 
 
@@ -120,6 +134,8 @@ NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
         (arrow_takes_nothing_as_late, "hard"),
         pytest.param(arrow_forgets_tombstones, "hard", marks=pytest.mark.laws),
         (arrow_takes_states_as_equal, "close"),
+        (driver_forgets_older_changes, "close"),
+        pytest.param(driver_forgets_older_changes, "soft", marks=pytest.mark.laws),
         pytest.param(every_batch_begins_after_all, "hard", marks=pytest.mark.laws),
         pytest.param(arrow_takes_all_as_complete, "soft", marks=pytest.mark.laws),
     ],
@@ -131,7 +147,7 @@ def test_a_broken_law_is_seen(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    policy = go_by("row_delta") if broken in BY_ROW_DELTA else DEFAULT_POLICY
+    policy = go_by("row_delta" if broken in BY_ROW_DELTA else "overwrite")
     world = World.at(tmp_path / "world", mart, policy=policy)
     draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
     draw(range(300, 306), runs=2, narrow=0.4 if broken in NARROW else 0.0)

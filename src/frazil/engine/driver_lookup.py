@@ -106,3 +106,18 @@ def find_deletes(
         return None
     # A file that names no partition may have rows of both classes.
     return None if rows is None else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))
+
+
+def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
+    """Return all changes in silver of some keys, with further columns.
+
+    None where Spark must look for them: in a silver of more than ``driver_scan_bytes``, and where they are more than
+    ``single_task_changes``.
+    """
+    try:
+        files = _files(context, context.changes, context.head(context.changes))
+        if files is None or files.size_bytes > context.policy.driver_scan_bytes:
+            return None
+        return find_rows(files, keys, also, most=context.policy.single_task_changes)
+    except UNREADABLE:
+        return None

@@ -15,7 +15,7 @@ from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
 from frazil.engine.batch_stats import batch_stats, measure
 from frazil.engine.compact import compact, is_due, small_bytes
-from frazil.engine.driver_lookup import find_deletes, find_in_mart
+from frazil.engine.driver_lookup import find_changes, find_deletes, find_in_mart
 from frazil.engine.newest import Newest, measure_newest
 from frazil.engine.report import MartReport
 from frazil.failpoints import failpoint
@@ -156,6 +156,7 @@ def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None)
         upto=step.upto,
         driver_batch=None if normalized is None else normalized.driver_batch,
         find_deletes=partial(find_deletes, context),
+        find_all=partial(find_changes, context),
         cache=context.cache,
         is_shared=len(context.table.marts) > 1,
     )
@@ -242,6 +243,7 @@ def _strategy(context: TableRun, update: _Update) -> Strategy:
     stats, base = update.stats, update.base
     mart = MartStats(
         rows=update.rows,
+        dead=base.position_deletes,
         size_bytes=int(base.summary.get("total-files-size", 0)),
         is_new=base.snapshot_id is None,
         takes_row_deltas=stats is not None and takes_row_deltas(context.spark, update.name, deletes=True),

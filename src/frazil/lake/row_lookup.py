@@ -37,7 +37,12 @@ _SPAN: Final = 1 << 25
 
 
 def find_rows(
-    files: TableFiles, values: pa.Table, also: Sequence[str] = (), flag: str | None = None
+    files: TableFiles,
+    values: pa.Table,
+    also: Sequence[str] = (),
+    flag: str | None = None,
+    *,
+    most: int | None = None,
 ) -> pa.Table | None:
     """Return the rows of a table that have one of some values.
 
@@ -47,11 +52,12 @@ def find_rows(
             other widths than the table's.
         also: further columns of the table to give.
         flag: a column of true and false, of which only rows are meant that are true; it is not given.
+        most: how many rows may be found, about; None for any number.
 
     Returns:
         The columns of ``values`` and ``also`` of each such row, in the table's types, ``_cdc_at_file`` and
-        ``_cdc_at_pos``. None where a column has another type than Arrow and Spark compare alike, or a file is not as
-        Iceberg writes it.
+        ``_cdc_at_pos``. None where a column has another type than Arrow and Spark compare alike, a file is not as
+        Iceberg writes it, or more rows are found than may be.
 
     Raises:
         OSError: a file cannot be read.
@@ -72,7 +78,8 @@ def find_rows(
         if files.fields.get(flag, (0, None))[1] != pa.bool_():
             return None
         files = files.of_partition(flag, True)
-    look = _Look(files=files, values=[_Values(name, values[name]) for name in names], kinds=kinds, flag=flag)
+    looked_for = [_Values(name, values[name]) for name in names]
+    look = _Look(files=files, values=looked_for, kinds=kinds, flag=flag, room=_Room(most))
     with ThreadPoolExecutor(usable_cores()) as pool:
         found = [*pool.map(look.rows_of, files.rows)]
     if any(some is None for some in found):
@@ -176,6 +183,20 @@ class _Values:
         return marks[np.where(is_near, numbers - self.lowest, -1)]
 
 
+class _Room:
+    """How many more rows may be found; None for any number."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+
+    def takes(self, rows: int) -> bool:
+        """Take so many; return whether there was room. Threads that take at once may take a few too many."""
+        if self._left is None:
+            return True
+        self._left -= rows
+        return self._left >= 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
     """A look for values in the files of a table.
@@ -183,19 +204,21 @@ class _Look:
     Attributes:
         kinds: column to give -> type.
         flag: column that must be true.
+        room: for what is found.
     """
 
     files: TableFiles
     values: Sequence[_Values]
     kinds: Mapping[str, pa.DataType]
     flag: str | None
+    room: _Room
 
     @property
     def _flags(self) -> tuple[str, ...]:
         return () if self.flag is None else (self.flag,)
 
     def rows_of(self, address: str) -> list[pa.Table] | None:
-        """Find rows in a file; None where it is not as Iceberg writes it."""
+        """Find rows in a file; None where it is not as Iceberg writes it, or there is no room."""
         with ExitStack() as opened:
             file = opened.enter_context(self.files.open(address))
             inside = _names_in(file, self.files, (*self.kinds, *self._flags))
@@ -209,6 +232,8 @@ class _Look:
                 end = begin + group.num_rows
                 if all(values.may_be_in(group, inside[values.name]) for values in self.values):
                     rows = self._group(file, others, number, inside, lives[begin:end])
+                    if rows is None:
+                        return None
                     places = pc.add(rows[AT_POS], begin)
                     paths = pa.repeat(pa.scalar(address), rows.num_rows)
                     found.append(rows.set_column(rows.num_columns - 1, AT_POS, places).append_column(AT_FILE, paths))
@@ -222,8 +247,8 @@ class _Look:
         number: int,
         inside: Mapping[str, str | None],
         lives: NDArray[np.bool_],
-    ) -> pa.Table:
-        """Find rows of a row group, with their numbers in it.
+    ) -> pa.Table | None:
+        """Find rows of a row group, with their numbers in it; None where there is no room for them.
 
         Args:
             file: the file.
@@ -239,6 +264,8 @@ class _Look:
         for name in self._flags:
             lives = lives & np.asarray(pc.fill_null(keys[name], fill_value=False))
         at = pa.array(np.flatnonzero(lives), pa.int64())
+        if not self.room.takes(len(at)):
+            return None
         columns = {name: keys[name].take(at) for name in names}
         rest = [name for name in self.kinds if name not in names]
         # What is found in few row groups is read in few.

@@ -41,7 +41,7 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
 
     Cost: a sort of the order columns and a hash of the keys; memory as the changes take.
     """
-    if _has_ties(changes, spec):
+    if has_ties(changes, spec):
         return None
     is_upsert = pc.equal(changes[r.CLASS], r.UPSERT)
     oldest_first = ranked(changes, spec)
@@ -78,7 +78,7 @@ def ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
     return pc.sort_indices(changes.select([*order]), sort_keys=[(name, "ascending") for name in order])
 
 
-def _has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
+def has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
     """Return whether two changes of a key differ in their content and not in their order."""
     at = [r.POSITION, r.ROW]
     if _groups(changes, at) == changes.num_rows:

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from frazil.bronze import record as r
 from frazil.engine.apply.arrow_target import find_target
 from frazil.engine.apply.arrow_verdicts import tombstones, with_verdicts
+from frazil.engine.apply.arrow_whole import places, whole_keys
 from frazil.engine.apply.delta import DeltaCounts, PositionDelta
 from frazil.engine.driver_batch import spark_frame
-from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.engine.apply.arrow_target import Found
+    from frazil.engine.apply.arrow_whole import WholeKeys
     from frazil.engine.apply.mart_batch import MartBatch
 
 _JOB_GROUP = "spark.jobGroup.id"
@@ -41,12 +42,13 @@ _KEYS = "_cdc_keys"
 def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     """Return what a batch changes in a mart.
 
-    None where a key must be recomputed, which may have any number of rows, as all must in a bitemporal history, or
-    where changes of a key differ in nothing but their content.
+    None where changes of a key differ in nothing but their content, and where a key must be recomputed that has many
+    changes, or some that lack columns, as all must in a bitemporal history.
 
     Cost: one look at the mart, which brings the values that changes lack too, and of a history all; where changes may
     be late one at the tombstones, and one at the order of those keys that may have such changes; for deletes without
-    values a look for those. What it brings is as large as the batch.
+    values a look for those. What it brings is as large as the batch, but for keys that are recomputed: all their
+    changes.
     """
     if isinstance(batch.mart, History) and batch.mart.bitemporal:
         return None
@@ -56,7 +58,9 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
     keys = folded.keys
     kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
     counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
-    if counts.recompute:
+    again = keys.filter(keys[RECOMPUTE])
+    whole = whole_keys(batch, again) if again.num_rows else None
+    if again.num_rows and whole is None:
         return None
     changes: pa.Table | None = None
     if folded.lacking:
@@ -64,12 +68,17 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
         if filled is None:
             return None
         keys, changes = filled
-    gone = keys.filter(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]))
+    gone = keys.filter(pc.and_not(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]), keys[RECOMPUTE]))
     # Of a key that is not recomputed only the newest version goes.
-    positions = {FILE_PATH: gone[AT_FILE], POS: gone[AT_POS], LIVING: pa.repeat(True, gone.num_rows)}
-    rows = _versions(batch, folded, changes) if isinstance(batch.mart, History) else _states(batch, keys, counts)
-    replaced = gone.select([*batch.spec.keys])
-    return PositionDelta(counts=counts, rows=rows, positions=pa.table(positions), keys=replaced)
+    positions, replaced = places(gone, pa.repeat(True, gone.num_rows)), gone.select([*batch.spec.keys])
+    if whole is not None:
+        positions = pa.concat_tables([positions, whole.places])
+        replaced = pa.concat_tables([replaced, again.select([*batch.spec.keys])])
+    if isinstance(batch.mart, History):
+        rows = _versions(batch, folded, changes, whole)
+    else:
+        rows = _states(batch, keys, counts, whole)
+    return None if rows is None else PositionDelta(counts=counts, rows=rows, positions=positions, keys=replaced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,15 +175,23 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | Non
     return keys, pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
 
 
-def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts) -> pa.Table:
-    """Return the new rows of a current table."""
-    spec = batch.spec
-    rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED]))
-    if isinstance(batch.mart, Current) and batch.mart.deletes == "soft" and counts.deletes_without_values:
+def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeKeys | None) -> pa.Table | None:
+    """Return the new rows of a current table; ``whole``: keys that are recomputed; None where Spark must."""
+    spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
+    shown = [*spec.columns, *(FLAGS if is_soft else (r.POSITION, r.ROW))]
+    keys = keys.filter(pc.invert(keys[RECOMPUTE]))
+    rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED])).select(shown)
+    if is_soft and counts.deletes_without_values:
         is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
         known = _last_known(batch, keys.filter(is_dead).select([*spec.keys, *FLAGS]))
-        rows = pa.concat_tables([rows.select(known.column_names), known], promote_options="permissive")
-    return rows
+        rows = pa.concat_tables([rows, known.select(shown)], promote_options="permissive")
+    if whole is None:
+        return rows
+    recomputed = _folded(batch, whole.changes)
+    if recomputed is None:
+        return None
+    recomputed = recomputed.filter(recomputed[STANDS]).select(shown)
+    return pa.concat_tables([rows, recomputed], promote_options="permissive")
 
 
 def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
@@ -188,20 +205,32 @@ def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
     return pa.table({name: found[name] for name in spec.columns} | {name: flags[name] for name in FLAGS})
 
 
-def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None) -> pa.Table:
-    """Return the new rows of a history; ``filled``: the changes, where some did not carry every column."""
+def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole: WholeKeys | None) -> pa.Table | None:
+    """Return the new rows of a history.
+
+    Args:
+        batch: the batch.
+        folded: folded.
+        filled: its changes, where some did not carry every column.
+        whole: keys that are recomputed.
+
+    Returns:
+        The rows; None where Spark must make them.
+    """
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
-    changes = filled
+    keys, changes = folded.keys, filled
     if changes is None:
         changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
+    if whole is not None:
+        changes = whole.among(changes, keys, spec)
     if folded.found.by_driver:
-        numbers = match_keys(grouped_keys(changes, spec), folded.keys, spec.keys)
-        at = match_keys(folded.keys, folded.found.rows, spec.keys)
-        is_held = pc.is_valid(at)
+        numbers = match_keys(grouped_keys(changes, spec), keys, spec.keys)
+        at = match_keys(keys, folded.found.rows, spec.keys)
+        is_held = pc.and_not(pc.is_valid(at), keys[RECOMPUTE])
         held_keys = pa.array(range(len(at)), pa.int64()).filter(is_held.combine_chunks())
         held = folded.found.rows.take(at.filter(is_held))
         rows = next_versions_arrow(changes, numbers, held, held_keys, spec, deletes=deletes)
-        if rows is not None:
+        if rows is not None or whole is not None:
             return rows
     new = batch.new
     if filled is not None:

@@ -35,6 +35,7 @@ class BatchChanges:
         driver_batch: the batch's rows, where they are in the driver's memory.
         find_deletes: returns the deletes of some keys with further columns, as
             :func:`frazil.engine.driver_lookup.find_deletes`.
+        find_all: returns all changes of some keys likewise, as :func:`frazil.engine.driver_lookup.find_changes`.
         cache: what the marts of the table share.
         is_shared: several marts take the batch.
     """
@@ -47,6 +48,7 @@ class BatchChanges:
     upto: int
     driver_batch: DriverBatch | None
     find_deletes: Callable[[pa.Table, Sequence[str], str, pa.Scalar | None], pa.Table | None]
+    find_all: Callable[[pa.Table, Sequence[str]], pa.Table | None]
     cache: FrameCache
     is_shared: bool
 
