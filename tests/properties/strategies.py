@@ -9,7 +9,7 @@ import pytest
 
 from frazil.engine import marts
 from frazil.plan.apply_strategy import MartStats, choose_strategy
-from frazil.plan.policy import Policy, Reader, Strategy
+from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
 
 if TYPE_CHECKING:
     from random import Random
@@ -38,6 +38,7 @@ def go_by(strategy: Strategy) -> Policy:
         strategy=strategy,
         reader=READERS[strategy],
         plain=strategy != "delete_append",
+        plain_bytes=0 if strategy == "recompute" else DEFAULT_POLICY.plain_bytes,
         compact_every=2,
         compact_partition_files=2,
         small_file_share=1.0,

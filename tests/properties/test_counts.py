@@ -82,7 +82,7 @@ def test_every_strategy_and_every_mart_counts_the_same(
     """With columns that are not carried, too; and where the place alone orders, so event times run against it."""
     lives: dict[Strategy, list[dict[str, Counts]]] = {}
     for strategy in STRATEGIES:
-        world = World.at(tmp_path / strategy, by_place=by_place, policy=go_by(strategy))
+        world = World.at(tmp_path / strategy, by_place=by_place, policy=go_by(strategy), computes=narrow > 0)
         told = live_and_count(grown(world, 720, size=6, narrow=narrow), spark)
         lives[strategy] = [reported(one.report) for one in told]
         assert lives[strategy] == [one.shown for one in told]

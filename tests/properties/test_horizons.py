@@ -65,7 +65,8 @@ def test_five_hundred_histories_with_a_retention_converge(
     lot = Random(first)
     go_by_lot(lot, monkeypatch)
     marts: tuple[Mart, ...] = lot.choice((("hard",), ("hard", "soft"), ("hard", "soft", "close", "mark")))
-    world = World.at(tmp_path / "world", *marts, gold="hard" in marts, bad=lot.random() < 0.5)
+    is_bad, computes = lot.random() < 0.5, lot.random() < 0.5
+    world = World.at(tmp_path / "world", *marts, gold="hard" in marts, bad=is_bad, computes=computes)
     world.draw_evenly(range(first, first + 50), 4, narrow=0.2)
 
     live_with_a_horizon(world, lot, spark, monkeypatch)

@@ -7,6 +7,7 @@ delivered twice, in any order and any split into runs. Some lack a column.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from frazil.plan.policy import Strategy
 
 
-@pytest.fixture(scope="module")
-def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
+@pytest.fixture(
+    scope="module", params=[False, pytest.param(True, marks=pytest.mark.laws)], ids=["plain columns", "computed column"]
+)
+def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
     """45 histories of which all has arrived; 15 of them have files that lack a column."""
-    drawn = World.at(tmp_path_factory.mktemp("laws") / "world")
+    drawn = World.at(tmp_path_factory.mktemp("laws") / "world", computes=request.param)
     return drawn.draw(range(100, 130)).draw(range(200, 215), narrow=0.4).live(spark)
 
 
@@ -65,10 +68,17 @@ def test_a_rebuild_gives_the_rows_of_the_many_runs(world: World, spark: SparkSes
 
 
 @pytest.mark.laws
+@pytest.mark.parametrize("computes", [False, True], ids=["plain columns", "computed column"])
 @pytest.mark.parametrize("strategy", SOME_STRATEGIES)
-def test_every_strategy_leads_to_what_the_oracle_says(strategy: Strategy, spark: SparkSession, tmp_path: Path) -> None:
+def test_every_strategy_leads_to_what_the_oracle_says(
+    strategy: Strategy,
+    computes: bool,  # noqa: FBT001 - pytest gives it by name
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
     """CONVERGE and all laws it stands on, however a batch is applied."""
-    world = World.at(tmp_path / "world", policy=go_by(strategy)).draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
+    world = World.at(tmp_path / "world", policy=go_by(strategy), computes=computes)
+    world.draw(range(500, 510)).draw(range(510, 516), narrow=0.4)
 
     assert world.live(spark).differences(spark) == []
 
@@ -82,7 +92,8 @@ def test_batches_that_are_newer_than_all_before_need_no_guard(
     asked = Counter[str]()
     for name in ("target_rows", "with_prior_order"):
         monkeypatch.setattr(late, name, counted(getattr(late, name), asked))
-    world = World.at(tmp_path / "world", policy=go_by(strategy)).draw_in_time(range(600, 606), runs=4)
+    policy = replace(go_by(strategy), driver_scan_bytes=0)
+    world = World.at(tmp_path / "world", policy=policy, computes=False).draw_in_time(range(600, 606), runs=4)
     world.draw_in_time(range(606, 609), runs=4, narrow=0.5).live(spark)
     in_time = dict(asked)
 
@@ -105,9 +116,15 @@ def counted(call: Callable[..., DataFrame], asked: Counter[str]) -> Callable[...
 
 
 @pytest.mark.laws
-def test_changes_ordered_by_their_place_alone_converge(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("computes", [False, True], ids=["plain columns", "computed column"])
+def test_changes_ordered_by_their_place_alone_converge(
+    computes: bool,  # noqa: FBT001 - pytest gives it by name
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
     """ORDER, HISTORY: event times run against the order, some are NULL, and some changes do not carry theirs."""
-    world = World.at(tmp_path / "world", by_place=True).draw(range(400, 420)).draw(range(420, 430), narrow=0.4)
+    world = World.at(tmp_path / "world", by_place=True, computes=computes)
+    world.draw(range(400, 420)).draw(range(420, 430), narrow=0.4)
 
     assert world.live(spark).differences(spark) == []
     world.run(spark, rebuild=True)
@@ -120,7 +137,7 @@ def test_new_keys_whose_changes_lack_their_event_times_converge(
     strategy: Strategy, spark: SparkSession, tmp_path: Path
 ) -> None:
     """HISTORY, MISSING-IS-NOT-NULL: a change that does not carry its time takes effect no later than the one before."""
-    world = World.at(tmp_path / "world", "close", "mark", by_place=True, policy=go_by(strategy))
+    world = World.at(tmp_path / "world", "close", "mark", by_place=True, policy=go_by(strategy), computes=False)
     world.draw_apart(range(430, 442), runs=2, narrow=0.5)
 
     assert world.live(spark).differences(spark) == []
@@ -147,7 +164,7 @@ def test_five_hundred_longer_histories_converge(
     lot = Random(first)
     go_by_lot(lot, monkeypatch)
     monkeypatch.setattr(ingest, "reader", lambda *_, **__: lot.choice(get_args(Reader)))
-    world = World.at(tmp_path_factory.mktemp("laws") / "world")
+    world = World.at(tmp_path_factory.mktemp("laws") / "world", computes=lot.random() < 0.5)
     world.draw(range(first, first + 35), size=30 + first % 31).draw(range(first + 35, first + 50), narrow=0.4)
 
     world.live(spark)

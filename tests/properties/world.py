@@ -60,6 +60,7 @@ class World(Histories):
         by_place: bool = False,
         policy: Policy = DEFAULT_POLICY,
         ignores_nulls: bool = False,
+        computes: bool = True,
     ) -> Self:
         """Make an empty world: a declaration and an empty landing folder."""
         world = cls(
@@ -69,9 +70,10 @@ class World(Histories):
             by_place=by_place,
             policy=policy,
             ignores_nulls=ignores_nulls,
+            computes=computes,
         )
         (folder / "landing").mkdir(parents=True)
-        text = declaration(world.marts, gold=gold, by_place=by_place, ignores_nulls=ignores_nulls)
+        text = declaration(world, gold=gold)
         (folder / "frazil.yml").write_text(text, encoding="utf-8")
         return world
 

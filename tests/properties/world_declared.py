@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from random import Random
+
+    from tests.properties.histories import Histories
 
 Mart = Literal["hard", "soft", "close", "mark"]
 
@@ -17,7 +18,11 @@ MARTS: dict[Mart, str] = {
     "mark": "{kind: history, name: mark, deletes: mark}",
 }
 TRACKED = ("name", "qty", "note", "share")
-SHARE = "if(note = 'ada', raise_error('no share of ada'), 10 div cast(qty as int))"
+SHARE = """\
+      - name: share
+        type: bigint
+        expr: "if(note = 'ada', raise_error('no share of ada'), 10 div cast(qty as int))"
+"""
 """Fails where ``note`` is ada and where ``qty`` is 0; without ``note`` the record does not know it."""
 BAD = b"U,not a number,2026-01-01 00:00:00.000000,x,1,x,0\n"
 
@@ -37,8 +42,7 @@ tables:
       - {{name: name, type: string}}
       - {{name: qty, type: int}}
       - {{name: note, type: string}}
-      - {{name: share, type: bigint, expr: "{share}"}}
-    marts:
+{computed}    marts:
 {marts}
 {gold}
 """
@@ -64,8 +68,12 @@ def parts(lot: Random) -> str:
     return PARTS.format(columns=", ".join([*columns, *lot.sample(later, lot.randint(1, len(later)))]))
 
 
-def declaration(marts: Iterable[Mart], *, gold: bool, by_place: bool, ignores_nulls: bool) -> str:
-    """Write the declaration of a world with these marts."""
-    lines = "\n".join(f"      - {MARTS[mart]}" for mart in marts)
-    order, ignores = "effective_at: ts" if by_place else "sequence_by: [ts]", f"{ignores_nulls}".lower()
-    return DECLARATION.format(order=order, ignores=ignores, share=SHARE, marts=lines, gold=GOLD if gold else "")
+def declaration(of: Histories, *, gold: bool) -> str:
+    """Write the declaration of the table that some histories are of."""
+    return DECLARATION.format(
+        order="effective_at: ts" if of.by_place else "sequence_by: [ts]",
+        ignores=f"{of.ignores_nulls}".lower(),
+        computed=SHARE if of.computes else "",
+        marts="\n".join(f"      - {MARTS[mart]}" for mart in of.marts),
+        gold=GOLD if gold else "",
+    )

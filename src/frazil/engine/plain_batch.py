@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -85,6 +85,23 @@ class _Held:
 
 
 @dataclass(slots=True)
+class _Sorted:
+    """A part of a batch, its plain changes and its other records apart.
+
+    Attributes:
+        made: the plain changes, as long as those of the batch are held.
+        count, partial, newest: of the plain changes, as :class:`PlainBatch` has them.
+        left: places of the other records.
+    """
+
+    made: list[pa.Table] = field(default_factory=list)
+    count: int = 0
+    partial: int = 0
+    newest: Newest = field(default_factory=Newest)
+    left: list[pa.Array] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class PlainBatch:
     """A batch, its plain changes and its other records apart.
 
@@ -131,11 +148,12 @@ class PlainBatch:
         """
         others, size = [], 0
         with ThreadPoolExecutor(usable_cores()) as pool:
-            for part, (made, left) in zip(self.parts, pool.map(self._sorted, self.parts), strict=True):
-                for table in made:
-                    self._count(table, held_bytes)
-                if any(map(len, left)):
-                    others.append(part.rows().take(pa.chunked_array(left)))
+            sort = partial(self._sorted, held_bytes=held_bytes)
+            for part, found in zip(self.parts, pool.map(sort, self.parts), strict=True):
+                self._count(found)
+                self._hold(found.made, held_bytes)
+                if any(map(len, found.left)):
+                    others.append(part.rows().take(pa.chunked_array(found.left)))
                     size += others[-1].nbytes
                 if size > others_bytes:
                     pool.shutdown(cancel_futures=True)
@@ -144,18 +162,20 @@ class PlainBatch:
             self.others = self._with_fields(pa.concat_tables(others, promote_options="default"))
         return True
 
-    def _sorted(self, part: _File | _Held) -> tuple[list[pa.Table], list[pa.Array]]:
-        """Return the plain changes of a part, of what is not held only what is counted, and the places of others."""
-        all_made, left = [], []
+    def _sorted(self, part: _File | _Held, held_bytes: int) -> _Sorted:
+        """Tell the plain changes of a part from its other records."""
+        found = _Sorted()
         for records, places in self._pieces(part):
             made, is_plain = self._plain(records)
-            left.append(places.filter(pc.invert(is_plain)))
-            all_made.append(made if self.held is not None else made.select(self._counted))
-        return all_made, left
-
-    @property
-    def _counted(self) -> list[str]:
-        return [*self.changes.contract.sequence_by[:1], r.KNOWN]
+            found.left.append(places.filter(pc.invert(is_plain)))
+            found.count += made.num_rows
+            found.partial += made.num_rows - made[r.KNOWN].null_count
+            found.newest = found.newest.later(newest_of(made, self.changes.contract))
+            if self.held is not None:
+                found.made.append(made)
+                if sum(one.nbytes for one in found.made) > held_bytes:
+                    self.held = None
+        return found
 
     def _with_fields(self, rows: pa.Table) -> pa.Table:
         """Add fields that came later than the files that rows are of."""
@@ -211,12 +231,14 @@ class PlainBatch:
         all_kept = ~is_judged | reduce(lambda some, one: some & one, keeps)
         return to_arrow(frame.select(all_kept.alias(_KEPT)))[_KEPT].combine_chunks()
 
-    def _count(self, made: pa.Table, held_bytes: int) -> None:
-        self.count += made.num_rows
-        self.partial += made.num_rows - made[r.KNOWN].null_count
-        self.newest = self.newest.later(newest_of(made, self.changes.contract))
+    def _count(self, found: _Sorted) -> None:
+        self.count += found.count
+        self.partial += found.partial
+        self.newest = self.newest.later(found.newest)
+
+    def _hold(self, made: Sequence[pa.Table], held_bytes: int) -> None:
         if self.held is not None:
-            self.held.append(made)
+            self.held += made
             if sum(one.nbytes for one in self.held) > held_bytes:
                 self.held = None
 
