@@ -18,15 +18,17 @@ COLUMNS = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type
 VERSIONS = "SELECT id, note, valid_from, valid_to, is_current FROM lake.marts.orders_history"
 
 
-@pytest.fixture(params=[1_000_000_000, 0], ids=["driver", "Spark"])
+@pytest.fixture(
+    params=[{}, {"driver_scan_bytes": 0, "reader": "stream", "plain_bytes": 0}], ids=["small batches", "large batches"]
+)
 def shop(request: pytest.FixtureRequest, spark: object, tmp_path: Path) -> Shop:
-    """A shop whose files order the changes; the driver finds rows, or Spark does."""
+    """A shop whose files order the changes; all is held and found on the driver, or typed twice and found by Spark."""
     del spark  # only there so that Java runs
     shop = declared(tmp_path, keys="id", columns=COLUMNS, marts="{kind: current}, {kind: history}")
     declaration = tmp_path / "frazil.yml"
     text = declaration.read_text(encoding="utf-8").replace("sequence_by: [ts]", "effective_at: ts")
     declaration.write_text(text, encoding="utf-8")
-    shop = replace(shop, pipeline=frazil.load(tmp_path)).by(driver_scan_bytes=request.param, strategy="row_delta")
+    shop = replace(shop, pipeline=frazil.load(tmp_path)).by(**request.param, strategy="row_delta")
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(1, 30)))
     shop.run()
     return shop
