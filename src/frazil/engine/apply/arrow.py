@@ -230,8 +230,10 @@ def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole:
         held_keys = pa.array(range(len(at)), pa.int64()).filter(is_held.combine_chunks())
         held = folded.found.rows.take(at.filter(is_held))
         rows = next_versions_arrow(changes, numbers, held, held_keys, spec, deletes=deletes)
-        if rows is not None or whole is not None:
+        if rows is not None:
             return rows
+    if whole is not None:
+        return None
     new = batch.new
     if filled is not None:
         types = StructType([new.schema[name] for name in filled.column_names])
