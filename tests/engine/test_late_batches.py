@@ -196,6 +196,25 @@ def test_keys_are_recomputed_that_have_changes_from_before_a_column_came(tmp_pat
     assert rows == {mart.mart: everything(shop, mart.mart) for mart in report.marts}
 
 
+@pytest.mark.parametrize("plain", [True, False], ids=["typed by Arrow", "typed by Spark"])
+@pytest.mark.parametrize("op", ["D", "U"])
+def test_deletes_of_few_columns_take_no_values_from_older_changes(op: str, plain: bool, shop: Shop) -> None:  # noqa: FBT001
+    """MISSING-IS-NOT-NULL: upserts do, and where there are some, Spark makes the keys that have late changes."""
+    shop = shop.by(strategy="row_delta", plain=plain)
+    shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,old" for number in range(10)))
+    shop.run()
+    shop.land("20260105-000000.csv", f"{op},1,2026-01-05 00:00:00", names=("id", "ts"))
+    shop.run()
+    shop.land("20260103-000000.csv", "U,1,2026-01-03 00:00:00,late", "U,2,2026-01-03 00:00:00,new")
+
+    current, history = shop.run().marts
+
+    made = everything(shop, "orders"), everything(shop, "orders_history")
+    frazil.run(shop.pipeline, spark=shop.session, rebuild=True, options=RunOptions(policy=shop.policy))
+    assert (current.late, history.strategy) == (1, "row_delta" if op == "D" else "delete_append")
+    assert made == (everything(shop, "orders"), everything(shop, "orders_history"))
+
+
 def everything(shop: Shop, mart: str) -> list[str]:
     return sorted(f"{row}" for row in shop.session.table(f"lake.marts.{mart}").collect())
 

@@ -65,7 +65,7 @@ OLD_KEY: Final = "a change arrived that comes before a change of its key"
 _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
     f"count_if({PROBLEM} IS NOT NULL) AS bad",
-    f"count_if({_IS_GOOD} AND {r.KNOWN} IS NOT NULL) AS partial",
+    f"count_if({_IS_GOOD} AND {r.KNOWN} IS NOT NULL AND {r.CLASS} = {literal(r.UPSERT)}) AS partial",
     f"count_if({PROBLEM}.rule = {literal(FAILS)}) AS failed",
 )
 """What is counted of the change rows while they are written."""

@@ -111,7 +111,7 @@ class PlainBatch:
         parts: rows of bronze that have them.
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
-        partial: how many of them do not carry every column.
+        partial: how many of them are upserts that do not carry every column.
         newest: their greatest order and event time.
         others: the other records, as rows of bronze; None where there are none.
         held: the plain changes, as long as they are few.
@@ -169,7 +169,8 @@ class PlainBatch:
             made, is_plain = self._plain(records)
             found.left.append(places.filter(pc.invert(is_plain)))
             found.count += made.num_rows
-            found.partial += made.num_rows - made[r.KNOWN].null_count
+            lists = pc.and_(made[r.KNOWN].is_valid(), pc.equal(made[r.CLASS], r.UPSERT))
+            found.partial += pc.sum(lists).as_py() or 0
             found.newest = found.newest.later(newest_of(made, self.changes.contract))
             if self.held is not None:
                 found.made.append(made)

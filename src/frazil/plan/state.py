@@ -127,7 +127,8 @@ def table_state(
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
     # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type; of renamed ones
     # too, if no change lists its columns by name.
-    may_stay = not (rows or {}).get(QUARANTINE) and not (table.renames and bookmarks[SILVER].get("partial"))
+    lists = bookmarks[SILVER].get("partial") or bookmarks[BRONZE].get("lists", True)
+    may_stay = not (rows or {}).get(QUARANTINE) and not (table.renames and lists)
     made = dict(columns or {}) if may_stay else {}
     silver, was = bookmarks[SILVER], as_made(table, made.get(SILVER, {}))
     if silver and silver.get("declared") not in {declared(table), declared(was)}:
