@@ -206,6 +206,7 @@ def test_a_session_of_spark_connect_is_refused_before_anything_is_written(tmp_pa
 
 
 @pytest.mark.laws
+@pytest.mark.process
 def test_a_real_spark_connect_server_is_refused(tmp_path: Path) -> None:
     script = """
 import sys
