@@ -130,7 +130,7 @@ def test_a_watch_prints_a_line_a_run_and_ends_when_told(project: Project, monkey
     project.land(8, "U,1,2026-01-08 00:00:00,rime")
 
     @contextmanager
-    def until_taken(stop: Callable[[], object]) -> Iterator[None]:
+    def until_taken(stop: Callable[[], object], _says: str) -> Iterator[None]:
         def wait() -> None:
             while api.status(project.folder).tables[0].marts[0].batch == batch:
                 pause.wait(0.5)

@@ -44,7 +44,7 @@ def capture(
             return
         stop = Event()
         options = api.CaptureOptions(landed=_print_values if as_json else _print_line, tell=_tell)
-        with gently(stop.set):
+        with gently(stop.set, "stopping when what has begun is landed; once more to interrupt it"):
             exit_code = api.capture(path, stop, select=select or (), options=options)
         err.print("stopped; everything that was begun is landed")
         if exit_code:

@@ -51,9 +51,7 @@ def listen() -> None:
 
 
 @contextmanager
-def gently(
-    stop: Callable[[], object], says: str = "stopping when the run that has begun is done; once more to interrupt it"
-) -> Iterator[None]:
+def gently(stop: Callable[[], object], says: str) -> Iterator[None]:
     """Let the first signal only call ``stop`` while a block runs, and say so; the second one interrupts."""
     _gentle.append((stop, says))
     try:

@@ -45,7 +45,7 @@ def watch(
                 tell=_tell,
             )
             stop, spark = Event(), api.session(pipeline, verbose=verbose)
-            with gently(stop.set):
+            with gently(stop.set, "stopping when the run that has begun is done; once more to interrupt it"):
                 exit_code = api.watch(pipeline, stop, spark=spark, select=select or (), options=options)
         err.print("stopped; everything that was begun is done")
         if exit_code:
