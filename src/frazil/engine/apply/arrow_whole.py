@@ -51,8 +51,8 @@ class WholeKeys:
 def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | None:
     """Find all changes of some folded keys, and all rows of the mart.
 
-    None where Spark must: changes may lack columns that others of their time had, or are of other types than the
-    batch's, or too many.
+    None where Spark must: some upserts of the table came without columns that it had, or there are too many changes,
+    or of other types than the batch's.
 
     Cost: a look at silver for the keys, and in a history one at the mart.
     """
