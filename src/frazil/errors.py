@@ -4,7 +4,6 @@ FrazilError                                   exit
 ├── RunFailedError        FZ001  tables of a run failed                  worst
 ├── DeclarationError      FZ1xx  what was declared is wrong             2
 │   ├── DeclarationProblems FZ100  all problems of one file, together    2
-│   └── MissingColumnsError FZ101  a step lacks columns                  2
 ├── SourceError           FZ2xx  a source cannot be read                3
 ├── StorageError          FZ3xx  catalog, disk or object store           4
 ├── ContractError         FZ4xx  too many bad records                    5
@@ -39,7 +38,7 @@ class FrazilError(Exception):
     """The root: catch it to catch all that Frazil raises on purpose.
 
     Attributes:
-        code: stable name of the error, such as ``FZ101``; documented in docs/errors.md.
+        code: stable name of the error, such as ``FZ102``; documented in docs/errors.md.
         exit_code: what the command line ends with.
         message: what happened and where, in one sentence.
         hint: the way out, or None when there is none to offer.
@@ -109,19 +108,6 @@ class DeclarationProblems(DeclarationError):  # noqa: N818
         count = len(self.problems)
         super().__init__(
             f"{count} {'problem' if count == 1 else 'problems'} in the declaration\n" + "\n".join(self.problems)
-        )
-
-
-class MissingColumnsError(DeclarationError):
-    """A step needs columns its input does not have."""
-
-    code = "FZ101"
-
-    def __init__(self, step: str, missing: Iterable[str], available: Iterable[str]) -> None:
-        self.step, self.missing = step, tuple(sorted(missing))
-        super().__init__(
-            f"{step}: no column {', '.join(map(repr, self.missing))}",
-            hint=f"the input has {', '.join(map(repr, available))}",
         )
 
 
