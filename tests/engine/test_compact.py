@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from threading import Timer
 from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil import api
 from frazil.engine.compact import is_due, small_bytes, span_due
+from frazil.errors import BusyError
 from frazil.lake.heads import head
+from frazil.lake.lock import lock
 from frazil.lake.snapshot import TableSnapshot
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec import Upkeep
@@ -148,3 +153,16 @@ def paths(shop: Shop, *name: str) -> set[str]:
     return {
         row.file_path for row in shop.session.sql(f"SELECT file_path FROM {quote('lake', *name, 'files')}").collect()
     }
+
+
+def test_maintenance_waits_for_a_run_to_end(shop: Shop) -> None:
+    shop.land("LOAD001.csv", "I,1,2026-01-01 00:00:00,new")
+    shop.run()
+
+    with ExitStack() as held:
+        held.enter_context(lock(shop.pipeline))
+        with pytest.raises(BusyError, match="held by another run"):
+            api.maintain(shop.pipeline, spark=shop.session, wait_seconds=0)
+        Timer(0.5, held.close).start()
+
+        assert [report.table for report in api.maintain(shop.pipeline, spark=shop.session)] != []

@@ -285,7 +285,11 @@ def watch(
 
 
 def maintain(
-    declaration: Declaration, *, spark: SparkSession | None = None, select: Sequence[str] = ()
+    declaration: Declaration,
+    *,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    wait_seconds: float = 60.0,
 ) -> tuple[MaintainReport, ...]:
     """Compact, expire snapshots, remove orphan files, compute statistics; bookmarks always stay.
 
@@ -293,17 +297,18 @@ def maintain(
         declaration: a pipeline, or the path of its declaration; its ``upkeep`` says how old and how large.
         spark: a session with the lake; left out, one is started.
         select: as for :func:`run`.
+        wait_seconds: how long to wait for a run to end.
 
     Returns:
         What was done to each table.
 
     Raises:
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
     from frazil.engine.maintain import maintain as work
 
     pipeline = load(declaration)
-    return tuple(work(pipeline, spark or session(pipeline), select=select))
+    return tuple(work(pipeline, spark or session(pipeline), select=select, wait_seconds=wait_seconds))
 
 
 def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Droppable, ...]:

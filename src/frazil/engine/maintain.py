@@ -9,7 +9,7 @@ from frazil.engine.certify import Certifying
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
 from frazil.engine.table_upkeep import maintained, tables_to_maintain
-from frazil.lake.lock import lock
+from frazil.lake.lock import waiting_lock
 from frazil.lake.trouble import translated
 from frazil.spec.select import selected
 
@@ -29,6 +29,7 @@ def maintain(
     select: Sequence[str] = (),
     now: dt.datetime | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    wait_seconds: float = 0.0,
 ) -> list[MaintainReport]:
     """Keep every table of a pipeline in shape.
 
@@ -43,13 +44,14 @@ def maintain(
         select: as for a run; empty for all tables.
         now: time that ages are counted from; left out, the present.
         tell: called with the name of each table when its turn comes.
+        wait_seconds: how long to wait for a run to end.
 
     Raises:
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline for longer than that.
     """
     moment = now or dt.datetime.now(dt.UTC)
     selection = selected(pipeline, select)
-    with lock(pipeline), translated(pipeline), working_sessions(spark, 1) as (session,):
+    with waiting_lock(pipeline, wait_seconds), translated(pipeline), working_sessions(spark, 1) as (session,):
         certifying = Certifying.of(pipeline, "maintain", removes_metadata=True)
         tables = tables_to_maintain(pipeline, {*selection.tables, *selection.gold})
         done = interruptibly(lambda: [*maintained(session, pipeline, tables, moment, tell)], [session])

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _BY_TIME: Final = ("dms", "audit_log")
 """Kinds of sources all of whose records, truncates too, carry the columns of ``sequence_by``."""
 
-_BY_PLACE: Final = ("audit_log", "postgres", "debezium")
+_BY_PLACE: Final = ("audit_log", "postgres", "debezium", "snapshot", "handover")
 """Kinds that order their changes themselves, and say of each when it happened."""
+
+_SHARDED: Final = "dms"
+"""The kind whose shards may have one horizon: no shard of it is emptied, at a place that says nothing of the others."""
 
 
 def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
@@ -28,10 +31,12 @@ def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
         return
     here, whose = (*at, "retention"), f"retention of table '{table.name}'"
     kind = table.source.kind
+    if kind == "sharded" and table.source.first.kind == _SHARDED:
+        kind = _SHARDED
     if kind not in (*_BY_TIME, *_BY_PLACE):
         message = f"the {whose}: changes of kind '{kind}' cannot be folded into a baseline"
         kinds = ", ".join(dict.fromkeys((*_BY_TIME, *_BY_PLACE)))
-        yield Problem(here, message, f"only tables of {kinds} can have a retention: leave it out")
+        yield Problem(here, message, f"only tables of {kinds}, and shards of {_SHARDED}, can have one: leave it out")
     elif kind in _BY_PLACE and not table.sequence_by:
         yield from _by_place(table, here, whose)
     elif kind in _BY_TIME:

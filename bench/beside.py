@@ -1,0 +1,187 @@
+"""``maintain`` beside ``watch``: ``python -m bench.beside [minutes] [rows]``.
+
+A process follows a table with a history, which gets a file of changes every two seconds. Another one maintains the
+tables, again and again, and keeps twenty snapshots. Now and then the mart is read by DuckDB, in turn with a fresh file
+of the same rows. Ends with what both processes said, with the rows that there must be, and with ``frazil check``. The
+bar of the project is an hour.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+import frazil
+from frazil import api
+from frazil.lake.duck import connect
+from frazil.lake.duck_sql import scan
+from frazil.serve.tables import tables
+
+_DECLARATION: Final = """\
+pipeline: beside
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {path: ./landing, header: true, settle_seconds: 0}
+    keys: [id]
+    sequence_by: [number]
+    effective_at: ts
+    columns: [{name: id, type: bigint}, {name: number, type: bigint}, {name: ts, type: timestamp},
+      {name: quantity, type: int}, {name: note}]
+    marts: [{kind: current}, {kind: history}]
+upkeep: {expire_after_days: 0, retain_last: 20, orphans_after_days: 1}
+"""
+_FILE_SECONDS, _READ_SECONDS = 2.0, 120.0
+_CHANGES: Final = 1_000
+_TURNS: Final = 5
+
+
+class Beside:
+    """A lake, what its table must be, and what was seen."""
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self.folder, self.rows = folder, rows
+        self.chosen = np.random.default_rng(1)
+        self.expected: dict[int, int] = {}
+        self.files, self.number, self.next_key = 0, 0, rows
+        self.ended: int | None = None
+        self.upkeeps: list[subprocess.Popen[bytes]] = []
+        self.ratios: list[float] = []
+        (folder / "landing").mkdir()
+        (folder / "frazil.yml").write_text(_DECLARATION, encoding="utf-8")
+        self.land(np.arange(rows), ["I"] * rows)
+
+    def land(self, ids: np.ndarray[tuple[int], np.dtype[np.int64]], ops: list[str]) -> None:
+        """Write a file of changes."""
+        numbers = np.arange(self.number, self.number + len(ids))
+        self.number += len(ids)
+        quantities = self.chosen.integers(0, 1000, len(ids))
+        for key, op, quantity in zip(ids.tolist(), ops, quantities.tolist(), strict=True):
+            if op == "D":
+                self.expected.pop(key, None)
+            else:
+                self.expected[key] = quantity
+        columns = {
+            "op": pa.array(ops),
+            "id": pa.array(ids),
+            "number": pa.array(numbers),
+            "ts": pa.array(numbers * 1000, pa.timestamp("us")),
+            "quantity": pa.array(quantities),
+            "note": pa.array([f"note of {key}, change {number}" for key, number in zip(ids, numbers, strict=True)]),
+        }
+        hidden = self.folder / "landing" / ".new"
+        csv.write_csv(pa.table(columns), hidden)
+        hidden.rename(self.folder / "landing" / f"20260101-{self.files:09}.csv")
+        self.files += 1
+
+    def change(self) -> None:
+        """Let some rows come, some change and some go."""
+        new = np.arange(self.next_key, self.next_key + _CHANGES // 10)
+        self.next_key += len(new)
+        seen = self.chosen.integers(0, self.next_key, _CHANGES - 2 * len(new))
+        gone = self.chosen.integers(0, self.next_key, len(new))
+        self.land(np.concatenate([new, seen, gone]), ["I"] * len(new) + ["U"] * len(seen) + ["D"] * len(gone))
+
+    def read(self) -> None:
+        """Read the mart, and a fresh copy of it, in turn; keep how many times as much CPU the mart takes."""
+        location = tables(frazil.load(self.folder))["marts", "orders"]
+        copy = self.folder / "copy.parquet"
+        with connect({("marts", "orders"): location}) as duck, duckdb.connect() as plain:
+            mart = scan(location)
+            pq.write_table(duck.sql(f"SELECT * FROM {mart}").to_arrow_table(), copy, compression="zstd")
+            fresh = f"read_parquet('{copy}')"
+            costs = [(_read_s(duck, mart), _read_s(plain, fresh)) for _ in range(_TURNS)][1:]
+        one, other = (statistics.median(column) for column in zip(*costs, strict=True))
+        self.ratios.append(one / other)
+        print(f"  reading takes {one:.3f} s CPU, of a fresh copy {other:.3f}: {one / other:.2f} times", flush=True)
+
+    def live(self, seconds: float) -> None:
+        """Follow, maintain, change and read; then let both processes end what they do."""
+        with (self.folder / "runs").open("w") as runs, (self.folder / "said").open("w") as said:
+            watch = self._start("watch", out=runs, err=said)
+            try:
+                self._live_beside(watch, seconds, said)
+            finally:
+                watch.terminate()
+                self.ended = watch.wait()
+
+    def _live_beside(self, watch: subprocess.Popen[bytes], seconds: float, said: IO[str]) -> None:
+        while not self.runs() and watch.poll() is None:
+            time.sleep(_FILE_SECONDS)
+        began = time.monotonic()
+        read_at, upkeep = began, None
+        while time.monotonic() < began + seconds and watch.poll() is None:
+            self.change()
+            if upkeep is None or upkeep.poll() is not None:
+                upkeep = self._start("maintain", out=subprocess.DEVNULL, err=said)
+                self.upkeeps.append(upkeep)
+            if time.monotonic() >= read_at:
+                self.read()
+                read_at = time.monotonic() + _READ_SECONDS
+            time.sleep(_FILE_SECONDS)
+        for one in self.upkeeps:
+            one.wait()
+        while sum(run["files"] for run in self.runs()) < self.files and watch.poll() is None:
+            time.sleep(_FILE_SECONDS)
+
+    def _start(self, command: str, *, out: IO[str] | int, err: IO[str]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "frazil", command, "--json", f"{self.folder}"], stdout=out, stderr=err
+        )
+
+    def runs(self) -> list[dict[str, int]]:
+        """Return what each run of the follower did: files, and its exit code."""
+        lines = (self.folder / "runs").read_text(encoding="utf-8").splitlines()
+        return [
+            {"files": sum(table["files"] for table in run["tables"]), "exit_code": run["exit_code"]}
+            for run in map(json.loads, lines)
+        ]
+
+    def tell(self) -> bool:
+        """Print what was seen; return whether all of it is right."""
+        runs, upkeeps = self.runs(), [one.returncode for one in self.upkeeps]
+        failed = sum(run["exit_code"] != 0 for run in runs)
+        have: dict[int, int] = dict(api.query(self.folder, "SELECT id, quantity FROM marts.orders").rows)
+        proofs = api.check(self.folder)
+        wrong = [f"{finding}" for finding in proofs if finding.ok is False]
+        files = sum(run["files"] for run in runs)
+        print(f"watch: {len(runs):,} runs, {failed} failed, {files:,} of {self.files:,} files; ended with {self.ended}")
+        print(f"maintain: {len(upkeeps):,} times, {sum(map(bool, upkeeps))} failed")
+        print(f"rows: {len(have):,}, {'right' if have == self.expected else 'WRONG'}; {len(proofs)} proofs {wrong}")
+        print(
+            f"reading: {max(self.ratios):.2f} times a fresh copy at most, {statistics.median(self.ratios):.2f} mostly"
+        )
+        print((self.folder / "said").read_text(encoding="utf-8"))
+        return have == self.expected and not (failed or wrong or any(upkeeps) or self.ended) and files == self.files
+
+
+def _read_s(duck: duckdb.DuckDBPyConnection, name: str) -> float:
+    """Return the CPU seconds that this process takes to read all columns."""
+    began = time.process_time()
+    duck.sql(f"SELECT max(id), sum(hash(number)), max(ts), sum(quantity), sum(length(note)) FROM {name}").fetchall()
+    return time.process_time() - began
+
+
+def main(minutes: float, rows: int) -> None:
+    """Live for some minutes; exit 1 if anything was wrong."""
+    with tempfile.TemporaryDirectory(prefix="frazil-beside-") as name:
+        beside = Beside(Path(name), rows)
+        beside.live(60 * minutes)
+        sys.exit(not beside.tell())
+
+
+if __name__ == "__main__":
+    given = [float(one) for one in sys.argv[1:]]
+    main(given[0] if given else 60, int(given[1]) if given[1:] else 500_000)

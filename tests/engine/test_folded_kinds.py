@@ -1,0 +1,194 @@
+"""Folds of dumps, of handovers and of shards: a lake with a retention and one without have the same marts."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from tests.engine.folders import rows, run
+
+from frazil import api
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.long]
+
+TABLE: Final = """
+pipeline: shop
+lake: {{warehouse: ./lake}}
+tables:
+  - name: things
+    source: {source}
+    {more}
+    columns: [{{name: id, type: int}}, {{name: ts, type: timestamp}}, {{name: name}}{shard}]
+    marts: [{marts}]
+    {retention}
+"""
+CHANGES: Final = "{kind: dms, path: ./landing, header: true, settle_seconds: 0}"
+DUMPS: Final = "{kind: snapshot, path: ./dumps, settle_seconds: 0, max_delete_fraction: 1}"
+BEGIN: Final = datetime(2026, 1, 1)  # noqa: DTZ001 - as files have it
+STEPS, DAYS = 6, 20
+MARTS: Final = {
+    "things": "{kind: current}",
+    "soft": "{kind: current, name: soft, deletes: soft}",
+    "things_history": "{kind: history}",
+}
+HARD, ALL = ("things",), (*MARTS,)
+
+
+class Dumps:
+    """A table that is dumped whole."""
+
+    source = DUMPS
+    more = "keys: [id]"
+    shard = ""
+    late = ("dumps/2025-11-11.jsonl", '{"id": 1, "ts": "2025-11-11 00:00:00", "name": "late"}\n')
+
+    def __init__(self, draw: Random) -> None:
+        self.draw = draw
+        self.rows: dict[tuple[str, int], tuple[str, str]] = {}
+
+    def change(self, shard: str, at: datetime) -> list[str]:
+        """Change some rows; return the changes as lines."""
+        lines = []
+        for row in range(6):
+            key, moment = self.draw.randrange(8), f"{at + timedelta(hours=row)}"
+            if (shard, key) in self.rows and self.draw.random() < 0.3:
+                _, name = self.rows.pop((shard, key))
+                lines.append(f"D,{key},{moment},{name}")
+            else:
+                op, name = "U" if (shard, key) in self.rows else "I", self.draw.choice("abc")
+                self.rows[shard, key] = (moment, name)
+                lines.append(f"{op},{key},{moment},{name}")
+        return lines
+
+    def deliver(self, folder: Path, step: int) -> None:
+        """Let what a step brings arrive."""
+        at = BEGIN + timedelta(days=DAYS * step)
+        self.change("", at)
+        dump(folder, at + timedelta(days=1), self.rows)
+
+
+class Handover(Dumps):
+    """A table with dumps, and with changes that are lost now and then before one."""
+
+    source = (
+        "{kind: handover, snapshots: {kind: snapshot, path: ./dumps, settle_seconds: 0}, "
+        f"changes: {CHANGES}, time: ts, landing: ./copies, max_delete_fraction: 1}}"
+    )
+    late = ("landing/20251111-000000000.csv", "op,id,ts,name\nU,1,2025-11-11 00:00:00,late\n")
+
+    def deliver(self, folder: Path, step: int) -> None:
+        at = BEGIN + timedelta(days=DAYS * step)
+        lines = self.change("", at)
+        if step % 2 == 0:
+            write(folder / "landing" / f"{at:%Y%m%d}-000000000.csv", lines[: self.draw.randrange(len(lines))])
+            dump(folder, at + timedelta(days=1), self.rows)
+        else:
+            write(folder / "landing" / f"{at:%Y%m%d}-000000000.csv", lines)
+
+
+class Shards(Dumps):
+    """A table in two folders."""
+
+    source = "{{kind: sharded, shards: {{eu: {}, us: {}}}}}".format(
+        *(CHANGES.replace("landing", f"landing/{shard}") for shard in ("eu", "us"))
+    )
+    more = "keys: [shard, id]\n    sequence_by: [ts]"
+    shard = ", {name: shard}"
+    late = ("landing/eu/20251111-000000000.csv", "op,id,ts,name\nU,1,2025-11-11 00:00:00,late\n")
+
+    def deliver(self, folder: Path, step: int) -> None:
+        at = BEGIN + timedelta(days=DAYS * step)
+        for shard in ("eu", "us"):
+            write(folder / "landing" / shard / f"{at:%Y%m%d}-000000000.csv", self.change(shard, at))
+
+
+def dump(folder: Path, at: datetime, held: dict[tuple[str, int], tuple[str, str]]) -> None:
+    lines = [json.dumps({"id": key, "ts": ts, "name": name}) for (_, key), (ts, name) in held.items()]
+    path = folder / "dumps" / f"{at:%Y-%m-%d}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def write(path: Path, lines: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in ("op,id,ts,name", *lines)))
+
+
+def declare(folder: Path, kind: type[Dumps], names: Sequence[str], retention: str) -> None:
+    folder.mkdir()
+    for name in ("dumps", "landing"):
+        (folder / name).mkdir()
+    marts = ", ".join(MARTS[name] for name in names)
+    text = TABLE.format(source=kind.source, more=kind.more, shard=kind.shard, marts=marts, retention=retention)
+    (folder / "frazil.yml").write_text(text)
+
+
+def held(folder: Path, names: Sequence[str]) -> list[list[object]]:
+    return [[*rows(folder, f"select * from marts.{name} order by all")] for name in names]
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        (Dumps, HARD, 1),
+        (Handover, ALL, 1),
+        (Shards, ALL, 1),
+        *(
+            pytest.param((kind, names, seed), marks=pytest.mark.laws)
+            for kind in (Dumps, Handover, Shards)
+            for names in (HARD, ALL)
+            for seed in (2, 3)
+        ),
+    ],
+    ids=lambda drawn: f"{drawn[0].__name__}-{len(drawn[1])}-{drawn[2]}",
+)
+def test_folds_change_no_mart(
+    drawn: tuple[type[Dumps], Sequence[str], int],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del spark  # only there so that Java runs
+    kind, names, seed = drawn
+    days = {"today": BEGIN.date()}
+    for room in ("engine", "serve"):
+        monkeypatch.setattr(f"frazil.{room}.state.today", lambda: days["today"])
+    source, folded, whole = kind(Random(seed)), tmp_path / "folded", tmp_path / "whole"
+    declare(folded, kind, names, "retention: {changes_days: 30}")
+    declare(whole, kind, names, "")
+    for step in range(STEPS):
+        days["today"] = date.fromordinal(BEGIN.toordinal() + DAYS * step + 2)
+        state = source.draw.getstate(), dict(source.rows)
+        source.deliver(folded, step)
+        source.draw.setstate(state[0])
+        source.rows = state[1]
+        source.deliver(whole, step)
+        for folder in (folded, whole):
+            run(folder)
+        assert held(folded, names) == held(whole, names), step
+
+    living = rows(folded, "select * from marts.things order by all")
+    assert len(living) == len(source.rows)
+    assert rows(folded, "select count(*) > 0 from bronze.things where _cdc_kind = 'folded'") == [(True,)]
+    [[few]], [[many]] = (rows(folder, "select count(*) from silver.things_changes") for folder in (folded, whole))
+    assert few < many if names == HARD else few <= many  # of dumps each change is a version of a row
+    run(folded, rebuild=True)
+    assert held(folded, names) == held(whole, names)
+    assert [finding for finding in api.check(folded) if finding.ok is False] == []
+
+    name, text = source.late
+    (folded / name).write_text(text)
+    run(folded)
+    assert held(folded, names) == held(whole, names)
+    late = rows(folded, "select count(*) > 0 from silver.things_quarantine where rule = 'before_horizon'")
+    assert late == [(True,)]
+    assert [finding for finding in api.check(folded) if finding.ok is False] == []
