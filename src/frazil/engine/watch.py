@@ -9,7 +9,7 @@ from frazil.engine.capture import capture_once
 from frazil.engine.options import RunOptions, WatchOptions
 from frazil.engine.report import RunFailedError
 from frazil.engine.run import run
-from frazil.errors import FrazilError, worst_exit
+from frazil.errors import BusyError, FrazilError, worst_exit
 from frazil.sources.kinds import source_of
 from frazil.spec.select import selected
 
@@ -41,9 +41,9 @@ def watch(
     grows to ``idle_seconds``. Only a listing that differs from the one before starts a run, so idling costs no Spark
     job. Between runs the pipeline is free: ``frazil maintain`` or another run can have it.
 
-    A table that fails ends nothing. It is tried again when the listing changes; where the error may pass by itself,
-    another run holds the pipeline, or files wait to be finished, also after a pause that grows from ``retry_seconds``
-    to a minute.
+    A table that fails ends nothing. It is tried again when the listing changes; where the error may pass by itself, or
+    files wait to be finished, also after a pause that grows from ``retry_seconds`` to a minute. While another process
+    holds the pipeline, that is looked at every ``every_seconds``.
 
     Args:
         pipeline: the declaration.
@@ -74,6 +74,12 @@ def watch(
             report, cure = run(pipeline, spark=spark, select=select, options=to_run), False
         except RunFailedError as error:
             report, cure = error.report, any(failure.retryable for failure in error.report.errors)
+        except BusyError as error:
+            # Whoever has the pipeline may let it go for a moment only, as upkeep does between two tables.
+            troubles.wait_for(error)
+            again.soon(options.every_seconds)
+            stop.wait(options.every_seconds)
+            continue
         except FrazilError as error:
             if not error.retryable:
                 raise
@@ -107,6 +113,9 @@ class _Again:
         self._at = None
         if is_new:
             self._seconds = self._first
+
+    def soon(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
 
     def later(self) -> None:
         self._at = time.monotonic() + self._seconds
