@@ -1,7 +1,7 @@
 """``maintain`` beside ``watch``: ``python -m bench.beside [minutes] [rows]``.
 
-A process follows a table with a history, which gets a file of changes every two seconds. Another one maintains the
-tables, again and again, and keeps twenty snapshots. Now and then the mart is read by DuckDB, in turn with a fresh file
+A process follows a table with a history, which gets a file of changes every four seconds. Another one maintains the
+tables every other minute, and keeps twenty snapshots. Now and then the mart is read by DuckDB, in turn with a fresh file
 of the same rows. Ends with what both processes said, with the rows that there must be, and with ``frazil check``. The
 bar of the project is an hour.
 """
@@ -43,7 +43,7 @@ tables:
     marts: [{kind: current}, {kind: history}]
 upkeep: {expire_after_days: 0, retain_last: 20, orphans_after_days: 1}
 """
-_FILE_SECONDS, _READ_SECONDS = 2.0, 120.0
+_FILE_SECONDS, _MAINTAIN_SECONDS, _READ_SECONDS = 4.0, 120.0, 300.0
 _CHANGES: Final = 1_000
 _TURNS: Final = 5
 
@@ -121,12 +121,13 @@ class Beside:
         while not self.runs() and watch.poll() is None:
             time.sleep(_FILE_SECONDS)
         began = time.monotonic()
-        read_at, upkeep = began, None
+        read_at = upkeep_at = began
         while time.monotonic() < began + seconds and watch.poll() is None:
             self.change()
-            if upkeep is None or upkeep.poll() is not None:
-                upkeep = self._start("maintain", out=subprocess.DEVNULL, err=said)
-                self.upkeeps.append(upkeep)
+            is_idle = all(one.poll() is not None for one in self.upkeeps)
+            if is_idle and time.monotonic() >= upkeep_at:
+                self.upkeeps.append(self._start("maintain", out=subprocess.DEVNULL, err=said))
+                upkeep_at = time.monotonic() + _MAINTAIN_SECONDS
             if time.monotonic() >= read_at:
                 self.read()
                 read_at = time.monotonic() + _READ_SECONDS
@@ -184,4 +185,4 @@ def main(minutes: float, rows: int) -> None:
 
 if __name__ == "__main__":
     given = [float(one) for one in sys.argv[1:]]
-    main(given[0] if given else 60, int(given[1]) if given[1:] else 500_000)
+    main(given[0] if given else 60, int(given[1]) if given[1:] else 5_000_000)
