@@ -1,7 +1,7 @@
 """``maintain`` beside ``watch``: ``python -m bench.beside [minutes] [rows]``.
 
 A process follows a table with a history, which gets a file of changes every four seconds. Another one maintains the
-tables every other minute, and keeps twenty snapshots. Now and then the mart is read by DuckDB, in turn with a fresh file
+tables every other minute, and keeps twenty snapshots. Now and then DuckDB reads the mart, in turn with a fresh file
 of the same rows. Ends with what both processes said, with the rows that there must be, and with ``frazil check``. The
 bar of the project is an hour.
 """
