@@ -1,8 +1,8 @@
 """``maintain`` beside ``watch``: ``python -m bench.beside [minutes] [rows]``.
 
 A process follows a table with a history, which gets a file of changes every four seconds. Another one maintains the
-tables every other minute, and keeps twenty snapshots. Now and then DuckDB reads the mart, in turn with a fresh file
-of the same rows. Ends with what both processes said, with the rows that there must be, and with ``frazil check``. The
+tables every other minute, and keeps twenty snapshots. Now and then Spark reads the mart, in turn with a fresh copy
+of it. Ends with what both processes said, with the rows that there must be, and with ``frazil check``. The
 bar of the project is an hour.
 """
 
@@ -17,17 +17,14 @@ import time
 from pathlib import Path
 from typing import IO, Final
 
-import duckdb
 import numpy as np
+import psutil
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import csv
 
 import frazil
 from frazil import api
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.serve.tables import tables
+from frazil.lake.session import spark_session
 
 _DECLARATION: Final = """\
 pipeline: beside
@@ -44,6 +41,7 @@ tables:
 upkeep: {expire_after_days: 0, retain_last: 20, orphans_after_days: 1}
 """
 _FILE_SECONDS, _MAINTAIN_SECONDS, _READ_SECONDS = 4.0, 120.0, 300.0
+_MART, _COPY = "lake.marts.orders", "lake.bench.copy"
 _CHANGES: Final = 1_000
 _TURNS: Final = 5
 
@@ -61,6 +59,10 @@ class Beside:
         self.ratios: list[float] = []
         (folder / "landing").mkdir()
         (folder / "frazil.yml").write_text(_DECLARATION, encoding="utf-8")
+        self.spark = spark_session(frazil.load(folder))
+        self.spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+        below = psutil.Process().children(recursive=True)
+        self._java = max(below, key=lambda one: one.memory_info().rss)
         self.land(np.arange(rows), ["I"] * rows)
 
     def land(self, ids: np.ndarray[tuple[int], np.dtype[np.int64]], ops: list[str]) -> None:
@@ -96,16 +98,19 @@ class Beside:
 
     def read(self) -> None:
         """Read the mart, and a fresh copy of it, in turn; keep how many times as much CPU the mart takes."""
-        location = tables(frazil.load(self.folder))["marts", "orders"]
-        copy = self.folder / "copy.parquet"
-        with connect({("marts", "orders"): location}) as duck, duckdb.connect() as plain:
-            mart = scan(location)
-            pq.write_table(duck.sql(f"SELECT * FROM {mart}").to_arrow_table(), copy, compression="zstd")
-            fresh = f"read_parquet('{copy}')"
-            costs = [(_read_s(duck, mart), _read_s(plain, fresh)) for _ in range(_TURNS)][1:]
+        self.spark.catalog.refreshTable(_MART)
+        self.spark.sql(f"CREATE OR REPLACE TABLE {_COPY} USING iceberg AS SELECT * FROM {_MART}")
+        costs = [(self._read_s(_MART), self._read_s(_COPY)) for _ in range(_TURNS)][1:]
         one, other = (statistics.median(column) for column in zip(*costs, strict=True))
         self.ratios.append(one / other)
-        print(f"  reading takes {one:.3f} s CPU, of a fresh copy {other:.3f}: {one / other:.2f} times", flush=True)
+        print(f"  reading takes {one:.2f} s CPU, of a fresh copy {other:.2f}: {one / other:.2f} times", flush=True)
+
+    def _read_s(self, name: str) -> float:
+        """Return the CPU seconds that Java takes to read all columns."""
+        before = self._java.cpu_times()
+        self.spark.table(name).write.format("noop").mode("overwrite").save()
+        after = self._java.cpu_times()
+        return after.user + after.system - before.user - before.system
 
     def live(self, seconds: float) -> None:
         """Follow, maintain, change and read; then let both processes end what they do."""
@@ -166,13 +171,6 @@ class Beside:
         )
         print((self.folder / "said").read_text(encoding="utf-8"))
         return have == self.expected and not (failed or wrong or any(upkeeps) or self.ended) and files == self.files
-
-
-def _read_s(duck: duckdb.DuckDBPyConnection, name: str) -> float:
-    """Return the CPU seconds that this process takes to read all columns."""
-    began = time.process_time()
-    duck.sql(f"SELECT max(id), sum(hash(number)), max(ts), sum(quantity), sum(length(note)) FROM {name}").fetchall()
-    return time.process_time() - began
 
 
 def main(minutes: float, rows: int) -> None:
