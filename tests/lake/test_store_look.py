@@ -53,10 +53,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     return store
 
 
-def look(greeter: Greeter, key: str = "shop", *, is_written: bool = False) -> list[Looked]:
+def look(greeter: Greeter, key: str = "shop", *, is_written: bool = False, may_refuse: bool = False) -> list[Looked]:
     endpoint = f"http://127.0.0.1:{greeter.server_port}"
     access = StoreAccess("s3", "lake", settings=(("endpoint", endpoint), ("region", "eu-west-1")))
-    return [*look_at_store(access, f"s3://lake/{key}", is_written=is_written)]
+    return [*look_at_store(access, f"s3://lake/{key}", is_written=is_written, may_refuse=may_refuse)]
 
 
 def test_a_place_that_is_right_is_listed_read_and_a_lakes_written(greeter: Greeter, bucket: MemoryStore) -> None:
@@ -114,6 +114,20 @@ def test_a_right_that_is_missing_is_told_in_the_stores_words(
     assert found.ok is False
     assert "denies access" in found.detail
     assert "PutObject" in (found.hint or "")
+
+
+def test_a_bucket_that_takes_nothing_but_tables_is_right_for_a_catalog_that_has_it(
+    greeter: Greeter, bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del bucket
+
+    def refused(*_: Any) -> Any:
+        raise ObjectStoreError("s3://lake/shop", Exception("<Code>AccessDenied</Code>"))
+
+    monkeypatch.setattr(store_client, "put", refused)
+    [found] = look(greeter, is_written=True, may_refuse=True)
+
+    assert (found.ok, found.detail) == (None, "s3://lake/shop: listed, and takes nothing but tables")
 
 
 def test_a_store_that_does_not_answer_is_found_at_once() -> None:

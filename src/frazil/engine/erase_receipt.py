@@ -1,16 +1,20 @@
-"""The receipt of an erase: a file below the warehouse that says what was done and names nobody."""
+"""The receipt of an erase: a file below the warehouse, or beside the declaration, that says what was done.
+
+It names nobody.
+"""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from frazil.errors import DifferenceError
+from frazil.errors import DifferenceError, StorageError
 from frazil.lake.heads import head
-from frazil.lake.run_files import files_place
+from frazil.lake.run_files import files_place, place_beside
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -38,18 +42,18 @@ class OccurrencesLeftError(DifferenceError):
         )
 
 
-def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> str | None:
+def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> str:
     """Write the receipt, whole or not at all.
 
     It has counts, snapshots and hashes of the keys (of the first thousand; of all a hash over their hashes), and no
     value of a row.
 
     Returns:
-        Its path or address; None where there is no client for the warehouse.
+        Its path or address: below the warehouse, or beside the declaration where that takes no files.
+
+    Raises:
+        OSError: it cannot be written there either.
     """
-    place = files_place(context.pipeline, "erased", lasting=True)
-    if place is None:
-        return None
     keys = sorted(row[0] for row in hashes.orderBy("key_hash").limit(_HASHES).collect())
     (digest,) = hashes.agg(F.sha2(F.concat_ws("", F.sort_array(F.collect_list("key_hash"))), 256)).first() or ("",)
     snapshots = {
@@ -66,9 +70,16 @@ def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> 
         "keys_digest": digest,
         "hash": "HMAC-SHA256; the key is a property of the table of erased keys",
     }
-    name = f"{report.erase_id}.json"
-    place.write(name, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
-    return f"{place}/{name}"
+    name, text = f"{report.erase_id}.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+    below = files_place(context.pipeline, "erased", lasting=True)
+    if below is not None:
+        # A bucket that is its catalog's takes tables and nothing else; the erase itself is done by now.
+        with suppress(StorageError):
+            below.write(name, text)
+            return f"{below}/{name}"
+    beside = place_beside(context.pipeline, "erased")
+    beside.write(name, text)
+    return f"{beside}/{name}"
 
 
 def _path(context: TableRun, name: str) -> tuple[str, ...]:

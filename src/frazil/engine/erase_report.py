@@ -77,7 +77,7 @@ class EraseReport:
         removed: landing files that Frazil wrote, and that are gone.
         resumed: an erase that was killed was ended, too.
         proof: what a scan of all remaining files found; None before the erase.
-        receipt: path or address of the receipt; None where there is none.
+        receipt: path or address of the receipt; None before the erase.
     """
 
     table: str

@@ -90,6 +90,11 @@ def files_place(pipeline: Pipeline, name: str, *, lasting: bool = False) -> File
     return _Store(StoreAddress(f"{place.uri}/.frazil/{name}", lake_access(pipeline, place.uri)))
 
 
+def place_beside(pipeline: Pipeline, name: str) -> FilesPlace:
+    """Return the place of files of one sort beside the declaration, for where the warehouse takes none; lasting."""
+    return _Disk(pipeline.folder / ".frazil" / name, is_lasting=True)
+
+
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
     """Write one of the two files of a run, whole or not at all, and let go of runs that are too old to keep.
 

@@ -42,13 +42,14 @@ class Greeting:
     region: str | None
 
 
-def look_at_store(access: StoreAccess, address: str, *, is_written: bool) -> Iterator[Looked]:
+def look_at_store(access: StoreAccess, address: str, *, is_written: bool, may_refuse: bool = False) -> Iterator[Looked]:
     """Look at the place of a lake or of files.
 
     Args:
         access: how its bucket is reached.
         address: the place, or a pattern.
         is_written: it is a lake's, so one small object is written to it, and removed.
+        may_refuse: a bucket that takes the tables of its catalog and no other object is one to work with.
 
     Yields:
         What is wrong, up to what makes all else fail; if nothing is, that it is right.
@@ -65,7 +66,17 @@ def look_at_store(access: StoreAccess, address: str, *, is_written: bool) -> Ite
     if greeting is not None:
         yield from _of_greeting(greeting, access)
     try:
-        yield Looked(ok=True, detail=f"{address}: {_tried(access, address, is_written=is_written)}")
+        done = _tried(access, address, is_written=is_written)
+        if not is_written:
+            yield Looked(ok=True, detail=f"{address}: {done}")
+        elif _takes_files(access, address, may_refuse=may_refuse):
+            yield Looked(ok=True, detail=f"{address}: {done}, written, removed")
+        else:
+            yield Looked(
+                ok=None,
+                detail=f"{address}: {done}, and takes nothing but tables",
+                hint="runs leave no record and no certificate there; an erase puts its receipt beside the declaration",
+            )
     except FrazilError as error:
         yield Looked(ok=False, detail=error.message, hint=_hint(error, greeting))
     except OSError as error:
@@ -97,9 +108,8 @@ def _hint(error: FrazilError, greeting: Greeting | None) -> str | None:
 
 
 def _tried(access: StoreAccess, address: str, *, is_written: bool) -> str:
-    """Do what a run does with the place, and return what was done."""
-    key = split(address)[1].strip("/")
-    fixed = "/".join(itertools.takewhile(lambda part: not set(part) & set(_MAGIC), key.split("/")))
+    """Read from the place as a run does, and return what was done."""
+    fixed = _fixed_key(address)
     first = next((one for page in store_client.keys(access, fixed) for one in page if one["size"]), None)
     done = ["listed"]
     if first is None and fixed and not is_written:
@@ -110,12 +120,26 @@ def _tried(access: StoreAccess, address: str, *, is_written: bool) -> str:
     if first is not None:
         store_client.get(access, first["path"], range=(0, 1)).bytes()
         done.append("read")
-    if is_written:
-        probe = f"{fixed}/.frazil/doctor-{uuid.uuid4().hex}".strip("/")
-        store_client.put(access, probe, b"frazil doctor")
-        store_client.delete(access, [probe])
-        done += ["written", "removed"]
     return ", ".join(done)
+
+
+def _takes_files(access: StoreAccess, address: str, *, may_refuse: bool) -> bool:
+    """Write an object, and remove it; return False where that is denied and may be."""
+    probe = f"{_fixed_key(address)}/.frazil/doctor-{uuid.uuid4().hex}".strip("/")
+    try:
+        store_client.put(access, probe, b"frazil doctor")
+    except store_client.ObjectStoreError as error:
+        if may_refuse and error.store_code == "AccessDenied":
+            return False
+        raise
+    store_client.delete(access, [probe])
+    return True
+
+
+def _fixed_key(address: str) -> str:
+    """Return the key of a place up to its first wildcard."""
+    key = split(address)[1].strip("/")
+    return "/".join(itertools.takewhile(lambda part: not set(part) & set(_MAGIC), key.split("/")))
 
 
 def _host(access: StoreAccess) -> tuple[str, str, str]:
