@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from threading import Timer
 from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.errors import BusyError
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.jars import AWS, jars_for
-from frazil.lake.lock import lock
+from frazil.lake.lock import lock, waiting_lock
 from frazil.lake.run_files import runs_folder
 from frazil.sources.dms.listing import list_files
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
@@ -55,6 +58,18 @@ def test_lock_catalog_and_records_are_in_one_warehouse(tmp_path: Path, home: Pat
     assert settings[f"{PREFIX}.uri"].startswith(f"jdbc:sqlite:{home}/lake/catalog.db?")
     assert runs_folder(shop) == home / "lake" / ".frazil" / "runs"
     assert [path.name for path in (tmp_path / "project").iterdir()] == []
+
+
+def test_who_waits_for_a_pipeline_has_it_when_the_other_lets_go(tmp_path: Path) -> None:
+    shop = pipeline(tmp_path, "lake")
+    with ExitStack() as held:
+        held.enter_context(lock(shop))
+        with pytest.raises(BusyError), waiting_lock(shop, 0.01):
+            pass
+        Timer(0.05, held.close).start()
+
+        with waiting_lock(shop), pytest.raises(BusyError, match="held by another run"), lock(shop):
+            pass
 
 
 @pytest.mark.parametrize("declared", ["~/landing", "${env:DATA}/landing", "~/land*", "file://${env:DATA}/landing"])

@@ -56,7 +56,7 @@ def erase(
     Raises:
         EraseError: a key is no key of the table, or no key and no condition was given.
         SqlError: Spark refuses the condition.
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
         OccurrencesLeftError: a key is still found in a file of the lake; all else was done.
     """
     from frazil.engine.erase import erase as work

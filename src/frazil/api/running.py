@@ -333,7 +333,7 @@ def drop(
         The tables that were removed, with their namespaces; one that is not there any more is passed over.
 
     Raises:
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
     """
     from frazil.engine.drop import drop as remove
 

@@ -63,7 +63,7 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
 
     Raises:
         PointError: there is no such cut.
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
     """
     from frazil.engine.cut import drop_cut as remove
     from frazil.serve.cuts import find_cut
@@ -102,7 +102,7 @@ def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | 
         spark: a session with the lake; left out, one is started.
 
     Raises:
-        BusyError: a run holds the pipeline, or a table has moved since the plan was made.
+        BusyError: a run holds the pipeline for a minute, or a table has moved since the plan was made.
     """
     from frazil.engine.rollback import rollback as move
 

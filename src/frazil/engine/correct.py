@@ -50,7 +50,7 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
         The number of the batch.
 
     Raises:
-        BusyError: another run holds the pipeline, or wrote bronze in the meantime.
+        BusyError: another run holds the pipeline for a minute, or wrote bronze in the meantime.
         ErasedKeyError: a key was erased.
     """
     with table_session(pipeline, table, spark) as context:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import DeclarationError
 from frazil.failpoints import failpoint
 from frazil.lake.commit import PREFIX
-from frazil.lake.lock import lock, waiting_lock
+from frazil.lake.lock import TURN_SECONDS, waiting_lock
 from frazil.lake.refs import create_tag, drop_tag, tag
 from frazil.lake.trouble import translated
 
@@ -55,7 +55,7 @@ def cut(
     name: str,
     heads: Callable[[], Mapping[Path, int]],
     *,
-    wait_seconds: float = 0.0,
+    wait_seconds: float = TURN_SECONDS,
 ) -> None:
     """Tag tables at their newest snapshots while nothing runs.
 
@@ -93,8 +93,8 @@ def drop_cut(pipeline: Pipeline, spark: SparkSession, name: str, tables: Iterabl
     """Remove the tag of a cut from tables; their snapshots can expire then.
 
     Raises:
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
     """
-    with lock(pipeline), translated(pipeline):
+    with waiting_lock(pipeline), translated(pipeline):
         for path in tables:
             drop_tag(spark, path, name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.lake.damage import local_path
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import is_missing
-from frazil.lake.lock import lock
+from frazil.lake.lock import waiting_lock
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
 
@@ -39,10 +39,10 @@ def drop(
         The tables that were dropped, with their namespaces.
 
     Raises:
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
     """
     dropped = []
-    with lock(pipeline):
+    with waiting_lock(pipeline):
         for namespace, name in names:
             tell(f"{namespace}.{name}")
             if _drop(spark, (CATALOG, namespace, name)):

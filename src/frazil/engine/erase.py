@@ -45,7 +45,7 @@ def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseRep
     Raises:
         EraseError: a key is no key of the table, there is neither a key nor a condition, or the table has no changes.
         SqlError: Spark refuses the condition.
-        BusyError: a run holds the pipeline.
+        BusyError: a run holds the pipeline, for a minute.
     """
     with _context(pipeline, spark, wanted) as context:
         return interruptibly(lambda: _preview(context, wanted), [context.spark])

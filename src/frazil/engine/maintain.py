@@ -10,7 +10,7 @@ from frazil.engine.certify import Certifying
 from frazil.engine.interrupt import interruptibly
 from frazil.engine.run import working_sessions
 from frazil.engine.table_upkeep import maintained, tables_to_maintain
-from frazil.lake.lock import waiting_lock
+from frazil.lake.lock import TURN_SECONDS, waiting_lock
 from frazil.lake.trouble import translated
 from frazil.spec.select import selected
 
@@ -34,7 +34,7 @@ def maintain(
     select: Sequence[str] = (),
     now: dt.datetime | None = None,
     tell: Callable[[str], None] = lambda _: None,
-    wait_seconds: float = 0.0,
+    wait_seconds: float = TURN_SECONDS,
 ) -> list[MaintainReport]:
     """Keep every table of a pipeline in shape.
 

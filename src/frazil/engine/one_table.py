@@ -10,7 +10,7 @@ from frazil.engine.record import run_id
 from frazil.engine.report import TableReport
 from frazil.engine.run import working_sessions
 from frazil.engine.table_run import TableRun
-from frazil.lake.lock import lock
+from frazil.lake.lock import waiting_lock
 from frazil.lake.trouble import translated
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ def table_session(pipeline: Pipeline, table: Table, spark: SparkSession) -> Iter
     """Hold the pipeline's lock, and yield what steps of one table work with.
 
     Raises:
-        BusyError: another run holds the pipeline.
+        BusyError: another run holds the pipeline, for a minute.
     """
     now = dt.datetime.now(dt.UTC)
-    with lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
+    with waiting_lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):
         yield TableRun(
             spark=session,
             pipeline=pipeline,

@@ -9,7 +9,7 @@ from frazil.errors import BusyError
 from frazil.failpoints import failpoint
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
-from frazil.lake.lock import lock
+from frazil.lake.lock import waiting_lock
 from frazil.lake.refs import show_snapshot
 from frazil.lake.trouble import translated
 from frazil.spec.names import quote
@@ -44,9 +44,9 @@ def rollback(
         tell: called with what could not be done and changes nothing.
 
     Raises:
-        BusyError: a run holds the pipeline, or a table has moved.
+        BusyError: a run holds the pipeline for a minute, or a table has moved.
     """
-    with lock(pipeline), translated(pipeline):
+    with waiting_lock(pipeline), translated(pipeline):
         certifying = Certifying.of(pipeline, "rollback")
         for path in stale:
             _forget_inputs(spark, path)

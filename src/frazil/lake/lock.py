@@ -25,6 +25,10 @@ _RETRY_SECONDS: Final = 0.2
 """Between two tries for a lock; a pipeline that is followed is free for a second between two runs."""
 
 
+TURN_SECONDS: Final = 60.0
+"""For so long a command that changes tables outside of runs waits for a run to end."""
+
+
 class UnwritableLakeError(StorageError):
     """The warehouse folder cannot be written."""
 
@@ -43,7 +47,7 @@ def holder(pipeline: Pipeline) -> int | None:
 
 
 @contextmanager
-def waiting_lock(pipeline: Pipeline, wait_seconds: float) -> Iterator[None]:
+def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iterator[None]:
     """Hold the pipeline as :func:`lock`, and wait for another process to end what it does.
 
     Raises:
