@@ -161,6 +161,13 @@ def test_a_bookmark_keeps_the_baseline_and_gives_it_back() -> None:
     )
 
 
+DUMPS = {"kind": "snapshot", "path": "landing"}
+
+
+def sharded(**shard: str) -> dict[str, Any]:
+    return {"kind": "sharded", "shards": {"eu": shard}}
+
+
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
@@ -175,9 +182,13 @@ def test_a_bookmark_keeps_the_baseline_and_gives_it_back() -> None:
         ({"source": DEBEZIUM, "sequence_by": []}, ""),
         ({"source": DEBEZIUM, "sequence_by": [], "marts": [HISTORY]}, ""),
         ({"source": DEBEZIUM, "sequence_by": [], "marts": [HISTORY], "effective_at": "ts"}, "times from 'ts', and the"),
+        ({"source": DUMPS, "sequence_by": []}, ""),
+        ({"source": DUMPS}, "records of kind 'snapshot' need not carry 'ts'"),
+        ({"source": sharded(path="landing/eu")}, ""),
+        ({"source": sharded(path="landing/eu"), "sequence_by": []}, "needs a time that orders changes"),
         (
-            {"source": {"kind": "snapshot", "path": "landing"}, "sequence_by": []},
-            "changes of kind 'snapshot' cannot be folded into a baseline",
+            {"source": sharded(kind="snapshot", path="landing/eu"), "sequence_by": []},
+            "changes of kind 'sharded' cannot be folded into a baseline",
         ),
     ],
 )
