@@ -41,8 +41,13 @@ class File:
         return self.packed(content.replace(b"#", b"%d" % number))
 
 
+def _with_line_ends(data: bytes) -> bytes:
+    """Return a gzip whose own bytes have line ends: those of a time."""
+    return gzip.compress(data, mtime=int.from_bytes(b"\n\n\n\n", "little"))
+
+
 def _twice(data: bytes) -> bytes:
-    return gzip.compress(gzip.compress(data))
+    return gzip.compress(_with_line_ends(data))
 
 
 def _cut(data: bytes) -> bytes:
@@ -74,7 +79,8 @@ CSV: Final = tuple(
         ("a gzip of a gzip", HEADER + ONE, 0, 1, _twice, ".csv.gz"),
         ("two gzips in one file", HEADER + ONE + TWO, 2, 0, _two_members, ".csv.gz"),
         ("a gzip that is none", HEADER + ONE, 0, 1, bytes, ".csv.gz"),
-        ("a gzip called csv", HEADER + ONE, 0, 1, gzip.compress),
+        ("a gzip called csv", HEADER + ONE, 0, 1, _with_line_ends),
+        ("a header in Latin-1", HEADER.strip().encode() + b",caf\xe9\n" + (ONE + TWO).encode(), 0, 1),
         # Records.
         ("line ends of Windows", (HEADER + ONE + TWO).replace("\n", "\r\n"), 2, 0),
         ("line ends of old Macs", (HEADER + ONE + TWO).replace("\n", "\r"), 2, 0),

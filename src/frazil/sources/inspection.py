@@ -11,12 +11,22 @@ import pyarrow as pa
 
 from frazil.errors import FrazilError
 from frazil.formats.csv_file import header_of
-from frazil.formats.csv_lines import RECORD_BYTES, UNREADABLE, blocks, is_gzip, open_text, records_in
+from frazil.formats.csv_lines import (
+    RECORD_BYTES,
+    UNREADABLE,
+    blocks,
+    count_records,
+    is_gzip,
+    open_text,
+    records_in,
+)
 from frazil.formats.field_names import check_names, file_columns
 from frazil.formats.parquet_file import first_line, parquet_columns
 from frazil.sources.new_files import Content
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil.formats.csv_lines import Dialect
     from frazil.sources.base import SourceFile
     from frazil.storage.files import HashedFile
@@ -91,18 +101,36 @@ def _encoding(file: SourceFile) -> str | None:
     return None
 
 
+def count_csv(uri: str, form: FileForm) -> int:
+    """Count the records of a CSV file as :func:`frazil.formats.csv_lines.count_records` does.
+
+    A file whose header cannot be read is one bad record, however many lines are below it.
+    """
+    dialect = cast("Dialect", form.dialect)
+    try:
+        is_broken = form.header and _names(uri, dialect)[1] is not None
+    except UNREADABLE:
+        return 1
+    return 1 if is_broken else count_records(uri, dialect)
+
+
 def _header(file: SourceFile, dialect: Dialect, op: str | None) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Read the fields that the first record names, or why it cannot be read; an empty file has none."""
+    names, broken = _names(file.uri, dialect)
+    check_names(file.path, names)
+    return file_columns(((name, "string") for name in names), op) if names else (), broken
+
+
+def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:
+    """Return the names in the first record, or why it cannot be read."""
     try:
-        with open_text(file.uri) as text:
+        with open_text(uri) as text:
             for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
                 found = records_in(block.data, dialect)
                 if block.reason or block.is_part or (found and len(found[0]) > RECORD_BYTES):
                     return (), f"unreadable: header, {block.reason or 'too large'}"
                 if found:
-                    names = header_of(found[0], dialect)
-                    check_names(file.path, names)
-                    return file_columns(((name, "string") for name in names), op), None
+                    return header_of(found[0], dialect), None
     except UnicodeDecodeError as error:
         return (), f"encoding: header, invalid UTF-8 at byte {error.start + 1}"
     except UnicodeError as error:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from frazil.formats.csv_file import CsvFile
-from frazil.formats.csv_lines import UNREADABLE, Dialect, count_records, is_gzip, open_text
+from frazil.formats.csv_lines import UNREADABLE, Dialect, is_gzip, open_text
 from frazil.formats.field_names import file_columns
 from frazil.formats.json_lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
-from frazil.sources.inspection import FileForm, inspect, named_fields
+from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.ledger import Ledger, Unchanged
 from frazil.sources.new_files import Content, find_new
 from frazil.spec.types import type_after
@@ -251,7 +251,7 @@ class RecordFiles(RecordReading, ABC):
         if name.endswith(PARQUET):
             return count_rows(uri)
         if not name.endswith(JSON_LINES):
-            return count_records(uri, _DIALECT)
+            return count_csv(uri, FileForm(dialect=_DIALECT))
         try:
             with open_text(uri) as lines:
                 return sum(bool(line.strip()) for line in lines)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.csv_file import CsvFile
-from frazil.formats.csv_lines import count_records
 from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
-from frazil.sources.inspection import inspect, named_fields
+from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.new_files import find_new
 from frazil.spec.names import quote
 
@@ -100,7 +99,12 @@ class DmsSource:
 
     def recount(self, uri: str) -> int:
         """Count CSV records by their line ends, Parquet records by the footer."""
-        return count_rows(uri) if layout.is_parquet(uri) else count_records(uri, layout.dialect_of(self.table.source))
+        if layout.is_parquet(uri):
+            return count_rows(uri)
+        source = self.table.source
+        # An address does not tell whether its file is one of transactions, which have no header.
+        header = source.header and not source.cdc_path
+        return count_csv(uri, FileForm(dialect=layout.dialect_of(source), header=header))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what the op column says, and where keys before a change stand."""
