@@ -100,15 +100,16 @@ def test_the_region_of_the_bucket_is_the_way_out(
     assert (refusal.ok, refusal.hint) == (False, "region: eu-central-1 in stores")
 
 
+def denied(*_: Any) -> Any:
+    raise ObjectStoreError("s3://lake/shop", Exception("<Code>AccessDenied</Code>"))
+
+
 def test_a_right_that_is_missing_is_told_in_the_stores_words(
     greeter: Greeter, bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del bucket
 
-    def refused(*_: Any) -> Any:
-        raise ObjectStoreError("s3://lake/shop", Exception("<Code>AccessDenied</Code>"))
-
-    monkeypatch.setattr(store_client, "put", refused)
+    monkeypatch.setattr(store_client, "put", denied)
     [found] = look(greeter, is_written=True)
 
     assert found.ok is False
@@ -121,10 +122,7 @@ def test_a_bucket_that_takes_nothing_but_tables_is_right_for_a_catalog_that_has_
 ) -> None:
     del bucket
 
-    def refused(*_: Any) -> Any:
-        raise ObjectStoreError("s3://lake/shop", Exception("<Code>AccessDenied</Code>"))
-
-    monkeypatch.setattr(store_client, "put", refused)
+    monkeypatch.setattr(store_client, "put", denied)
     [found] = look(greeter, is_written=True, may_refuse=True)
 
     assert (found.ok, found.detail) == (None, "s3://lake/shop: listed, and takes nothing but tables")
