@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load, selection
 from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
+from frazil.lake.lock import TURN_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -289,7 +290,7 @@ def maintain(
     *,
     spark: SparkSession | None = None,
     select: Sequence[str] = (),
-    wait_seconds: float = 60.0,
+    wait_seconds: float = TURN_SECONDS,
 ) -> tuple[MaintainReport, ...]:
     """Compact, expire snapshots, remove orphan files, compute statistics; bookmarks always stay.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
 from frazil.api.running import session
+from frazil.lake.lock import TURN_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from frazil.serve.rollback import Rollback
 
 
-def cut(declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = 60.0) -> Cut:
+def cut(
+    declaration: Declaration, name: str, *, spark: SparkSession | None = None, wait_seconds: float = TURN_SECONDS
+) -> Cut:
     """Mark all marts and aggregates at one point, readable as one by its name.
 
     A cut that was killed is ended by the same call, as long as no table has moved since.

@@ -288,7 +288,7 @@ def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Finding]:
     try:
         reached = store_access(address, pipeline.stores, pipeline.folder)
         access = lake_access(pipeline, address) if is_lake else reached
-        # Their warehouse may be a bucket that they alone write to, but for the tables.
+        # The warehouse of such a catalog may be a bucket that takes its tables and nothing else.
         for_tables = pipeline.lake.catalog.type in ("rest", "glue")
         for looked in look_at_store(access, address, is_written=is_lake, may_refuse=for_tables):
             yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
