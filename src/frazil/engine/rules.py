@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _COUNT, _FIRST = "rule_count_", "rule_first_"
 _IS_CHANGE: Final = f"{PROBLEM} IS NULL AND {r.CLASS} = {literal(r.UPSERT)}"
+_passed: Final = set[tuple[object, ...]]()
+"""Columns and rules that Spark took in this process: one that follows a table has them judged once."""
 
 
 class RuleBrokenError(ContractError):
@@ -105,10 +107,14 @@ def check_rules(spark: SparkSession, contract: Contract, table: str) -> None:
 
     Raises:
         SqlError: of the first one that Spark refuses, or that is neither true nor false.
+
+    Cost: once in a process for the same columns and rules.
     """
     patterns = [rule for rule in row_rules(contract) if rule.name == "pattern"]
     exprs = {rule.name: rule.expr for rule in contract.rules if rule.expr is not None}
-    if not exprs and not patterns:
+    columns = tuple((column.name, column.type) for column in contract.columns)
+    judged = (columns, *exprs.items(), *((pattern.column, pattern.values[0]) for pattern in patterns))
+    if judged in _passed or not (exprs or patterns):
         return
     typed = spark.range(1).select(*(F.expr(f"CAST(NULL AS {one.type})").alias(one.name) for one in contract.columns))
     for name, expr in exprs.items():
@@ -117,6 +123,7 @@ def check_rules(spark: SparkSession, contract: Contract, table: str) -> None:
     for pattern in patterns:
         with user_sql(f"pattern of column {pattern.column!r} of table {table!r}", pattern.values[0]):
             _fold(typed.selectExpr(f"'' RLIKE {literal(pattern.values[0])} AS found"))
+    _passed.add(judged)
 
 
 def _fold(frame: DataFrame) -> None:
