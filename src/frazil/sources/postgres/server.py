@@ -161,10 +161,11 @@ class Server:
         Cost: the server keeps them aside first, on its disk if they are many; here some are in memory at a time.
         """
         with self.session.transaction(), self.session.cursor("messages", binary=True) as cursor:
-            cursor.itersize = 10_000
             cursor.execute(_PEEK, (slot, server_lsn(end), publication))
-            for (message,) in cursor:
-                yield message
+            # Rows one by one are asked for with a lock each.
+            while rows := cursor.fetchmany(10_000):
+                for (message,) in rows:
+                    yield message
 
     def advance(self, slot: str, end: int) -> None:
         """Let the server forget what is before a position."""
