@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark_cluster import QUICK_JAVA
 
 import frazil
 from frazil import api
 from frazil.lake.catalog_conf import catalog_conf
 from frazil.lake.jars import jars_for, ready_jars
 from frazil.lake.session import spark_session
+from frazil.testing.spark_cluster import QUICK_JAVA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

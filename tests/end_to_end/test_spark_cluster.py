@@ -12,18 +12,18 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.spark_cluster import QUICK_JAVA, spark_cluster
 
 import frazil
 from frazil import api
 from frazil.lake.jars import default_jars, ready_jars
 from frazil.testing.generate import COLUMNS, declaration, generate
 from frazil.testing.sample_files import SampleFiles
+from frazil.testing.spark_cluster import QUICK_JAVA, spark_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.spark_cluster import SparkCluster
+    from frazil.testing.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
 

@@ -1,4 +1,4 @@
-"""Spark clusters on 127.0.0.1: a master and its workers, each a process.
+"""Throw-away Spark clusters on 127.0.0.1: a master and its workers, each a process.
 
 They come with PySpark's own jars, so there is nothing to install.
 """
@@ -21,10 +21,9 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Final
 
 import psutil
-import pyspark
 
 from frazil.errors import SetupError
-from frazil.lake.java import find_java
+from frazil.testing.java import java_program, spark_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +82,7 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-spark-"))
     environment = {
-        "JAVA_HOME": f"{find_java().home}",
+        "JAVA_HOME": f"{Path(java_program()).resolve().parents[1]}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_SCALA_VERSION": "2.13",  # a worker of a PySpark from a wheel looks for it in vain
@@ -109,7 +108,7 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
 
 
 def _started(role: str, words: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    jars = Path(pyspark.__file__).parent / "jars"
+    jars = spark_jars("spark-core_2.13")[0].parent
     settings = log.with_suffix(".properties")
     settings.write_text(
         "rootLogger.level = info\nrootLogger.appenderRef.out.ref = out\n"
@@ -133,7 +132,7 @@ def _started(role: str, words: list[str], log: Path, environment: dict[str, str]
 
 
 def _die_with_parent() -> None:
-    """Have the system kill this process when the tests are killed, which end no fixture then."""
+    """Have the system kill this process when the one that started it is killed, which ends no block then."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
