@@ -81,10 +81,14 @@ class Watch:
         """CPU seconds of all processes of the tree, as last seen."""
         return sum(self._cpu_s.values())
 
-    def end(self) -> None:
-        """Stop, and wait until what the tree left behind has ended too."""
+    def stop(self) -> None:
+        """Look no more."""
         self._stop.set()
         self._thread.join()
+
+    def end(self) -> None:
+        """Stop, and wait until what the tree left behind has ended too."""
+        self.stop()
         until = time.monotonic() + _LINGER_S
         while any(map(_alive, self._seen)) and time.monotonic() < until:
             time.sleep(_EVERY_S)

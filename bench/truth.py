@@ -60,7 +60,8 @@ def expected(mart: str, load: Sequence[Path], changes: Sequence[Path], columns: 
     if question not in known:
         with duckdb.connect() as db:
             names = ", ".join(columns)
-            db.execute(f"CREATE TABLE loaded AS {records_sql(load, columns)}")
+            # It is read twice rather than kept, as it may be larger than the memory.
+            db.execute(f"CREATE VIEW loaded AS {records_sql(load, columns)}")
             if changes:
                 db.execute(f"CREATE TABLE changed AS {records_sql(changes, columns)}")
             else:
@@ -112,9 +113,14 @@ def _history_sql(columns: Mapping[str, str]) -> str:
     )
 
 
-def _checksum(db: duckdb.DuckDBPyConnection, rows: str, columns: Mapping[str, str]) -> str:
+def checksum_sql(rows: str, columns: Mapping[str, str]) -> str:
+    """Write the query for the number of some rows and the sum of their hashes, which make a checksum."""
     text = ", '|', ".join(f"coalesce({_as_text(name, kind)}, '~')" for name, kind in columns.items())
-    answer = db.execute(f"SELECT count(*), coalesce(sum(hash(concat({text}))), 0) FROM ({rows})").fetchone()
+    return f"SELECT count(*), coalesce(sum(hash(concat({text}))), 0) FROM ({rows})"
+
+
+def _checksum(db: duckdb.DuckDBPyConnection, rows: str, columns: Mapping[str, str]) -> str:
+    answer = db.execute(checksum_sql(rows, columns)).fetchone()
     if answer is None:
         raise RuntimeError("DuckDB gives no checksum")
     return f"{answer[0]}:{answer[1]}"
