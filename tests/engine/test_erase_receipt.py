@@ -12,6 +12,7 @@ import pytest
 from frazil.engine import erase_receipt
 from frazil.engine.erase_report import EraseReport
 from frazil.errors import StorageError
+from frazil.lake import run_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ class Refusing:
 def test_a_receipt_is_beside_the_declaration_where_the_warehouse_takes_no_files(
     below: Refusing | None, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erase_receipt, "files_place", lambda *_, **__: below)
+    monkeypatch.setattr(run_files, "files_place", lambda *_, **__: below)
     pipeline = SimpleNamespace(pipeline="shop", folder=tmp_path)
     context: Any = SimpleNamespace(pipeline=pipeline, spark=spark, now=dt.datetime.now(dt.UTC), bronze=("lake", "b"))
     report = EraseReport(table="customers", subjects=1, layers=(), erase_id="1")

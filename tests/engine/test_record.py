@@ -15,7 +15,7 @@ import pytest
 from frazil.engine.past_runs import standing
 from frazil.engine.record import Record, record_idle, run_id
 from frazil.engine.settle import report_of, settle
-from frazil.errors import FrazilError, SourceError
+from frazil.errors import FrazilError, SourceError, StorageError
 from frazil.lake import run_files
 from frazil.lake.lock import lock
 from frazil.lake.trouble import explained
@@ -196,10 +196,53 @@ def test_a_run_on_a_lake_in_a_store_goes_on_where_its_client_is_not_installed(
 
     report = ran(there, 1, items=SourceError("gone"))
 
-    [warning] = report.warnings
-    assert warning == (
-        "the record of this run cannot be written: s3://lake-of-nobody needs obstore, which is not installed: "
-        "s3://lake-of-nobody/warehouse/.frazil/runs. "
-        "The tables are as they should be; frazil status will not know of this run"
-    )
-    assert [*run_files.run_files(there)] == []
+    assert not report.warnings
+    assert beside(there) == [f"{report.run_id}.end.json", f"{report.run_id}.start.json"]
+    assert [*standing(there, NAMES).failures] == ["items"]
+
+
+class Refusing:
+    """The warehouse of a catalog that takes its tables and nothing else, or of a store that does not answer at times.
+
+    Attributes:
+        files: what it took.
+        refuses: endings of the files that it does not take.
+    """
+
+    def __init__(self, *refuses: str) -> None:
+        self.files, self.refuses = dict[str, bytes](), refuses
+
+    def write(self, name: str, content: bytes) -> None:
+        if name.endswith(self.refuses):
+            raise StorageError(f"{name}: denied")
+        self.files[name] = content
+
+    def read(self, name: str) -> bytes:
+        return self.files[name]
+
+    def names(self) -> list[str]:
+        return [*self.files]
+
+
+@pytest.mark.parametrize("refused", [("",), (".start.json",), (".end.json",)])
+def test_what_the_warehouse_does_not_take_is_beside_the_declaration(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, refused: tuple[str, ...]
+) -> None:
+    below = Refusing(*refused)
+    monkeypatch.setattr(run_files, "files_place", lambda *_, **__: below)
+
+    report = ran(pipeline, 1, items=SourceError("gone"))
+
+    assert not report.warnings
+    assert len(beside(pipeline)) + len(below.files) == 2
+    assert all(name.endswith(refused) for name in beside(pipeline))
+    found = standing(pipeline, NAMES)
+    assert [*found.failures] == ["items"]
+    assert found.open_run is None
+    assert not (pipeline.folder / "lake").exists()
+
+
+def beside(pipeline: Pipeline) -> list[str]:
+    """List the records beside the declaration, without their times."""
+    folder = pipeline.folder / ".frazil" / "runs"
+    return sorted(path.name.partition("-")[2] for path in folder.iterdir()) if folder.exists() else []

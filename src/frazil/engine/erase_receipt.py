@@ -6,15 +6,14 @@ It names nobody.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
-from frazil.errors import DifferenceError, StorageError
+from frazil.errors import DifferenceError
 from frazil.lake.heads import head
-from frazil.lake.run_files import files_place, place_beside
+from frazil.lake.run_files import write_file
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -71,15 +70,7 @@ def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> 
         "hash": "HMAC-SHA256; the key is a property of the table of erased keys",
     }
     name, text = f"{report.erase_id}.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
-    below = files_place(context.pipeline, "erased", lasting=True)
-    if below is not None:
-        # A bucket that is its catalog's takes tables and nothing else; the erase itself is done by now.
-        with suppress(StorageError):
-            below.write(name, text)
-            return f"{below}/{name}"
-    beside = place_beside(context.pipeline, "erased")
-    beside.write(name, text)
-    return f"{beside}/{name}"
+    return f"{write_file(context.pipeline, 'erased', name, text, lasting=True)}/{name}"
 
 
 def _path(context: TableRun, name: str) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.engine.certify import Certifying
 from frazil.engine.past_runs import FACET, standing
 from frazil.engine.settle import report_of, settle
-from frazil.errors import BusyError, FrazilError, SetupError, StorageError
+from frazil.errors import BusyError, FrazilError
 from frazil.lake.lock import lock
-from frazil.lake.run_files import runs_place, write_run_file
+from frazil.lake.run_files import write_run_file
 from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
 from frazil.spec.tables import lake_tables
@@ -72,7 +72,7 @@ class Record:
 
     def __init__(self, pipeline: Pipeline, report: RunReport, now: dt.datetime) -> None:
         self._pipeline, self._report, self._began = pipeline, report, now
-        self._is_wanted = runs_place(pipeline) is not None
+        self._is_wanted = True
         self._inputs: list[dict[str, Any]] = []
 
     def start(self, steps: Sequence[Step]) -> None:
@@ -125,11 +125,10 @@ class Record:
         }
         try:
             write_run_file(self._pipeline, f"{self._began:%Y%m%dT%H%M%S.%fZ}-{self._report.run_id}", part, _safe(event))
-        except (OSError, StorageError, SetupError) as error:
+        except OSError as error:
             self._is_wanted = False
-            why = error.message if isinstance(error, FrazilError) else error.strerror or error
             self._report.warnings.append(
-                f"the record of this run cannot be written: {why}: {runs_place(self._pipeline)}. "
+                f"the record of this run cannot be written: {error.strerror or error}: {error.filename}. "
                 "The tables are as they should be; frazil status will not know of this run"
             )
 

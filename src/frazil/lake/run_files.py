@@ -1,12 +1,14 @@
 """Files that runs leave below the warehouse: written once, read by people, tools and ``frazil status``.
 
-No table and no run depends on them. They are on this machine's disk or in an object store, as the warehouse is.
+No table and no run depends on them. They are on this machine's disk or in an object store, as the warehouse is; where
+that takes tables and nothing else, they are beside the declaration.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -28,6 +30,7 @@ KEPT_RUNS: Final = 1_000
 RUNS_LET_GO: Final = 100
 """Older ones go so many at a time: looking for them takes longer than a run's own files."""
 
+_RUNS: Final = "runs"
 _ENDINGS: Final = (".start.json", ".end.json")
 
 
@@ -66,16 +69,11 @@ class FilesPlace(Protocol):
 def runs_folder(pipeline: Pipeline) -> Path | None:
     """Path of the folder of the files, whether it exists or not; None where the warehouse is no local folder."""
     folder = warehouse(pipeline).path
-    return None if folder is None else folder / ".frazil" / "runs"
-
-
-def runs_place(pipeline: Pipeline) -> FilesPlace | None:
-    """Return the place of the files, whether it exists or not; None where there is no client for the warehouse."""
-    return files_place(pipeline, "runs")
+    return None if folder is None else folder / ".frazil" / _RUNS
 
 
 def files_place(pipeline: Pipeline, name: str, *, lasting: bool = False) -> FilesPlace | None:
-    """Return the place of files of one sort below the warehouse, as :func:`runs_place`.
+    """Return the place of files of one sort below the warehouse, whether it exists or not; None without a client.
 
     Args:
         pipeline: the declaration.
@@ -90,13 +88,34 @@ def files_place(pipeline: Pipeline, name: str, *, lasting: bool = False) -> File
     return _Store(StoreAddress(f"{place.uri}/.frazil/{name}", lake_access(pipeline, place.uri)))
 
 
-def place_beside(pipeline: Pipeline, name: str) -> FilesPlace:
-    """Return the place of files of one sort beside the declaration, for where the warehouse takes none; lasting."""
-    return _Disk(pipeline.folder / ".frazil" / name, is_lasting=True)
+def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, lasting: bool = False) -> FilesPlace:
+    """Write a file, whole or not at all, below the warehouse; beside the declaration where that takes no files.
+
+    Args:
+        pipeline: the declaration.
+        sort: name of the folder.
+        name: of the file.
+        content: of the file.
+        lasting: as :func:`files_place` takes it.
+
+    Returns:
+        Where it is.
+
+    Raises:
+        OSError: it cannot be written there either.
+    """
+    below, beside = _places(pipeline, sort, lasting=lasting)
+    if below is not None:
+        # A bucket that is its catalog's takes tables and nothing else.
+        with suppress(StorageError, SetupError):
+            below.write(name, content)
+            return below
+    beside.write(name, content)
+    return beside
 
 
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
-    """Write one of the two files of a run, whole or not at all, and let go of runs that are too old to keep.
+    """Write one of the two files of a run, as :func:`write_file`, and let go of runs that are too old to keep.
 
     Args:
         pipeline: the declaration.
@@ -105,28 +124,30 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
         content: plain values.
 
     Raises:
-        OSError, StorageError, SetupError: the file cannot be written.
+        OSError: the file cannot be written.
 
     Cost: a few system calls, and at the end of a run a listing of the folder; in an object store a request each.
     """
-    folder = runs_place(pipeline)
-    if folder is None:
-        return
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    folder.write(f"{run}.{part}.json", text.encode())
+    folder = write_file(pipeline, _RUNS, f"{run}.{part}.json", text.encode())
     if part == "end":
-        _let_go(folder)
+        with suppress(StorageError):
+            _let_go(folder)
 
 
 def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
     """Read what runs left, the newest first. What cannot be read is left out."""
-    folder = runs_place(pipeline)
-    if folder is None:
-        return
-    for name in _runs(folder):
-        start, end = (_read(folder, f"{name}{ending}") for ending in _ENDINGS)
+    folders = [place for place in _places(pipeline, _RUNS) if place is not None]
+    places = {name: place for place in folders for name in _names(place)}
+    for run in _by_time(places):
+        start, end = (_read(places.get(name), name) for name in (f"{run}{ending}" for ending in _ENDINGS))
         if start or end:
             yield RunFiles(start=start, end=end)
+
+
+def _places(pipeline: Pipeline, sort: str, *, lasting: bool = False) -> tuple[FilesPlace | None, FilesPlace]:
+    """Return the places of files of one sort: below the warehouse, if it has any, and beside the declaration."""
+    return files_place(pipeline, sort, lasting=lasting), _Disk(pipeline.folder / ".frazil" / sort, lasting)
 
 
 def _let_go(folder: FilesPlace) -> None:
@@ -135,9 +156,9 @@ def _let_go(folder: FilesPlace) -> None:
         folder.remove([f"{old}{ending}" for old in _by_time(names)[KEPT_RUNS:] for ending in _ENDINGS])
 
 
-def _runs(folder: FilesPlace) -> list[str]:
+def _names(folder: FilesPlace) -> list[str]:
     try:
-        return _by_time(folder.names())
+        return folder.names()
     except (StorageError, SetupError):
         return []
 
@@ -148,7 +169,9 @@ def _by_time(names: Iterable[str]) -> list[str]:
     return sorted(runs, reverse=True)
 
 
-def _read(folder: FilesPlace, name: str) -> dict[str, Any] | None:
+def _read(folder: FilesPlace | None, name: str) -> dict[str, Any] | None:
+    if folder is None:
+        return None
     try:
         found = json.loads(folder.read(name))
     except (OSError, ValueError, StorageError, SetupError):
