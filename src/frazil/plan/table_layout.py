@@ -30,7 +30,8 @@ _DEFAULTS: Final = {
     "write.delete.mode": "merge-on-read",
     "write.delete.isolation-level": "serializable",
     "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": "50",
+    # Who reads a table has its metadata at once. Each file more is named in all that follow.
+    "write.metadata.previous-versions-max": "8",
     "commit.retry.num-retries": "10",
 }
 
