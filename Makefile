@@ -25,7 +25,7 @@ demo: .venv/.jars ## Run both examples in build/demo and look at their tables
 demo-shop: .venv/.jars ## Follow a real PostgreSQL, which it starts, by audit log and by replication into build/demo/shop
 	$(BIN)/python examples/shop/shop.py
 
-up: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Start PostgreSQL, a lake, Trino, Airflow and dbt on 127.0.0.1, in build/up
+up: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Start PostgreSQL, S3, a lake, Trino, Airflow and dbt on 127.0.0.1, in build/up
 	@$(STACK) up
 
 down: ## Stop what make up has started; its data stay in build/up

@@ -1,4 +1,4 @@
-"""The shop with all that reads and drives it, on one machine: PostgreSQL, the lake, Trino, Airflow and dbt.
+"""The shop with all that reads and drives it, on one machine: PostgreSQL, S3, the lake, Trino, Airflow and dbt.
 
 ``make up`` starts it, ``make down`` stops it; servers listen on 127.0.0.1 only, and everything is in build/up.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -26,6 +27,7 @@ from faker import Faker
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.testing.postgres import PostgresServer, find_programs
+from frazil.testing.s3 import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +35,26 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 HERE, SHOP = ROOT / "examples" / "stack", ROOT / "examples" / "shop"
 UP = Path(os.environ.get("STACK_FOLDER") or ROOT / "build" / "up").resolve()
-DAGS, LOGS, PIDS = UP / "dags", UP / "logs", UP / "pids.json"
-PORTS = {"postgres": 5442, "trino": 8080, "airflow": 8081}
+DAGS, LOGS, PIDS, ENV = UP / "dags", UP / "logs", UP / "pids.json", UP / "env"
+PORTS = {"postgres": 5442, "s3": 8333, "trino": 8080, "airflow": 8081}
 PORTS |= {name: int(text) for name in PORTS if (text := os.environ.get(f"{name.upper()}_PORT"))}
+S3_PORTS = 5
+LOCAL_LAKE = "lake: {warehouse: ./lake}\n"
+LAKE = f"""\
+lake:
+  warehouse: s3://shop/lake
+  catalog:
+    type: jdbc
+    uri: jdbc:postgresql://127.0.0.1:{PORTS["postgres"]}/catalog
+    user: postgres
+    password: ${{env:LAKE_PASSWORD}}
+stores:
+  s3://shop:
+    endpoint: http://127.0.0.1:{PORTS["s3"]}
+    region: us-east-1
+    access_key_id: ${{env:LAKE_KEY_ID}}
+    secret_access_key: ${{env:LAKE_SECRET}}
+"""
 ORDERS_AT_FIRST, START_SECONDS, STOP_SECONDS = 2_000, 600, 20
 AIRFLOW_PARTS = {
     "airflow api-server": ["api-server", "--host", "127.0.0.1", "--port", f"{PORTS['airflow']}", "--workers", "1"],
@@ -52,12 +71,13 @@ def up() -> None:
         say("it runs already; make down stops it")
         return
     began = time.monotonic()
-    for name, port in PORTS.items():
-        if answers(port):
-            sys.exit(f"port {port} of 127.0.0.1 is in use: make up {name.upper()}_PORT=…")
+    for name, first in PORTS.items():
+        for port in range(first, first + (S3_PORTS if name == "s3" else 1)):
+            if answers(port):
+                sys.exit(f"port {port} of 127.0.0.1 is in use: make up {name.upper()}_PORT=…")
     copy_files()
     try:
-        environment = start_database()
+        environment = settings(start_database(), start_store())
         say("the lake: first run")
         call([BIN / "frazil", "run", DAGS / "shop"], environment)
         start_servers(environment)
@@ -75,12 +95,12 @@ def up() -> None:
 
 
 def down() -> None:
-    """Stop what runs, tasks at work too, PostgreSQL last. What it holds stays in build/up."""
+    """Stop what runs, tasks at work too, S3 and PostgreSQL last. What they hold stays in build/up."""
     found = running()
-    database = found.pop("postgres", None)
-    say(f"stopping {', '.join([*found, *(['postgres'] if database else [])])}" if found or database else "nothing runs")
+    say(f"stopping {', '.join(found)}" if found else "nothing runs")
+    last = [process for name in ("s3", "postgres") if (process := found.pop(name, None))]
     stop([one for process in found.values() for one in family(process)], signal.SIGTERM)
-    stop([database] if database else [], signal.SIGINT)
+    stop(last, signal.SIGINT)
     PIDS.unlink(missing_ok=True)
 
 
@@ -125,14 +145,15 @@ def copy_files() -> None:
     """Put DAGs, declaration and dbt project where the servers read them; what they hold from before stays."""
     for folder in (DAGS / "shop", LOGS):
         folder.mkdir(parents=True, exist_ok=True)
-    for file in (SHOP / "dag.py", SHOP / "frazil.yml"):
-        shutil.copy(file, DAGS / "shop")
+    shutil.copy(SHOP / "dag.py", DAGS / "shop")
+    begins, _, ends = (SHOP / "frazil.yml").read_text(encoding="utf-8").partition(LOCAL_LAKE)
+    (DAGS / "shop" / "frazil.yml").write_text(f"{begins}{LAKE}{ends}", encoding="utf-8")
     shutil.copy(HERE / "reports.py", DAGS)
     shutil.copytree(HERE / "dbt", DAGS / "dbt", dirs_exist_ok=True)
 
 
-def start_database() -> dict[str, str]:
-    """Start PostgreSQL with orders and their audit log; return the environment for all that comes after it."""
+def start_database() -> PostgresServer:
+    """Start PostgreSQL with orders and their audit log, and the database of the lake's catalog."""
     say("PostgreSQL")
     folder, programs = UP / "postgres", find_programs()[0]
     server = PostgresServer(programs, folder, {}, port=PORTS["postgres"])
@@ -145,20 +166,42 @@ def start_database() -> dict[str, str]:
     server.start()
     remember("postgres", server.pid or 0)
     with shop() as connection:
+        if not connection.execute("SELECT FROM pg_database WHERE datname = 'catalog'").rowcount:
+            connection.execute("CREATE DATABASE catalog")
         if is_new:
             connection.execute(ORDERS)
             connection.execute(api.audit_trigger("public.audit_log_dml", ["public.orders"]))
             insert(connection, Faker(), 1, ORDERS_AT_FIRST)
-    return settings(server.url)
+    return server
 
 
-def settings(url: str) -> dict[str, str]:
-    """Return the environment of everything that is started."""
+def start_store() -> S3Server:
+    """Start the object store, with the bucket of the lake."""
+    say("S3")
+    folder, port = UP / "s3", PORTS["s3"]
+    server = S3Server(folder, port, port + 1, (port + 2, port + 3, port + 4))
+    folder.mkdir(exist_ok=True)
+    server.start()
+    remember("s3", server.pid or 0)
+    server.make_bucket("shop")
+    return server
+
+
+def settings(database: PostgresServer, store: S3Server) -> dict[str, str]:
+    """Return the environment of everything that is started; what a shell needs of it is in build/up/env."""
+    declared = {
+        "SHOP_DB": database.url,
+        "LAKE_PASSWORD": database.password,
+        "LAKE_KEY_ID": store.access_key_id,
+        "LAKE_SECRET": store.secret_access_key,
+    }
+    ENV.touch(mode=0o600)
+    ENV.write_text("".join(f"export {name}={shlex.quote(text)}\n" for name, text in declared.items()), encoding="utf-8")
     return {
         **os.environ,
+        **declared,
         "PATH": os.pathsep.join([f"{BIN}", f"{AIRFLOW}", os.environ["PATH"]]),
-        "SHOP_DB": url,
-        "AIRFLOW_CONN_SHOP": url,
+        "AIRFLOW_CONN_SHOP": database.url,
         "TRINO_PORT": f"{PORTS['trino']}",
         "DBT": f"{DBT}",
         "AIRFLOW_HOME": f"{UP / 'airflow'}",
@@ -273,7 +316,8 @@ Airflow     http://127.0.0.1:{PORTS["airflow"]}/      no login. Dags > shop > Tr
 Trino       http://127.0.0.1:{PORTS["trino"]}/ui/   any user name, no password: the queries that run
             jdbc:trino://127.0.0.1:{PORTS["trino"]}/lake   SELECT * FROM lake.gold.revenue_by_day
 PostgreSQL  127.0.0.1:{PORTS["postgres"]}   user postgres, password in {UP / "postgres" / "password"}
-The lake    frazil status {DAGS / "shop"}
+The lake    s3://shop/lake at 127.0.0.1:{PORTS["s3"]}; its catalog is a database of that PostgreSQL
+            . {ENV} && {BIN / "frazil"} status {DAGS / "shop"}
 Logs        {LOGS}
 
 make generate-data   changes orders in PostgreSQL; then trigger shop in Airflow, and ask Trino again

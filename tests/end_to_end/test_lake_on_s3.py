@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from tests.end_to_end.command import frazil
 from tests.end_to_end.vending import vending
 
@@ -100,14 +101,28 @@ def test_a_subject_is_erased_from_every_byte_on_s3(s3: S3Server, tmp_path: Path)
     assert [proof for proof in api.check_certificates(shop) if not proof.ok] == []
 
 
+ON_S3 = {
+    "products": ("products", "shop/products", b"U,900,office,Stapler,%s,2999-01-01 00:00:00\n"),
+    "airbnb": (
+        "hosts",
+        "airbnb_db/public/hosts_demo",
+        b"op,last_updated_ts,id,since\nU,2999-01-01 00:00:00,%s,2999-01-01\n",
+    ),
+}
+"""Example -> its table, the folder of its files, and a file of a record that goes to quarantine."""
+
+
+@pytest.mark.parametrize("example", ON_S3)
 def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
-    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: str
 ) -> None:
-    s3.make_bucket("raw")
-    s3.make_bucket("company")
+    table, folder, bad = ON_S3[example]
+    raw_name, lake_name = f"raw-{example}", f"company-{example}"
+    s3.make_bucket(raw_name)
+    s3.make_bucket(lake_name)
     told = {
-        "LANDING": "s3://raw/dms",
-        "LAKE": "s3://company/shop",
+        "LANDING": f"s3://{raw_name}/dms",
+        "LAKE": f"s3://{lake_name}/{example}",
         "CATALOG": f"jdbc:sqlite:{tmp_path}/catalog.db",
         "AWS_ACCESS_KEY_ID": s3.access_key_id,
         "AWS_SECRET_ACCESS_KEY": s3.secret_access_key,
@@ -116,30 +131,39 @@ def test_files_on_s3_become_a_lake_on_s3_as_the_example_says(
     }
     for name, value in told.items():
         monkeypatch.setenv(name, value)
-    shutil.copy(EXAMPLES / "products/on_s3.yml", tmp_path / "frazil.yml")
-    raw, key = store_access("s3://raw", {}, tmp_path), "dms/shop/products"
-    files = sorted((EXAMPLES / "products/landing/shop/products").iterdir(), reverse=True)
+    shutil.copy(EXAMPLES / example / "on_s3.yml", tmp_path / "frazil.yml")
+    raw, key = store_access(f"s3://{raw_name}", {}, tmp_path), f"dms/{folder}"
+    files = sorted((EXAMPLES / example / "landing" / folder).iterdir(), reverse=True)
     put(raw, f"{key}/{files[0].name}", files[0].read_bytes())
 
     looked = {one["what"]: (one["ok"], one["detail"]) for one in json.loads(frazil(tmp_path, "doctor", "--json"))}
-    assert looked["source of products"] == (True, "s3://raw/dms/shop/products: listed, read")
-    assert looked["warehouse"] == (True, "s3://company/shop: listed, written, removed")
+    assert looked[f"source of {table}"] == (True, f"s3://{raw_name}/{key}: listed, read")
+    assert looked["warehouse"] == (True, f"s3://{lake_name}/{example}: listed, written, removed")
     assert "ingest 1 file" in frazil(tmp_path, "plan", java=False)
     frazil(tmp_path, "run")
     for file in files[1:]:
         put(raw, f"{key}/{file.name}", file.read_bytes())
-    put(raw, f"{key}/29990101-000000000.csv", b"U,900,office,Stapler,many,2999-01-01 00:00:00\n")
+    put(raw, f"{key}/29990101-000000000.csv", bad % b"many")
     report = json.loads(frazil(tmp_path, "run", "--json"))
 
     assert report["tables"][0]["outcome"] == "done"
     assert report["tables"][0]["files"] == len(files)  # the load is known
     assert json.loads(frazil(tmp_path, "run", "--json", java=False))["tables"][0]["outcome"] != "done"
-    assert "s3://raw/dms/shop/products/29990101-000000000.csv" in frazil(
-        tmp_path, "quarantine", "--table", "products", "--json", java=False
+    assert f"s3://{raw_name}/{key}/29990101-000000000.csv" in frazil(
+        tmp_path, "quarantine", "--table", table, "--json", java=False
     )
     assert "proofs hold" in frazil(tmp_path, "check", java=False)
-    put(raw, f"{key}/29990101-000000000.csv", b"U,900,office,Stapler,nine,2999-01-01 00:00:00\n")
+    put(raw, f"{key}/29990101-000000000.csv", bad % b"nine")
     assert "content changed after it was taken" in frazil(tmp_path, "run", code=8)
+
+
+@pytest.mark.parametrize("example", ON_S3)
+def test_an_example_on_s3_differs_from_the_local_one_in_its_places_alone(example: str) -> None:
+    local, there = (yaml.safe_load((EXAMPLES / example / name).read_text()) for name in ("frazil.yml", "on_s3.yml"))
+    for declared in (local, there):
+        del declared["lake"], declared["tables"][0]["source"]["path"]
+
+    assert there == local
 
 
 @pytest.mark.laws

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,7 +11,6 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ class Stack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ports = {name: free_port() for name in ("POSTGRES_PORT", "TRINO_PORT", "AIRFLOW_PORT")}
+        self.ports["S3_PORT"] = free_port_of_s3()
 
     def make(self, verb: str) -> str:
         settings = {**self.ports, "STACK_FOLDER": self.folder}
@@ -41,7 +42,7 @@ class Stack:
 
     def ask(self, sql: str) -> list[Any]:
         place = {"host": "127.0.0.1", "port": self.ports["TRINO_PORT"], "user": "me", "catalog": "lake"}
-        with closing(trino.dbapi.connect(**place)) as asked:
+        with contextlib.closing(trino.dbapi.connect(**place)) as asked:
             cursor = asked.cursor()
             cursor.execute(sql)
             return [*cursor.fetchone()]
@@ -70,6 +71,16 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def free_port_of_s3() -> int:
+    """Find a port that nobody has, nor the next four, nor those 10,000 above."""
+    for port in range(20_000, 30_000, 5):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for other in (*range(port, port + 5), *range(port + 10_000, port + 10_005)):
+                held.enter_context(socket.socket()).bind(("127.0.0.1", other))
+            return port
+    raise OSError("no port is free")
 
 
 @pytest.fixture

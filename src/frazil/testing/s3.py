@@ -40,16 +40,22 @@ class S3Server:
         folder: its data and its log.
         port: of S3.
         catalog_port: of the Iceberg REST catalog.
+        inner_ports: of its three parts, which nobody else talks to. Beside each port, 10,000 above, it takes one more.
         access_key_id, secret_access_key: the one login that it knows; no secret, as nobody else reaches it.
     """
 
     folder: Path
     port: int
     catalog_port: int
+    inner_ports: tuple[int, int, int]
     access_key_id: str = "frazil"
     secret_access_key: str = "throw-away"  # noqa: S105
-    _ports: tuple[int, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id; None where it does not run."""
+        return self._process.pid if self._process and self._process.poll() is None else None
 
     @property
     def endpoint(self) -> str:
@@ -71,7 +77,7 @@ class S3Server:
         secret = {"accessKey": self.access_key_id, "secretKey": self.secret_access_key}
         login = {"name": "frazil", "credentials": [secret], "actions": ["Admin", "Read", "List", "Tagging", "Write"]}
         logins.write_text(json.dumps({"identities": [login]}), encoding="ascii")
-        master, volume, filer = self._ports
+        master, volume, filer = self.inner_ports
         command = [
             _program(),
             "server",
@@ -109,7 +115,12 @@ class S3Server:
         """Run commands of the server's own shell, and return what it prints."""
         given = "\n".join([*commands, "exit\n"])
         done = subprocess.run(
-            [_program(), "shell", f"-master=127.0.0.1:{self._ports[0]}", f"-filer=127.0.0.1:{self._ports[2]}"],
+            [
+                _program(),
+                "shell",
+                f"-master=127.0.0.1:{self.inner_ports[0]}",
+                f"-filer=127.0.0.1:{self.inner_ports[2]}",
+            ],
             input=given,
             capture_output=True,
             text=True,
@@ -146,8 +157,8 @@ def s3_server() -> Iterator[S3Server]:
         SetupError: its program is not installed, or it does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-s3-"))
-    port, catalog_port, *others = _free_ports(5)
-    server = S3Server(folder, port, catalog_port, _ports=tuple(others))
+    port, catalog_port, master, volume, filer = _free_ports(5)
+    server = S3Server(folder, port, catalog_port, (master, volume, filer))
     try:
         server.start()
         yield server
