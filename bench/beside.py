@@ -88,11 +88,11 @@ class Beside:
         hidden.rename(self.folder / "landing" / f"20260101-{self.files:09}.csv")
         self.files += 1
 
-    def change(self) -> None:
+    def change(self, changes: int = _CHANGES) -> None:
         """Let some rows come, some change and some go."""
-        new = np.arange(self.next_key, self.next_key + _CHANGES // 10)
+        new = np.arange(self.next_key, self.next_key + changes // 10)
         self.next_key += len(new)
-        seen = self.chosen.integers(0, self.next_key, _CHANGES - 2 * len(new))
+        seen = self.chosen.integers(0, self.next_key, changes - 2 * len(new))
         gone = self.chosen.integers(0, self.next_key, len(new))
         self.land(np.concatenate([new, seen, gone]), ["I"] * len(new) + ["U"] * len(seen) + ["D"] * len(gone))
 
@@ -155,22 +155,28 @@ class Beside:
             for run in map(json.loads, lines)
         ]
 
+    def is_wrong(self) -> bool:
+        """Print how many rows the mart has, and return whether they are others than there must be."""
+        have: dict[int, int] = dict(api.query(self.folder, "SELECT id, quantity FROM marts.orders").rows)
+        print(f"rows: {len(have):,}, {'right' if have == self.expected else 'WRONG'}")
+        return have != self.expected
+
     def tell(self) -> bool:
         """Print what was seen; return whether all of it is right."""
         runs, upkeeps = self.runs(), [one.returncode for one in self.upkeeps]
         failed = sum(run["exit_code"] != 0 for run in runs)
-        have: dict[int, int] = dict(api.query(self.folder, "SELECT id, quantity FROM marts.orders").rows)
+        is_wrong = self.is_wrong()
         proofs = api.check(self.folder)
         wrong = [f"{finding}" for finding in proofs if finding.ok is False]
         files = sum(run["files"] for run in runs)
         print(f"watch: {len(runs):,} runs, {failed} failed, {files:,} of {self.files:,} files; ended with {self.ended}")
         print(f"maintain: {len(upkeeps):,} times, {sum(map(bool, upkeeps))} failed")
-        print(f"rows: {len(have):,}, {'right' if have == self.expected else 'WRONG'}; {len(proofs)} proofs {wrong}")
+        print(f"{len(proofs)} proofs {wrong}")
         print(
             f"reading: {max(self.ratios):.2f} times a fresh copy at most, {statistics.median(self.ratios):.2f} mostly"
         )
         print((self.folder / "said").read_text(encoding="utf-8"))
-        return have == self.expected and not (failed or wrong or any(upkeeps) or self.ended) and files == self.files
+        return not (is_wrong or failed or wrong or any(upkeeps) or self.ended) and files == self.files
 
 
 def main(minutes: float, rows: int) -> None:

@@ -74,7 +74,7 @@ _CHANGES: Final = 50_000
 _MANY: Final = 1_000_000
 _CUSTOMERS: Final = 10_000
 _SECONDS_OF_2026: Final = 1_767_225_600
-_OPTIONS: Final = RunOptions(policy=Policy(compact_every=1_000_000))
+_OPTIONS: Final = RunOptions(policy=Policy(merge_every=1_000_000, compact_every=1_000_000))
 """Files are not compacted meanwhile: that is work of other batches."""
 
 

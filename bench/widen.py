@@ -51,7 +51,7 @@ _WAYS: Final = {
     "int to bigint": ("bigint", ""),
 }
 _SECONDS_OF_2026: Final = 1_767_225_600
-_OPTIONS: Final = RunOptions(policy=Policy(compact_every=1_000_000))
+_OPTIONS: Final = RunOptions(policy=Policy(merge_every=1_000_000, compact_every=1_000_000))
 """Files are not compacted meanwhile: that is work of other batches."""
 _SUM: Final = "count(*), sum(id), sum(quantity), count(status), max(note)"
 

@@ -33,12 +33,17 @@ READERS: dict[Strategy, Reader] = {
 
 
 def go_by(strategy: Strategy) -> Policy:
-    """Return a policy that applies every batch with one strategy and compacts often, however small the tables are."""
+    """Return a policy that applies every batch with one strategy and compacts often, however small the tables are.
+
+    With some the driver merges files, with the others Spark alone does.
+    """
     return Policy(
         strategy=strategy,
         reader=READERS[strategy],
         plain=strategy != "delete_append",
         plain_bytes=0 if strategy == "recompute" else DEFAULT_POLICY.plain_bytes,
+        merge_every=2,
+        driver_scan_bytes=DEFAULT_POLICY.driver_scan_bytes if strategy in {"row_delta", "recompute"} else 0,
         compact_every=2,
         compact_partition_files=2,
         small_file_share=1.0,

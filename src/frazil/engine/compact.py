@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
+from frazil.engine.driver_lookup import UNREADABLE, mart_files
 from frazil.failpoints import failpoint
+from frazil.lake.merge_files import choose_merge, merge_files
 from frazil.lake.procedure import call
-from frazil.spec.names import literal
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,15 +20,60 @@ if TYPE_CHECKING:
     from frazil.spec import Upkeep
 
 
-def is_due(at: TableSnapshot, upkeep: Upkeep, policy: Policy, *, after: int, upto: int) -> bool:
-    """Return whether a mart that went from batch ``after`` to ``upto`` is to be compacted.
+def compact_mart(context: TableRun, path: tuple[str, ...], at: TableSnapshot, *, after: int, upto: int) -> bool:
+    """Merge the small files of a mart that went from batch ``after`` to ``upto``, where it is time.
 
-    It is after every ``compact_every`` batches, where it has many small files or many files of deletes.
+    The driver does so every ``merge_every`` batches; what it cannot is left to Spark, every ``compact_every``.
+
+    Returns:
+        Whether files were merged.
+
+    Cost: without a Spark job it reads and writes the small files, and those of at most ``merge_bytes`` many of whose
+        rows are deleted.
     """
-    files, deletes = (int(at.summary.get(f"total-{kind}-files", 0)) for kind in ("data", "delete"))
-    are_small = _size(at) < files * small_bytes(upkeep, policy, at)
-    is_time = after // policy.compact_every < upto // policy.compact_every
-    return is_time and (deletes >= policy.compact_files or (files >= policy.compact_files and are_small))
+    policy, upkeep = context.policy, context.pipeline.upkeep
+    is_time, is_sparks_time = (after // every < upto // every for every in (policy.merge_every, policy.compact_every))
+    if not (is_time or is_sparks_time):
+        return False
+    smaller = small_bytes(upkeep, policy, at)
+    is_merged, is_left = _merge(context, path, smaller, least=policy.merge_every)
+    if is_left is None:
+        is_left = has_many_files(at, upkeep, policy)
+    if is_left and is_sparks_time:
+        compact(context.spark, path, upkeep, policy, smaller=smaller)
+        is_merged = True
+    if is_merged:
+        context.heads.pop(path)
+        failpoint("merge.after_rewrite")
+    return is_merged
+
+
+def _merge(context: TableRun, path: tuple[str, ...], smaller: int, *, least: int) -> tuple[bool, bool | None]:
+    """Merge a table's files on the driver, if they are so many.
+
+    Returns:
+        Whether it was done, and whether there is a file with many dead rows that is too large for it; None where the
+        driver cannot merge files of this table.
+    """
+    policy, upkeep, at = context.policy, context.pipeline.upkeep, context.head(path)
+    try:
+        files = mart_files(context, path)
+        if files is not None:
+            dead = upkeep.delete_ratio
+            merge = choose_merge(files, smaller=smaller, dead_share=dead, most_bytes=policy.merge_bytes)
+            if len(merge.rows) + len(merge.places) < least:
+                return False, merge.is_left
+            if merge_files(context.spark, quote(*path), at, files, merge, file_bytes=policy.file_bytes):
+                return True, merge.is_left
+    except UNREADABLE:
+        pass  # Spark reads the same files, and says what is wrong
+    return False, None
+
+
+def has_many_files(at: TableSnapshot, upkeep: Upkeep, policy: Policy) -> bool:
+    """Return whether a table has many small files, or many files of deletes."""
+    are_small = at.size_bytes < at.data_files * small_bytes(upkeep, policy, at)
+    return at.delete_files >= policy.compact_files or (at.data_files >= policy.compact_files and are_small)
 
 
 def small_bytes(upkeep: Upkeep, policy: Policy, at: TableSnapshot | None = None) -> int:
@@ -36,7 +83,7 @@ def small_bytes(upkeep: Upkeep, policy: Policy, at: TableSnapshot | None = None)
     costs. The files of a load are not rewritten for the batches that follow, though they could be larger.
     """
     small = int(policy.small_file_share * upkeep.target_file_mb * 1024 * 1024)
-    return small if at is None else min(small, int(policy.small_file_share * _size(at)), policy.open_cost_bytes)
+    return small if at is None else min(small, int(policy.small_file_share * at.size_bytes), policy.open_cost_bytes)
 
 
 def span_due(after: int, upto: int, every: int) -> int | None:
@@ -62,8 +109,8 @@ def span_due(after: int, upto: int, every: int) -> int | None:
 def compact_appended(context: TableRun, after: int, upto: int) -> None:
     """Compact the small files that batches have left in silver and bronze, where :func:`span_due` says so.
 
-    Bronze is compacted from the second tier on: its records are read by a rebuild alone, and its ledger by a process
-    that begins. Files that are not small are not rewritten.
+    Those of silver the driver merges, if it can. Bronze is compacted from the second tier on: its records are read by
+    a rebuild alone, and its ledger by a process that begins. Files that are not small are not rewritten.
     """
     policy, upkeep = context.policy, context.pipeline.upkeep
     span = span_due(after, upto, policy.compact_every)
@@ -73,7 +120,11 @@ def compact_appended(context: TableRun, after: int, upto: int) -> None:
     newest = f"{r.BATCH} > {(upto // span - 1) * span}"
     for path in (context.changes,) if span == policy.compact_every else (context.changes, context.bronze):
         smaller = small_bytes(upkeep, policy, context.head(path))
-        _rewrite(context.spark, path, upkeep, policy, smaller, f"where => {literal(newest)}")
+        is_left: bool | None = None
+        if path == context.changes:
+            _, is_left = _merge(context, path, smaller, least=policy.compact_partition_files)
+        if is_left is None:
+            _rewrite(context.spark, path, upkeep, policy, smaller, f"where => {literal(newest)}")
         context.heads.pop(path)
         failpoint("merge.after_rewrite")
 
@@ -106,7 +157,3 @@ def _rewrite(
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in options.items())
     [done] = call(spark, path, "rewrite_data_files", f"options => map({written})", *arguments).collect()
     return int(done["rewritten_bytes_count"])
-
-
-def _size(at: TableSnapshot) -> int:
-    return int(at.summary.get("total-files-size", 0))

@@ -13,8 +13,8 @@ from frazil.engine.gold import refresh_gold
 from frazil.engine.subjects import PARTS, SUBJECT, bad_places, given_subjects, matching_subjects, parse_key, with_moves
 from frazil.failpoints import failpoint
 from frazil.gold.template import tables_of
+from frazil.lake.file_writer import FILE_PATH, LIVING, POS
 from frazil.lake.gateway import hold
-from frazil.lake.row_delta import FILE_PATH, LIVING, POS
 from frazil.lake.tables import ensure
 from frazil.older_spark import to_arrow
 from frazil.plan.table_layout import TableLayout

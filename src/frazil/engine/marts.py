@@ -14,7 +14,7 @@ from frazil.engine.apply.mart_batch import MartBatch, MartTarget
 from frazil.engine.apply.whole import count_late, count_whole, whole_rows
 from frazil.engine.apply.write import apply_batch
 from frazil.engine.batch_stats import batch_stats, measure
-from frazil.engine.compact import compact, is_due, small_bytes
+from frazil.engine.compact import compact_mart
 from frazil.engine.driver_lookup import find_changes, find_deletes, find_in_mart
 from frazil.engine.newest import Newest, measure_newest
 from frazil.engine.report import MartReport
@@ -135,7 +135,7 @@ def update_mart(
     published = (_replace_table if replaces_table else _write)(context, update, bookmark, report)
     report.rows = int(published.summary.get("added-records", 0))
     if not replaces_table:
-        report.compacted = _compacted(context, step, layout.path, published)
+        report.compacted = compact_mart(context, layout.path, published, after=step.after, upto=step.upto)
     report.seconds = time.monotonic() - began
     return report
 
@@ -274,13 +274,3 @@ def _write_whole(
     all_newer = update.stats is not None and update.stats.all_newer
     if before is not None and base.batch < report.batch and not all_newer:
         report.late = count_late(update.changes, update.spec, after=base.batch)
-
-
-def _compacted(context: TableRun, step: UpdateMart, path: tuple[str, ...], published: TableSnapshot) -> bool:
-    """Compact a mart where it is due; return whether it was."""
-    upkeep, policy = context.pipeline.upkeep, context.policy
-    if not is_due(published, upkeep, policy, after=step.after, upto=step.upto):
-        return False
-    compact(context.spark, path, upkeep, policy, smaller=small_bytes(upkeep, policy, published))
-    context.heads.pop(path)
-    return True

@@ -99,6 +99,12 @@ def _load(spark: SparkSession, name: str) -> Any:
     return java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session, name)
 
 
+def direct_executor(spark: SparkSession) -> Any:
+    """Return an executor of Java that works at once; Iceberg asks its own every ten milliseconds if they are done."""
+    executors = java_class(spark, "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors")
+    return executors.newDirectExecutorService()
+
+
 def snapshot_fields(spark: SparkSession, snapshot: Any) -> dict[str, Any]:
     """Read a Java snapshot, as Iceberg writes it to JSON: ``snapshot-id``, ``summary`` and so on."""
     parser = java_class(spark, "org.apache.iceberg.SnapshotParser")

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.lake.machine import usable_cores
-from frazil.lake.row_delta import FIELD_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
@@ -103,7 +102,7 @@ def count_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
         lives = files.lives(address)
         if flags:
             with files.open(address) as file:
-                inside = _names_in(file, files, flags)
+                inside = files.inside(file, flags)
                 if inside is None:
                     return None
                 for name, wanted in flags.items():
@@ -132,17 +131,6 @@ def _fitting(values: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
         fits = pc.and_(pc.greater_equal(values[name], -most), pc.less(values[name], most))
         values = values.filter(pc.fill_null(fits, fill_value=False))
     return values.set_column(values.schema.get_field_index(name), name, values[name].cast(kind))
-
-
-def _names_in(file: pq.ParquetFile, files: TableFiles, names: Iterable[str]) -> dict[str, str | None] | None:
-    """Return how a file calls columns of its table, None for one that it lacks; None for a file without numbers."""
-    by_id = {}
-    for field in file.schema_arrow:
-        number = (field.metadata or {}).get(FIELD_ID)
-        if number is None:
-            return None
-        by_id[int(number)] = field.name
-    return {name: by_id.get(files.fields[name][0]) for name in names}
 
 
 class _Values:
@@ -221,7 +209,7 @@ class _Look:
         """Find rows in a file; None where it is not as Iceberg writes it, or there is no room."""
         with ExitStack() as opened:
             file = opened.enter_context(self.files.open(address))
-            inside = _names_in(file, self.files, (*self.kinds, *self._flags))
+            inside = self.files.inside(file, (*self.kinds, *self._flags))
             if inside is None:
                 return None
             texts = self._few_texts(file.metadata, inside)

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from frazil.lake.avro_file import entries
 from frazil.lake.damage import local_path
+from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, nested_type, plain_type
 from frazil.lake.gateway import java_table, schema_fields
 from frazil.lake.kept_files import SMALL_BYTES, read_kept
 from frazil.lake.machine import usable_cores
-from frazil.lake.row_delta import FILE_PATH, POS, plain_type
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ _ROWS, _PLACES, _GONE = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
+class TableFile:
     """A file of a table.
 
     Attributes:
@@ -67,14 +67,18 @@ class TableFiles:
 
     Attributes:
         fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
+        nested: the same of lists and structs.
         rows: addresses of the files of rows -> these files.
         deleted: addresses of files of rows -> the numbers of rows that are deleted, with repeats.
+        places: addresses of the files that say which rows these are -> these files.
         address: returns how to open a file, by its address.
     """
 
     fields: Mapping[str, tuple[int, pa.DataType]]
-    rows: Mapping[str, _File]
+    nested: Mapping[str, tuple[int, pa.DataType]]
+    rows: Mapping[str, TableFile]
     deleted: Mapping[str, Sequence[NDArray[np.int64]]]
+    places: Mapping[str, TableFile]
     address: Callable[[str], str]
 
     @property
@@ -93,6 +97,53 @@ class TableFiles:
             lives[rows] = False
         return lives
 
+    def inside(self, file: pq.ParquetFile, names: Iterable[str]) -> dict[str, str | None] | None:
+        """Return how a file calls columns of its table, None for one that it lacks; None for a file without numbers."""
+        by_id = {}
+        for field in file.schema_arrow:
+            number = _number(field)
+            if number is None:
+                return None
+            by_id[number] = field.name
+        return {name: by_id.get(self.columns[name][0]) for name in names}
+
+    @property
+    def columns(self) -> dict[str, tuple[int, pa.DataType]]:
+        """Both plain and nested ones."""
+        return {**self.fields, **self.nested}
+
+    def living(self, address: str) -> pa.Table | None:
+        """Read the rows of a file that are not deleted, in the table's types; what the file lacks is NULL.
+
+        Returns:
+            All of :attr:`columns`; None for a file whose columns have no numbers, or other nested types.
+
+        Cost: reads the whole file into memory.
+        """
+        columns = self.columns
+        with self.open(address) as file:
+            inside, schema = self.inside(file, columns), file.schema_arrow
+            if inside is None:
+                return None
+            there = {name: mine for name, mine in inside.items() if mine is not None}
+            if not all(
+                _is_same(schema.field(there[name]).type, self.nested[name][1])
+                for name in there.keys() & self.nested.keys()
+            ):
+                return None
+            rows = file.read(columns=[*there.values()], use_threads=False)
+        size = self.rows[address].rows
+        read = {
+            name: rows[there[name]].cast(kind) if name in there else pa.nulls(size, kind)
+            for name, (_, kind) in columns.items()
+        }
+        return pa.table(read).filter(pa.array(self.lives(address)))
+
+    def gone(self, address: str) -> pa.Table:
+        """Read a file of places."""
+        with _open(self.places[address], self.address) as opened:
+            return opened.read(columns=[FILE_PATH, POS], use_threads=False)
+
     def of_partition(self, column: str, value: object) -> Self:
         """Leave out the files of other partitions."""
         rows = {at: file for at, file in self.rows.items() if file.partition.get(column, value) == value}
@@ -103,6 +154,23 @@ class TableFiles:
         number, kind = self.fields[column]
         rows = {at: file for at, file in self.rows.items() if _reaches(file.highest.get(number), kind, least)}
         return replace(self, rows=rows)
+
+
+def _number(field: pa.Field) -> int | None:
+    """Return the number that Iceberg knows a field by, which a file of another program may not have."""
+    number = (field.metadata or {}).get(FIELD_ID)
+    return None if number is None else int(number)
+
+
+def _is_same(one: pa.DataType, other: pa.DataType) -> bool:
+    """Return whether two types have the same fields, by their numbers, in the same order."""
+    mine, theirs = ([kind.field(at) for at in range(kind.num_fields)] for kind in (one, other))
+    if not mine and not theirs:
+        return bool(one == other)
+    are_alike = one.id == other.id and len(mine) == len(theirs)
+    return are_alike and all(
+        _number(a) == _number(b) and _is_same(a.type, b.type) for a, b in zip(mine, theirs, strict=True)
+    )
 
 
 def _reaches(highest: bytes | None, kind: pa.DataType, least: pa.Scalar) -> bool:
@@ -146,7 +214,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     fields = schema_fields(spark, table.schema())
     if any("initial-default" in field for field in fields):
         return None
-    found: dict[int, dict[str, _File]] = {_ROWS: {}, _PLACES: {}}
+    found: dict[int, dict[str, TableFile]] = {_ROWS: {}, _PLACES: {}}
     for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
         for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
             file = entry["data_file"]
@@ -155,17 +223,21 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
             content = file.get("content", _ROWS)
             if content not in found or file["file_format"].upper() != "PARQUET":
                 return None
-            found[content][file["file_path"]] = _File.of(file)
+            found[content][file["file_path"]] = TableFile.of(file)
     plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
     known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
+    others = ((field["name"], field["id"], field["type"]) for field in fields if not isinstance(field["type"], str))
+    nested = {name: (number, kind) for name, number, of in others if (kind := nested_type(of)) is not None}
     deleted = _deleted(found[_PLACES].values(), address)
-    return TableFiles(fields=known, rows=found[_ROWS], deleted=deleted, address=address)
+    return TableFiles(
+        fields=known, nested=nested, rows=found[_ROWS], deleted=deleted, places=found[_PLACES], address=address
+    )
 
 
-def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
+def _deleted(files: Collection[TableFile], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
     """Read files of places: for each file of rows the numbers of those that are deleted."""
 
-    def read(file: _File) -> list[tuple[str, NDArray[np.int64]]]:
+    def read(file: TableFile) -> list[tuple[str, NDArray[np.int64]]]:
         with _open(file, address) as opened:
             places = opened.read(columns=[FILE_PATH, POS], use_threads=False)
         paths, rows = places[FILE_PATH].combine_chunks().dictionary_encode(), places[POS].to_numpy()
@@ -180,7 +252,7 @@ def _deleted(files: Collection[_File], address: Callable[[str], str]) -> Mapping
     return found
 
 
-def _open(file: _File, address: Callable[[str], str], dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+def _open(file: TableFile, address: Callable[[str], str], dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     path = local_path(file.address)
     if path is not None:
         return pq.ParquetFile(path, read_dictionary=dictionaries)

@@ -52,8 +52,11 @@ class Policy:
             Iceberg gives so many small files to one task by itself.
         order_column_rows: rows of a current table up to which the first order column is read along with the positions.
             In larger tables one more scan, of what is not older than the batch, costs less: it reads few of many files.
-        compact_every: batches after which a run looks whether files are to be compacted: what cannot be compacted
-            further, such as the one file of each of many partitions, is not tried again with every batch.
+        merge_every: batches after which the driver merges a mart's small files.
+        merge_bytes: size up to which it also writes a file again that has many deleted rows.
+        compact_every: batches after which a run looks whether Spark is to compact files that the driver cannot: what
+            cannot be compacted further, such as the one file of each of many partitions, is not tried again with
+            every batch.
         compact_files: data files, or files of deletes, from which on a mart is compacted.
         compact_partition_files: files of a partition of which fewer are not rewritten.
         small_file_share: a file is small below this share of ``target_file_mb``, and of its table.
@@ -88,6 +91,8 @@ class Policy:
     single_task_changes: int = 500_000
     single_task_files: int = 64
     order_column_rows: int = 10_000_000
+    merge_every: int = 4
+    merge_bytes: int = 32 * 1024 * 1024
     compact_every: int = 12
     compact_files: int = 8
     compact_partition_files: int = 5

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.lake.row_delta import FILE_PATH, LIVING, POS
+from frazil.lake.file_writer import FILE_PATH, LIVING, POS
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns

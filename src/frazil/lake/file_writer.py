@@ -1,0 +1,196 @@
+"""Write files of rows, and of the places of deleted rows, beside a table's others, without a Spark job."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from frazil.lake.gateway import java_class, schema_fields
+from frazil.lake.kept_files import keep_written
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+FILE_PATH, POS, LIVING = "file_path", "pos", "is_current"
+"""Columns of places: a row's file, its number in it, and for a table parted by ``is_current`` which part it is in."""
+
+CODEC: Final = "zstd"
+_LEVEL: Final = "3"
+"""The level that Iceberg writes with."""
+CODEC_SETTING, LEVEL_SETTING = "write.parquet.compression-codec", "write.parquet.compression-level"
+FIELD_ID: Final = b"PARQUET:field_id"
+"""Where Parquet keeps the number that Iceberg knows a column by."""
+_KINDS: Final = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", tz="UTC"),
+    "binary": pa.binary(),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
+_PLACES: Final = pa.schema(
+    [
+        # The numbers that Iceberg's format gives these columns.
+        pa.field(FILE_PATH, pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"}),
+        pa.field(POS, pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"}),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWriter:
+    """Writes files beside a table's others; gives them as Iceberg's ``DataFile`` and ``DeleteFile``.
+
+    Attributes:
+        folder: a local one, for files that are not where the table is yet.
+        schema: of the files of rows.
+        columns: the columns of streams that go to it, in its order.
+        file_bytes: memory that the rows of one file take.
+    """
+
+    spark: SparkSession
+    table: Any
+    folder: Path
+    schema: pa.Schema
+    columns: Sequence[str]
+    file_bytes: int
+
+    @classmethod
+    def of(cls, spark: SparkSession, table: Any, folder: Path, columns: Iterable[str], *, file_bytes: int) -> Self:
+        """Make the writer of rows that have some columns, by name in any case.
+
+        Raises:
+            TypeError: Arrow has no type for one of them.
+        """
+        names = {column.lower(): column for column in columns}
+        schema = _schema(spark, table, names)
+        ordered = [names[name.lower()] for name in schema.names]
+        return cls(spark=spark, table=table, folder=folder, schema=schema, columns=ordered, file_bytes=file_bytes)
+
+    @property
+    def parted_by(self) -> str | None:
+        """Column that the table is parted by."""
+        return part_column(self.table.spec())
+
+    def rows(self, stream: Iterable[pa.Table]) -> list[Any]:
+        """Write a stream of rows to files, each part of the table to its own."""
+        parted_by = self.parted_by
+        level = self.table.properties().getOrDefault(LEVEL_SETTING, _LEVEL)
+        waiting: dict[str, list[pa.Table]] = {}
+        files = []
+        for rows in stream:
+            for part, some in parts(parted_by, rows):
+                mine = waiting.setdefault(part, [])
+                mine.append(some.select(self.columns).rename_columns(self.schema.names).cast(self.schema))
+                if sum(piece.nbytes for piece in mine) >= self.file_bytes:
+                    files.append(self._rows_file(waiting.pop(part), part, level))
+        return files + [self._rows_file(pieces, part, level) for part, pieces in waiting.items()]
+
+    def places(self, places: pa.Table, part: str) -> Any:
+        """Write the places of rows that go to one file."""
+        by_place = [(name, "ascending") for name in _PLACES.names]
+        made = self._java("org.apache.iceberg.FileMetadata").deleteFileBuilder(self.table.spec()).ofPositionDeletes()
+        config = self._java("org.apache.iceberg.MetricsConfig").forPositionDelete()
+        return self._file(places.select(_PLACES.names).sort_by(by_place).cast(_PLACES), part, _LEVEL, made, config)
+
+    def _rows_file(self, pieces: Sequence[pa.Table], part: str, level: str) -> Any:
+        made = self._java("org.apache.iceberg.DataFiles").builder(self.table.spec())
+        config = self._java("org.apache.iceberg.MetricsConfig").forTable(self.table)
+        return self._file(pa.concat_tables(pieces), part, level, made, config)
+
+    def _file(self, rows: pa.Table, part: str, level: str, made: Any, config: Any) -> Any:
+        """Write one file; ``made`` is Iceberg's builder of its entry, ``config`` says which columns have metrics."""
+        name = f"{uuid.uuid4().hex}.parquet"
+        local = self.folder / name
+        pq.write_table(
+            rows,
+            local,
+            compression=CODEC,
+            compression_level=int(level),
+            row_group_size=max(rows.num_rows, 1),
+            store_schema=False,
+            store_decimal_as_integer=True,
+        )
+        # Through Iceberg, which knows how to write where the table is. No file there has this name yet.
+        path = self.table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
+        stream = self.table.io().newOutputFile(path).createOrOverwrite()
+        self._java("java.nio.file.Files").copy(self._java("java.io.File")(f"{local}").toPath(), stream)
+        stream.close()
+        keep_written(path, local)
+        footer = self._java("org.apache.iceberg.Files").localInput(f"{local}")
+        metrics = self._java("org.apache.iceberg.parquet.ParquetUtil").fileMetrics(footer, config)
+        made = made.withPath(path).withFormat("parquet").withFileSizeInBytes(local.stat().st_size).withMetrics(metrics)
+        local.unlink()
+        return (made.withPartitionPath(part) if part else made).build()
+
+    def _java(self, name: str) -> Any:
+        return java_class(self.spark, name)
+
+
+def parts(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Split rows by the column that their table is parted by, with the parts' folders; empty parts are left out."""
+    if name is None:
+        if rows.num_rows:
+            yield "", rows
+        return
+    values = pc.unique(rows[name])
+    for value in values:
+        text = str(value.as_py())
+        some = rows if len(values) == 1 else rows.filter(pc.equal(rows[name], value))
+        yield f"{name}={text.lower() if name == LIVING else text}", some
+
+
+def part_column(spec: Any) -> str | None:
+    """Name the column that a table is parted by, where it is one as it is; None for any other table."""
+    fields = spec.fields()
+    return str(fields[0].name()) if len(fields) == 1 and bool(fields[0].transform().isIdentity()) else None
+
+
+def _schema(spark: SparkSession, table: Any, names: Container[str]) -> pa.Schema:
+    """Read those columns of a table that are among lower-case names, with the numbers that Iceberg knows them by."""
+    fields = schema_fields(spark, table.schema())
+    return pa.schema(_field(column) for column in fields if column["name"].lower() in names)
+
+
+def _field(column: Mapping[str, Any]) -> pa.Field:
+    return pa.field(column["name"], _kind(column["type"]), metadata={FIELD_ID: f"{column['id']}".encode()})
+
+
+def plain_type(of: str) -> pa.DataType | None:
+    """Return Arrow's type for one of Iceberg's that is not nested, in the words of its JSON; None where it has none."""
+    digits = _DECIMAL.fullmatch(of)
+    return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS.get(of)
+
+
+def nested_type(of: Mapping[str, Any]) -> pa.DataType | None:
+    """Return Arrow's type for one of Iceberg's lists and structs, whose fields have numbers; None where it has none."""
+    try:
+        return _kind(of)
+    except (TypeError, KeyError):
+        return None
+
+
+def _kind(of: str | Mapping[str, Any]) -> pa.DataType:
+    """Return Arrow's type for one of Iceberg's, in the words of its JSON."""
+    if isinstance(of, str):
+        kind = plain_type(of)
+        if kind is None:
+            raise TypeError(of)
+        return kind
+    if of["type"] == "list":
+        return pa.list_(_field({"name": "element", "type": of["element"], "id": of["element-id"]}))
+    return pa.struct(map(_field, of["fields"]))
