@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import statistics
 import sys
 import tempfile
 import threading
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHANGES: Final = 1_000
-_SHOWN: Final = frozenset({1, 2, 5, 10, 20, 50, 100})
+_SHOWN: Final = frozenset({1, 2, 5, 10, 11, 20, 50, 99, 100})
 _KINDS: Final = (
     (".metadata.json", "metadata file"),
     ("/snap-", "list of manifests"),
@@ -138,12 +139,14 @@ def main(batches: int, rows: int) -> None:
         spark = spark_session(pipeline)
         frazil.run(pipeline, spark=spark)
         print(f"{CHANGES:,} changes a batch, three marts of {rows:,} rows", flush=True)
+        all_took = list[int]()
         for number in range(1, batches + 1):
             writer.write("U", drawn.sample(range(rows), CHANGES))
             counts.take()
             with Meter() as meter:
                 report = frazil.run(pipeline, spark=spark)
             took = counts.take()
+            all_took.append(took.total())
             if report.exit_code:
                 raise FrazilError(f"batch {number} failed: {report}")
             if number in _SHOWN:
@@ -153,6 +156,8 @@ def main(batches: int, rows: int) -> None:
                 for (method, kind), count in sorted(took.items(), key=lambda one: (one[0][1], one[0][0])):
                     print(f"    {count:4} {method:6} {kind}")
                 print(f"    and {idle} requests of an idle run after it", flush=True)
+        mean, most = statistics.mean(all_took), max(all_took)
+        print(f"{batches} batches: {mean:.0f} requests on average, {most} at most, where files are merged")
         spark.stop()
 
 

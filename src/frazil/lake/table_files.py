@@ -216,6 +216,8 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
         return None
     found: dict[int, dict[str, TableFile]] = {_ROWS: {}, _PLACES: {}}
     for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
+        if (manifest.get("added_files_count"), manifest.get("existing_files_count")) == (0, 0):
+            continue  # it only says which files went
         for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
             file = entry["data_file"]
             if entry["status"] == _GONE:
