@@ -164,6 +164,24 @@ def test_what_somebody_else_changes_meanwhile_is_kept_and_nothing_is_merged(tabl
     assert table.rows() == rows
 
 
+def test_files_that_stand_in_one_list_with_others_that_went_are_not_forgotten(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Iceberg writes a list of files again where some of them go; one of none but these has nothing to read."""
+    table = Table(spark, tmp_path / "world", is_parted=True)
+    table.change(30)
+    table.change(30)
+    table.session.sql(f"DELETE FROM {NAME} WHERE is_current")
+    rows = table.rows()
+
+    merge, is_done = table.merge()
+
+    assert len(merge.rows) == 2
+    assert is_done
+    assert table.rows() == rows
+    assert len(rows) == 20
+
+
 def test_maps_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     table = Table(spark, tmp_path / "world", is_parted=False, parts="map<string, int>")
     for _ in range(3):
