@@ -99,13 +99,13 @@ class TableFiles:
 
     def inside(self, file: pq.ParquetFile, names: Iterable[str]) -> dict[str, str | None] | None:
         """Return how a file calls columns of its table, None for one that it lacks; None for a file without numbers."""
-        by_id = {}
+        by_id, columns = {}, self.columns
         for field in file.schema_arrow:
             number = _number(field)
             if number is None:
                 return None
             by_id[number] = field.name
-        return {name: by_id.get(self.columns[name][0]) for name in names}
+        return {name: by_id.get(columns[name][0]) for name in names}
 
     @property
     def columns(self) -> dict[str, tuple[int, pa.DataType]]:
