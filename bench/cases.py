@@ -162,7 +162,7 @@ WORKS: Final = {
             for rows in (200_000, 5 * MILLION)
         ),
         rounds=2,
-        batches=2,
+        batches=4,
         heap="2g",
     ),
     "watch": Work(
