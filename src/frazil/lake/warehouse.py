@@ -108,14 +108,17 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     known, top = _number(path), max((number for _, number in _files(path.parent)), default=0)
     if known is None or top <= known:
         return
-    if top == known + 1:
+    # What cannot be read is half a file that a killed run was writing: no catalog ever had it.
+    newest = newest_version(path.parent.parent)
+    if newest is None or newest.number <= known:
+        return
+    if newest.number == known + 1:
         # A run that was killed just before the catalog had its commit leaves one version too; nothing came after it.
-        newest = newest_version(path.parent.parent)
         silver = newest_version(folder.joinpath(*made.changes.key))
         batches = [int(version.bookmark.get("batch", 0)) if version else 0 for version in (newest, silver)]
         if batches[1] < batches[0]:
             return
-    raise CatalogBehindError(name, f"it knows version {known} of {name}, and {path.parent} has version {top}")
+    raise CatalogBehindError(name, f"it knows version {known} of {name}, and {path.parent} has version {newest.number}")
 
 
 def newest_version(table_folder: Path) -> Version | None:
