@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.failing import leave_half_a_version
 
 import frazil
 from frazil import api
@@ -16,7 +17,6 @@ from frazil.engine.drop import drop
 from frazil.engine.register import repair_catalog
 from frazil.errors import FrazilError
 from frazil.lake.session import spark_session
-from frazil.lake.warehouse import newest_version
 from frazil.serve.check import check
 from frazil.serve.leftovers import chosen, leftovers
 from frazil.serve.query import query
@@ -276,11 +276,7 @@ def test_a_catalog_from_yesterday_is_refused_and_brought_up_to_date(shop: Shop) 
 def test_a_version_that_was_being_written_when_a_run_was_killed_hinders_nobody(share: float, shop: Shop) -> None:
     pipeline = shop.declare(table("a"))
     shop.run(pipeline)
-    newest = newest_version(shop.folder / "lake" / "bronze" / "a")
-    assert newest is not None
-    text = newest.path.read_bytes()
-    half = newest.path.with_name(f"{newest.number + 1:05}-21d1b28f-0a6c-48b4-836a-592ce90d0046.metadata.json")
-    half.write_bytes(text[: int(share * len(text))])
+    leave_half_a_version(shop.folder / "lake" / "bronze" / "a", share)
     shop.land("a", "20240102-000000000.csv", "U,1,2024-01-02 00:00:00,a1x")
 
     assert planned_refusals(pipeline) == []

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.failing import leave_half_a_version
 from tests.properties.story import Story
 from tests.properties.story_source import BEGIN, SPOILED, write
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
@@ -49,6 +50,8 @@ _REPLAY_KILLS: Final = ("replay.before_publish", "replay.after_publish")
 _DAYS_A_STEP: Final = 16
 _FORCED: Final = 0.3
 """Share of the runs, and of the batches of marts, that do not go the usual way, which costs the least."""
+_HALVES: Final = 0.2
+"""Share of the tables of a run that was killed that have half of a next version."""
 
 
 class Stories:
@@ -126,6 +129,9 @@ class Stories:
             place = self.chance.choice(KILLS)
             with self.killed(place):
                 self.seen["killed"] += len(self._run(f"{when}, killed at {place}", before, options))
+            for table in sorted((self.folder / "lake").glob("*/*/")):
+                if self.chance.random() < _HALVES:
+                    leave_half_a_version(table, self.chance.random())
         refused = self._run(when, before, options, rebuild=rebuild)
         if refused:
             for story in refused:
