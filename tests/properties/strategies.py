@@ -32,8 +32,8 @@ READERS: dict[Strategy, Reader] = {
 """Reader of the files for each strategy, so that every reader is tested with one."""
 
 _SMALL_BYTES: Final[dict[Strategy, int]] = {"row_delta": 2_000, "recompute": 3_400}
-"""Sizes below which files are merged. In these worlds files of places have some 1,200 bytes, and those of rows 2,300 and
-more: with row deltas the driver merges places of files that stay, and where it recomputes some files of rows too."""
+"""Sizes below which files are merged. In these worlds files of places have some 1,200 bytes, and those of rows 2,300
+and more: with row deltas the driver merges places of files that stay, and where it recomputes some files of rows too."""
 
 
 def go_by(strategy: Strategy) -> Policy:

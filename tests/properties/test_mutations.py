@@ -114,7 +114,7 @@ def every_batch_begins_after_all(patch: pytest.MonkeyPatch) -> None:
 
 def merging_forgets_places(patch: pytest.MonkeyPatch) -> None:
     """CONVERGE broken where the driver merges files: rows that are deleted in files which stay come back."""
-    right = merge_files._places  # noqa: SLF001 - what is broken on purpose
+    right = merge_files._places
     patch.setattr(merge_files, "_places", lambda *given: right(*given).slice(0, 0))
 
 

@@ -13,7 +13,7 @@ from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
-from frazil.plan.widening import as_made, retyped
+from frazil.plan.widening import as_made, later_columns, retyped
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.silver.evolution import check_evolution, evolved, treated_otherwise
 from frazil.silver.renames import renamed_bookmark, renamed_fields
@@ -130,7 +130,12 @@ def table_state(
     lists = bookmarks[SILVER].get("partial") or bookmarks[BRONZE].get("lists", True)
     may_stay = not (rows or {}).get(QUARANTINE) and not (table.renames and lists)
     made = dict(columns or {}) if may_stay else {}
-    silver, was = bookmarks[SILVER], as_made(table, made.get(SILVER, {}))
+    called = renamed_bookmark(table, bookmarks[BRONZE])
+
+    def was_made(name: str) -> Table:
+        return as_made(table, made.get(name, {}), later_columns(table, called, bookmarks[name]))
+
+    silver, was = bookmarks[SILVER], was_made(SILVER)
     if silver and silver.get("declared") not in {declared(table), declared(was)}:
         rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
     elif silver and (reason := _why_otherwise(table, contract, bookmarks, (columns or {}).get(SILVER, {}))):
@@ -143,7 +148,7 @@ def table_state(
         raise refused
     for index, mart in enumerate(table.marts):
         name = table.mart_name(mart)
-        if reason := _why_rebuilt(table, as_made(table, made.get(name, {})), index, bookmarks[name]):
+        if reason := _why_rebuilt(table, was_made(name), index, bookmarks[name]):
             rebuilds.setdefault(name, reason)
         elif bookmarks[name] and bookmarks[name].get("silver_made_by", "") != silver.get("made_by", ""):
             rebuilds.setdefault(name, "its changes were made from bronze again")

@@ -1,10 +1,10 @@
-"""Columns that get a wider type: their rows stay as they are."""
+"""Columns that get a wider type, and those that no record has had yet: their rows stay as they are."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from frazil.spec.contract import final_names
+from frazil.spec.contract import final_names, previous_keys
 from frazil.spec.types import keeps_values, plain_type, widens
 
 if TYPE_CHECKING:
@@ -14,16 +14,41 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 
-def as_made(table: Table, present: Mapping[str, str]) -> Table:
+def later_columns(table: Table, bronze: Mapping[str, Any], made: Mapping[str, Any]) -> frozenset[str]:
+    """Return the declared columns, in lower case, of which no record has a field that a table of the lake is made of.
+
+    Where their fields come, they are not carried by any change before: the table gets the columns, and no row of it is
+    another one. Columns that may not be NULL, and those made by an ``expr``, are never among them.
+
+    Args:
+        table: the declaration.
+        bronze: its bookmark, with the names that fields have now.
+        made: the bookmark of the table of the lake.
+    """
+    if table.evolution.on_missing_column == "quarantine":
+        return frozenset()
+    source = table.source
+    known = {name.lower() for name in (*source.own_fields, *source.made_columns, *previous_keys(table))}
+    since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
+    known |= {name for name in map(str.lower, bronze.get("fields", {})) if since.get(name, 0) <= made.get("batch", 0)}
+    plain = [column for column in table.columns or () if column.expr is None and column.nullable]
+    return frozenset(column.name.lower() for column in plain) - known
+
+
+def as_made(table: Table, present: Mapping[str, str], later: Collection[str] = ()) -> Table:
     """Return a declaration with the narrower types, and the former names, that a table of the lake still has.
 
-    Where its fingerprint is that of the table, wider and renamed columns are all that changed, and every row is as it
-    would be made now.
+    Where its fingerprint is that of the table, wider, renamed and later columns are all that changed, and every row is
+    as it would be made now.
 
     Args:
         table: the declaration.
         present: column -> type of the table; empty for a table that is not there, or may not stay.
+        later: columns that are left out, see :func:`later_columns`.
     """
+    if later:
+        kept = tuple(column for column in table.columns or () if column.name.lower() not in later)
+        table = table.model_copy(update={"columns": kept})
     types = {name.lower(): plain_type(kind) for name, kind in present.items()}
     finals = final_names(table)
     former = {now: name for name in present if (now := finals.get(name.lower())) and now.lower() not in types}
