@@ -52,6 +52,7 @@ BRONZE = {"fields": {"id": "int", "N": "int", "m": "int"}, "since": {"m": 3}}
         ({"name": "W", "nullable": False}, 2, False),
         ({"name": "w", "expr": "n + 1"}, 2, False),
         ({"name": "n"}, 2, False),
+        ({"name": "*"}, 2, False),
         ({"name": "M"}, 2, True),
         ({"name": "M"}, 3, False),
         ({"name": "w", "accepted_values": ["a", "b"]}, 2, True),

@@ -33,7 +33,7 @@ READERS: dict[Strategy, Reader] = {
 
 _SMALL_BYTES: Final[dict[Strategy, int]] = {"row_delta": 2_000, "recompute": 3_400}
 """Sizes below which files are merged. In these worlds files of places have some 1,200 bytes, and those of rows 2,300
-and more: with row deltas the driver merges places of files that stay, and where it recomputes some files of rows too."""
+and more: with row deltas the driver merges places of files that stay, and where it recomputes also some of rows."""
 
 
 def go_by(strategy: Strategy) -> Policy:

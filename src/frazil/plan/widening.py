@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frazil.spec.contract import final_names, previous_keys
+from frazil.spec.contract import REST, final_names, previous_keys
 from frazil.spec.types import keeps_values, plain_type, widens
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def later_columns(table: Table, bronze: Mapping[str, Any], made: Mapping[str, An
     if table.evolution.on_missing_column == "quarantine":
         return frozenset()
     source = table.source
-    known = {name.lower() for name in (*source.own_fields, *source.made_columns, *previous_keys(table))}
+    known = {name.lower() for name in (REST, *source.own_fields, *source.made_columns, *previous_keys(table))}
     since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     known |= {name for name in map(str.lower, bronze.get("fields", {})) if since.get(name, 0) <= made.get("batch", 0)}
     plain = [column for column in table.columns or () if column.expr is None and column.nullable]
