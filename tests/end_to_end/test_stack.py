@@ -66,6 +66,15 @@ class Stack:
             family += [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
         return family
 
+    def listens_at(self) -> set[str]:
+        """The addresses at which any of it listens."""
+        found = set()
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended since it was listed
+                connections = process.net_connections(kind="tcp")
+                found |= {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
+        return {address.removeprefix("::ffff:") for address in found}
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -105,14 +114,7 @@ def test_a_change_in_the_database_is_in_the_report_of_dbt_and_all_of_it_stops(
         0,
     ]
     assert "runs already" in stack.make("up")
-    at_work = stack.processes()
-    listening = [
-        one.laddr.ip
-        for process in at_work
-        for one in process.net_connections(kind="tcp")
-        if one.status == psutil.CONN_LISTEN
-    ]
-    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+    assert stack.listens_at() == {"127.0.0.1"}
 
     assert "2,100 orders" in stack.make("generate-data")
     stack.trigger("shop")
