@@ -1,8 +1,10 @@
-"""Runs that are to fail, and with what; and what runs leave that were killed."""
+"""Runs that are to fail, and with what; and what runs leave that were killed, or whose machine lost its power."""
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -13,7 +15,7 @@ from frazil.lake.warehouse import newest_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from random import Random
 
 
 @contextmanager
@@ -34,3 +36,46 @@ def leave_half_a_version(table_folder: Path, share: float) -> None:
         text = newest.path.read_bytes()
         half = newest.path.with_name(f"{newest.number + 1:05}-{uuid4()}.metadata.json")
         half.write_bytes(text[: int(share * len(text))])
+
+
+class Disk:
+    """What the disk has of a lake, and what only the memory of the machine has."""
+
+    def __init__(self, lake: Path, patch: pytest.MonkeyPatch) -> None:
+        self.lake = lake
+        self._had: dict[str, tuple[int, int]] = {}
+        self._has = self._had
+        patch.setattr("frazil.lake.durable._syncfs", lambda: self._sync)
+
+    def _sync(self, _: int) -> int:
+        self._had, self._has = self._has, self._files()
+        return 0
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of every file; a catalog sees itself to it that the disk has it."""
+        found, folders = dict[str, tuple[int, int]](), [f"{self.lake}"]
+        while folders:
+            for entry in os.scandir(folders.pop()):
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif not entry.name.startswith("catalog.db"):
+                    stat = entry.stat()
+                    found[entry.path] = (stat.st_size, stat.st_mtime_ns)
+        return found
+
+    def lose_power(self, chance: Random, *, has_ended: bool = False) -> None:
+        """Leave of each file that the disk has not all of it, or some, or nothing; or not even its name.
+
+        Args:
+            chance: draws what is left.
+            has_ended: the run had ended. One that only failed in a test lets go of its lock too, and then the disk gets
+                all; one that a cut ends does not come to that.
+        """
+        kept = self._has if has_ended else self._had
+        for name, state in sorted(self._files().items()):
+            if kept.get(name) != state:
+                left, path = chance.choice(["all", "some", "nothing", "nothing", "no name"]), Path(name)
+                if left == "no name":
+                    path.unlink()
+                elif left != "all":
+                    os.truncate(path, int(chance.random() * state[0]) if left == "some" else 0)

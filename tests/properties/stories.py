@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.failing import leave_half_a_version
+from tests.failing import Disk, leave_half_a_version
 from tests.properties.story import Story
 from tests.properties.story_source import BEGIN, SPOILED, write
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
@@ -19,6 +19,7 @@ from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 import frazil
 from frazil.engine.correct import correct
 from frazil.engine.options import RunOptions
+from frazil.engine.register import repair_catalog
 from frazil.engine.report import RunFailedError
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.lake.duck import connect
@@ -54,6 +55,10 @@ _HALVES: Final = 0.2
 """Share of the tables of a run that was killed that have half of a next version."""
 
 
+_CUTS: Final = 0.5
+"""Share of the runs that were killed whose machine lost its power."""
+
+
 class Stories:
     """Stories over one lake.
 
@@ -71,6 +76,7 @@ class Stories:
         self.found: list[str] = []
         self.seen: Counter[str] = Counter()
         self.today = BEGIN.date()
+        self.disk = Disk(folder / "lake", patch)
         for room in ("engine", "serve"):
             patch.setattr(f"frazil.{room}.state.today", lambda: self.today)
         patch.setattr(PostgresCapture, "land", lambda *_: Landed())
@@ -127,9 +133,10 @@ class Stories:
         options = RunOptions(policy=DEFAULT_POLICY if is_usual else go_by(self.chance.choice(STRATEGIES)))
         if kill:
             place = self.chance.choice(KILLS)
+            is_cut = self.chance.random() < _CUTS
             with self.killed(place):
-                self.seen["killed"] += len(self._run(f"{when}, killed at {place}", before, options))
-            for table in sorted((self.folder / "lake").glob("*/*/")):
+                self.seen["killed"] += len(self._run(f"{when}, killed at {place}", before, options, is_cut=is_cut))
+            for table in sorted((self.folder / "lake").glob("*/*/")) if not is_cut else ():
                 if self.chance.random() < _HALVES:
                     leave_half_a_version(table, self.chance.random())
         refused = self._run(when, before, options, rebuild=rebuild)
@@ -139,8 +146,10 @@ class Stories:
             self.seen["refused"] += len(refused)
             self._run(f"{when}, set back", before, options)
 
-    def _run(self, when: str, before: dict[Story, Any], options: RunOptions, *, rebuild: bool = False) -> list[Story]:
-        """Run once; return the stories that were refused, or killed."""
+    def _run(
+        self, when: str, before: dict[Story, Any], options: RunOptions, *, rebuild: bool = False, is_cut: bool = False
+    ) -> list[Story]:
+        """Run once, where ``is_cut`` up to a power cut; return the stories that were refused, or killed."""
         pipeline, failed = self.pipeline(), list[Story]()
         try:
             frazil.run(pipeline, spark=spark_session(pipeline), rebuild=rebuild, options=options)
@@ -154,6 +163,10 @@ class Stories:
                         self.tell(f"{when}: exit {one.exit_code}: {one}", story)
                     if is_killed or is_refused:
                         failed.append(story)
+        if is_cut:
+            self.disk.lose_power(self.chance)
+            back = repair_catalog(pipeline, dt.datetime.now(dt.UTC), spark=spark_session(pipeline))
+            self.seen["set back"] += len(back)
         self._see()
         return [*dict.fromkeys(failed)]
 

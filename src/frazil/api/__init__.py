@@ -16,6 +16,7 @@ from frazil.api.declaring import (
     init,
     load,
     repair,
+    repair_plan,
     selection,
     validate,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "rebuild",
     "reload",
     "repair",
+    "repair_plan",
     "replay",
     "rollback",
     "rollback_plan",

@@ -12,6 +12,7 @@ from frazil.testing.sample_files import SampleFiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from frazil.engine.setback import Setback
     from frazil.lake.doctor import Finding
     from frazil.sources.dms.discover import Discovered
     from frazil.spec import Pipeline
@@ -147,8 +148,19 @@ def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
     return tuple(examine(None if declaration is None else load(declaration)))
 
 
+def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
+    """Return what :func:`repair` would do; changes nothing."""
+    from frazil.engine.setback import setbacks
+
+    return tuple(setbacks(load(declaration)))
+
+
 def repair(declaration: Declaration) -> tuple[str, ...]:
-    """Make a lost, damaged or older catalog again from the warehouse; return the tables that were registered."""
+    """Let the catalog name the newest version of each table whose files are all there; return the tables that were set.
+
+    Makes a catalog that is lost or damaged again. After a power cut, or where files were lost, tables go back, and the
+    next run takes again what came after: :func:`repair_plan` tells.
+    """
     from frazil.engine.register import repair_catalog
 
     return tuple(repair_catalog(load(declaration), dt.datetime.now(dt.UTC)))

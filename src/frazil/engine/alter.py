@@ -14,6 +14,8 @@ from frazil.spec.names import quote
 from frazil.steps import RenameColumn, SetLiveView
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from frazil.engine.table_run import TableRun
     from frazil.spec import History
     from frazil.steps import AlterTable
@@ -41,9 +43,9 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
             if change.before:
                 context.spark.sql(f"DROP VIEW IF EXISTS {quote(*path[:-1], change.before)}")
             if change.after:
-                keep_live_view(context, context.mart(step.mart))
+                keep_live_view(context.spark, path, context.mart(step.mart))
     if is_renamed and mart is not None:
-        keep_live_view(context, mart)
+        keep_live_view(context.spark, path, mart)
     if notes and mart is not None:
         note_layout(context, mart)
     if notes and is_renamed and path == context.changes:
@@ -65,11 +67,10 @@ def note_layout(context: TableRun, mart: Current | History) -> None:
         context.heads[path] = transaction.publish()
 
 
-def keep_live_view(context: TableRun, mart: Current | History) -> None:
+def keep_live_view(spark: SparkSession, path: tuple[str, ...], mart: Current | History) -> None:
     """Create the live view of a mart, or give it the columns that the mart has now; of other marts there is none."""
     if not isinstance(mart, Current) or mart.live_view is None:
         return
-    spark, path = context.spark, context.mart_path(mart)
     name = quote(*path[:-1], mart.live_view)
     names = live_columns(mart, spark.table(quote(*path)).columns)
     if not spark.catalog.tableExists(name) or spark.table(name).columns != names:

@@ -109,7 +109,7 @@ def update_mart(
     if not replaces_table:
         ensure(context.spark, layout)
         # Before the rows are written: a run that dies after its commit has nothing left to do.
-        keep_live_view(context, mart)
+        keep_live_view(context.spark, layout.path, mart)
     silver = context.head(context.changes).bookmark
     spec = fold_spec(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     if normalized is not None and (normalized.after, normalized.upto) != (step.after, step.upto):
@@ -185,7 +185,7 @@ def _replace_table(
     context.heads[path] = published
     failpoint("mart.after_publish")
     if has_view:
-        keep_live_view(context, update.mart)
+        keep_live_view(spark, update.layout.path, update.mart)
         note_layout(context, update.mart)
     before = None
     if base.snapshot_id is not None:

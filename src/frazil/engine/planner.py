@@ -11,11 +11,13 @@ from frazil.engine.state import check_new_expressions, read_gold, read_state
 from frazil.errors import BusyError, FrazilError
 from frazil.lake.tables import open_catalog
 from frazil.lake.trouble import explained
+from frazil.lake.warehouse import torn_tables
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState, gold_problems
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.spec import CATALOG
 from frazil.spec.names import quote
+from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +77,7 @@ class Planner:
         known = made.state if made is not None else State()
         if made is not None:
             self._verify(known)
-        unread = {*self.contexts} if made is None else made.unread
+        unread, torn = {*self.contexts} if made is None else made.unread, torn_tables(self.pipeline)
 
         def read(context: TableRun) -> TableState | FrazilError:
             name = context.table.name
@@ -84,6 +86,8 @@ class Planner:
             try:
                 if name in known.failed and name not in unread:
                     return known.failed[name]
+                if damage := self._damage(context, torn):
+                    return damage
                 return self._confirmed(context, known) if name in known.tables else self._read(context)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
                 return explained(error, self.pipeline)
@@ -91,10 +95,18 @@ class Planner:
         found = dict(zip(self.contexts, side_by_side(read, self.contexts.values(), self.sessions), strict=True))
         tables = {name: one for name, one in found.items() if isinstance(one, TableState)}
         failed = {name: one for name, one in found.items() if isinstance(one, FrazilError)}
-        gold = read_gold(self.sessions[0], self.pipeline) if made is None or unread else known.gold
+        aggregates = {f"gold.{one.name}": gold_table(self.pipeline, one).key for one in self.pipeline.gold}
+        failed |= {name: torn[key] for name, key in aggregates.items() if key in torn and not self.rebuild}
+        gold = read_gold(self.sessions[0], self.pipeline, failed) if made is None or unread else known.gold
         failed |= gold_problems(self.pipeline, tables, gold)
         state = State(tables=tables, failed=failed, gold=gold)
         return Plan.of(self.pipeline, self.selection, state, rebuild=self.rebuild)
+
+    def _damage(self, context: TableRun, torn: Mapping[tuple[str, str], FrazilError]) -> FrazilError | None:
+        """Return why a table cannot be read; what a rebuild makes again need not be."""
+        made = context.tables
+        needed = (made.bronze,) if self.rebuild else (made.bronze, *made.computed)
+        return next((torn[one.key] for one in needed if one.key in torn), None)
 
     def _verify(self, known: State) -> None:
         """Stop before anything is done if a table has moved."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.engine.table_upkeep import listing_of, stamp
 from frazil.failpoints import failpoint
+from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
@@ -66,10 +67,12 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     stamp(spark, path)
     refs = refs_of(spark, path)
     for ref, kind in refs:
+        make_table_durable(java_table(spark, name))
         spark.sql(f"ALTER TABLE {name} DROP {kind} IF EXISTS {quote(ref)}")
     before = snapshots_of(spark, path)
     # Snapshots are as old as the clock says: one that ran ahead must not keep them.
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=3650)
+    make_table_durable(java_table(spark, name))
     _expire(spark, name, int(later.timestamp() * 1000))
     orphans = _remove_orphans(spark, name, int(later.timestamp() * 1000))
     return Purged(snapshots=before - snapshots_of(spark, path), refs=tuple(ref for ref, _ in refs), orphans=orphans)

@@ -1,4 +1,4 @@
-"""Make a lost, emptied or older catalog again from the metadata that the warehouse holds."""
+"""Set tables to versions that the warehouse holds whole: after a catalog was lost, or files of tables were."""
 
 from __future__ import annotations
 
@@ -6,77 +6,86 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from frazil.errors import DeclarationError
-from frazil.lake.damage import local_path
-from frazil.lake.heads import head
+from frazil.engine.alter import keep_live_view
+from frazil.engine.repair import forget_table
+from frazil.engine.setback import setbacks
+from frazil.lake.catalogs import forget_view
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
 from frazil.lake.session import spark_session
 from frazil.lake.tables import open_catalog
-from frazil.lake.warehouse import table_folders
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.names import literal, quote
+from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     import datetime as dt
+    from collections.abc import Collection
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.warehouse import Version
+    from frazil.engine.setback import Setback
     from frazil.spec import Pipeline
 
 
 def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession | None = None) -> list[str]:
-    """Register the newest version of every table in the warehouse that the catalog does not know or knows an older of.
+    """Set every table to the version that :func:`frazil.engine.setback.setbacks` finds; the next run goes on from it.
 
     A version that a killed run wrote just before its commit counts as committed: its rows and its bookmark are one.
-    An embedded catalog that cannot be read is set aside first, beside itself. Tables that were dropped and whose files
-    were left come back; ``frazil drop`` removes them. The next run goes on from there.
+    Nothing is deleted: an embedded catalog that cannot be read is set aside beside itself, and tables of which no
+    version is whole below ``.frazil/damaged`` in the warehouse. Tables that were dropped and whose files were left come
+    back; ``frazil drop`` removes them.
 
     Args:
         pipeline: the declaration.
-        now: time of the repair, for the name of a catalog that is set aside.
+        now: time of the repair, for the names of what is set aside.
         spark: a session with the pipeline's lake; left out, one is started.
 
     Returns:
-        The tables that were registered, with their namespaces; empty where the catalog knew them all.
+        The tables that were set, with their namespaces; empty where all was well.
 
     Raises:
-        DeclarationError: the warehouse is not on this machine's disk.
         BusyError: a run holds the pipeline.
+        FrazilError: as :func:`frazil.engine.setback.setbacks` raises it.
     """
-    folder = warehouse(pipeline).path
-    if folder is None:
-        raise DeclarationError(
-            f"lake.warehouse: {pipeline.lake.warehouse} is not on this machine's disk",
-            hint="register its tables with Iceberg's procedure register_table",
-        )
     with lock(pipeline):
+        due = setbacks(pipeline)
+        folder = warehouse(pipeline).path
+        aside = None if folder is None else folder / ".frazil" / "damaged" / f"{now:%Y%m%dT%H%M%SZ}"
         if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
             _set_aside(embedded_catalog(pipeline), now)
         session = spark or spark_session(pipeline, short=True)
         open_catalog(session, quote(CATALOG, pipeline.lake.namespaces.bronze))
-        return [
-            f"{namespace}.{name}"
-            for namespace, name, version in table_folders(folder)
-            if _register(session, (CATALOG, namespace, name), version)
-        ]
+        for one in due:
+            if one.is_view:
+                forget_view(embedded_catalog(pipeline), one.key)
+            elif one.is_known:
+                forget_table(session, (CATALOG, *one.key))
+            _set(session, one, aside)
+        _make_views(session, pipeline, {one.key for one in due if one.is_view})
+        return [one.full_name for one in due]
 
 
-def _register(spark: SparkSession, path: tuple[str, str, str], version: Version) -> bool:
-    at = head(spark, quote(*path), rebuilt=True)
-    if at.location is not None:
-        known = local_path(at.location)
-        if known is None or known.resolve() == version.path.resolve() or known.parent != version.path.parent:
-            return False
-        if int(known.name.partition("-")[0]) >= version.number:
-            return False
-        spark.sql(f"DROP TABLE {quote(*path)}")
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*path[:-1])}")
-    call(spark, path, "register_table", f"metadata_file => {literal(f'file://{version.path.as_posix()}')}")
-    return True
+def _set(spark: SparkSession, one: Setback, aside: Path | None) -> None:
+    path = (CATALOG, *one.key)
+    if one.version is not None:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quote(*path[:-1])}")
+        call(spark, path, "register_table", f"metadata_file => {literal(f'file://{one.version.path.as_posix()}')}")
+    elif aside is not None:
+        place = aside.joinpath(*one.key)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        one.folder.rename(place)
+
+
+def _make_views(spark: SparkSession, pipeline: Pipeline, keys: Collection[tuple[str, str]]) -> None:
+    """Make live views again; those of marts that are not there any more come with the mart."""
+    for made in (source_tables(pipeline, table) for table in pipeline.tables):
+        for mart in made.marts:
+            is_due = any(view.key in keys and view.mart == mart.mart for view in made.views)
+            if is_due and mart.mart is not None and spark.catalog.tableExists(quote(*mart.path)):
+                keep_live_view(spark, mart.path, mart.mart)
 
 
 def _set_aside(catalog: Path, now: dt.datetime) -> None:

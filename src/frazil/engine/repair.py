@@ -52,7 +52,7 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) 
     aggregates = [gold_table(pipeline, gold) for gold in pipeline.gold]
     for one in (*(one for own in made for one in own.computed), *aggregates):
         if _damage(spark, one.path) is not None:
-            _drop(spark, one.path)
+            forget_table(spark, one.path)
             dropped.append(one.full_name)
     return dropped
 
@@ -73,8 +73,8 @@ def _damage(spark: SparkSession, path: tuple[str, ...]) -> DamagedTableError | N
     return None
 
 
-def _drop(spark: SparkSession, path: tuple[str, str, str]) -> None:
-    """Drop a table without opening it, as Spark's DROP TABLE would."""
+def forget_table(spark: SparkSession, path: tuple[str, str, str]) -> None:
+    """Take a table out of the catalog without opening it, as Spark's DROP TABLE would; its files stay."""
     catalog, namespace, name = path
     known = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, catalog)  # noqa: SLF001
     identifier = java_class(spark, "org.apache.iceberg.catalog.TableIdentifier").parse(f"{namespace}.{name}")

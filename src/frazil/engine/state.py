@@ -18,7 +18,7 @@ from frazil.spec.names import quote
 from frazil.spec.tables import gold_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -69,13 +69,16 @@ def check_new_expressions(context: TableRun, state: TableState) -> None:
         check_rules(context.spark, state.contract, table.name)
 
 
-def read_gold(spark: SparkSession, pipeline: Pipeline) -> dict[str, Mapping[str, int]]:
+def read_gold(spark: SparkSession, pipeline: Pipeline, failed: Collection[str]) -> dict[str, Mapping[str, int]]:
     """Read which batches of which marts the aggregates were computed from.
 
-    One that cannot be read counts as never computed: refreshing it tells why, and stops no other.
+    One that cannot be read counts as never computed: refreshing it tells why, and stops no other. Those that have
+    ``failed`` as ``gold.<name>`` are not looked at.
     """
 
     def bookmark(gold: Gold) -> Mapping[str, Any]:
+        if f"gold.{gold.name}" in failed:
+            return {}
         try:
             return head(spark, quote(*gold_table(pipeline, gold).path)).bookmark
         except Exception:  # noqa: BLE001 - whatever it is, it is this aggregate's

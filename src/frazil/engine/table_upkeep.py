@@ -13,6 +13,7 @@ from frazil.engine.compact import compact, small_bytes
 from frazil.engine.report import MaintainReport
 from frazil.failpoints import failpoint
 from frazil.lake.commit import TableTransaction
+from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
@@ -119,6 +120,7 @@ def stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
 def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> int:
     snapshots = spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots")
     before = snapshots.count()
+    make_table_durable(java_table(spark, quote(*path)))
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
     # With the snapshots go the ways in which only they were partitioned.
     settings = (f"older_than => {older}", f"retain_last => {upkeep.retain_last}", "clean_expired_metadata => true")

@@ -37,6 +37,11 @@ _TABLES: Final = (
 )
 """What Iceberg's JDBC catalog knows of tables; views are kept in the same place."""
 
+_FORGET: Final = (
+    "DELETE FROM iceberg_tables "
+    "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND iceberg_type = 'VIEW'"
+)
+
 _IS_USED: Final = "SELECT count(*) FROM sqlite_master WHERE name = 'iceberg_tables'"
 """Whether Iceberg ever wrote to a SQLite file: its first run makes the catalog's own tables."""
 
@@ -120,6 +125,17 @@ class EmbeddedReader:
         if found is None:
             raise NoLakeError(f"{file.parent}")
         return found
+
+
+def forget_view(file: Path, key: tuple[str, str]) -> None:
+    """Take a view out of an embedded catalog. Iceberg does not: it reads a view's metadata before it drops the view.
+
+    Args:
+        file: the catalog.
+        key: namespace and name of the view.
+    """
+    with contextlib.closing(sqlite3.connect(file, timeout=30)) as connection, connection:
+        connection.execute(_FORGET, (CATALOG, *key))
 
 
 def _unreadable(file: Path, why: str) -> CatalogError:

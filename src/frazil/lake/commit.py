@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError, FrazilError
+from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
@@ -186,6 +187,7 @@ class TableTransaction:
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
             raise came_second(self._path)
+        make_table_durable(table)
         if self._staged is None:
             self._follow(table)
             newest = table.snapshot(self._name)

@@ -38,7 +38,8 @@ class DamagedTableError(StorageError):
 
     def advise(self, pipeline: Pipeline | None) -> None:
         """Write the hint for a pipeline: what of it to rebuild, or that bronze cannot be."""
-        self.hint = _cure(*self.table.rpartition(".")[::2], pipeline)
+        namespace, _, name = self.table.rpartition(".")
+        self.hint = _cure(namespace, name, pipeline, is_here=local_path(self.path) is not None)
 
 
 def damaged(text: str, *, pipeline: Pipeline | None = None) -> DamagedTableError | None:
@@ -77,14 +78,17 @@ def folder_addresses(location: str) -> tuple[str, ...]:
     return folder, f"file:{folder}", f"file://{folder}"
 
 
-def _cure(namespace: str, name: str, pipeline: Pipeline | None) -> str:
+def _cure(namespace: str, name: str, pipeline: Pipeline | None, *, is_here: bool) -> str:
+    back = "go back to the newest version that is whole: frazil doctor --repair; or " if is_here else ""
     known = {made.key: made for made in lake_tables(pipeline)} if pipeline else {}
     made = known.get((namespace, name))
     spaces = pipeline.lake.namespaces if pipeline else Namespaces()
     if made.role == "bronze" if made else namespace == spaces.bronze:
         return (
-            "restore the file from a backup of the lake; bronze holds what came and nothing can make it again: "
+            f"{back}restore the file from a backup of the lake; bronze holds what came and nothing can make it again: "
             "see 'A damaged table' in docs/operating.md"
         )
     select = f" --select {made.made_of}" if made and made.role != "gold" else ""
-    return f"restore the file from a backup of the lake, or make the table again from bronze: frazil rebuild{select}"
+    return (
+        f"{back}restore the file from a backup of the lake, or make the table again from bronze: frazil rebuild{select}"
+    )

@@ -25,6 +25,7 @@ from frazil.errors import FrazilError
 from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
 from frazil.lake.catalog_conf import PREFIX, catalog_conf
 from frazil.lake.catalogs import EmbeddedReader, Located, NoLakeError
+from frazil.lake.damage import DamagedTableError, local_path
 from frazil.lake.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.lake.java import find_java
 from frazil.lake.machine import (
@@ -37,7 +38,8 @@ from frazil.lake.machine import (
 from frazil.lake.store_conf import lake_access
 from frazil.lake.store_look import look_at_store
 from frazil.lake.trouble import CatalogError, explained
-from frazil.lake.warehouse import verify_catalog
+from frazil.lake.warehouse import read_version, verify_catalog
+from frazil.lake.wholeness import damage_of
 from frazil.sources.asking import Answers
 from frazil.sources.kinds import captures_of
 from frazil.spec import EmbeddedCatalog
@@ -237,8 +239,23 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
             verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))
     except FrazilError as error:
         return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+    for location in known.values():
+        if damage := _damage(pipeline, local_path(location)):
+            return Finding(what="catalog", ok=False, detail=damage.message, hint=damage.hint)
     made = counted(len(known), "table") if path.exists() else "(made by the first run)"
     return Finding(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
+
+
+def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
+    """Return what of a table is not there whole, by its metadata file; tables of other warehouses are passed over."""
+    folder = warehouse(pipeline).path
+    if folder is None or file is None or not file.is_relative_to(folder):
+        return None
+    version = read_version(file)
+    found = DamagedTableError(f"{file}", "cannot be read") if version is None else damage_of(version.metadata)
+    if found is not None:
+        found.advise(pipeline)
+    return found
 
 
 def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import BusyError, StorageError
+from frazil.lake.durable import make_durable
 from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:
@@ -71,9 +72,12 @@ def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iter
 def lock(pipeline: Pipeline) -> Iterator[None]:
     """Hold the pipeline while a block runs; the system lets go when the process ends, however it ends.
 
+    At the end of the block the disk has all that was written.
+
     Raises:
         BusyError: another process holds it.
         UnwritableLakeError: the lock file cannot be made.
+        DiskError: the disk could not take what was written.
     """
     folder = warehouse(pipeline).path
     if folder is None:
@@ -101,4 +105,7 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
-        yield
+        try:
+            yield
+        finally:
+            make_durable(folder)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
+from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_table, schema_fields
 from frazil.lake.heads import is_missing
 from frazil.lake.snapshot import columns_of
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from frazil.plan.table_layout import TableLayout
     from frazil.steps import Alteration
+
+_VERSIONS: Final = 4
+"""So many versions of a table may come before the disk has them: Iceberg removes the metadata of older ones itself."""
 
 
 def ensure(spark: SparkSession, layout: TableLayout) -> None:
@@ -45,7 +49,9 @@ def fits(spark: SparkSession, layout: TableLayout) -> bool:
 
 def alter(spark: SparkSession, name: str, changes: Iterable[Alteration]) -> None:
     """Alter a table, by its quoted name. Live views are not a table's: they are passed over."""
-    for change in changes:
+    for number, change in enumerate(changes, 1):
+        if number % _VERSIONS == 0:
+            make_table_durable(java_table(spark, name))
         match change:
             case AddColumn(column=column, type=kind):
                 spark.sql(f"ALTER TABLE {name} ADD COLUMN {quote(column)} {kind}")

@@ -7,20 +7,25 @@ source. Only bronze is looked at: everything else is computed from it.
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import HistoryChangedError
-from frazil.lake.damage import local_path
+from frazil.lake.catalogs import EmbeddedReader, NoLakeError
+from frazil.lake.damage import DamagedTableError, local_path
 from frazil.lake.metadata import read_metadata
 from frazil.lake.snapshot import metadata_snapshot
+from frazil.lake.trouble import CatalogError
+from frazil.lake.wholeness import damage_of
 from frazil.spec import EmbeddedCatalog
-from frazil.spec.location import warehouse
+from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
@@ -75,6 +80,16 @@ class Version:
         """The bookmark of the newest snapshot that carries one; empty for a table that nothing was committed to."""
         return metadata_snapshot(self.metadata).bookmark
 
+    @property
+    def batch(self) -> int:
+        """The batch of bronze that the table stands at; 0 for none."""
+        return metadata_snapshot(self.metadata).batch
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is a view, which has no rows of its own."""
+        return "view-uuid" in self.metadata
+
 
 def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> None:
     """Refuse to go on from a catalog that does not know what the warehouse holds of a table.
@@ -108,17 +123,39 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     known, top = _number(path), max((number for _, number in _files(path.parent)), default=0)
     if known is None or top <= known:
         return
-    # What cannot be read is half a file that a killed run was writing: no catalog ever had it.
-    newest = newest_version(path.parent.parent)
+    # What is not whole a killed run was writing, or the table was set back from it after a power cut.
+    newest = whole_version(path.parent.parent)
     if newest is None or newest.number <= known:
         return
     if newest.number == known + 1:
         # A run that was killed just before the catalog had its commit leaves one version too; nothing came after it.
         silver = newest_version(folder.joinpath(*made.changes.key))
-        batches = [int(version.bookmark.get("batch", 0)) if version else 0 for version in (newest, silver)]
-        if batches[1] < batches[0]:
+        if silver is None or silver.batch < newest.batch:
             return
     raise CatalogBehindError(name, f"it knows version {known} of {name}, and {path.parent} has version {newest.number}")
+
+
+def torn_tables(pipeline: Pipeline) -> dict[tuple[str, str], DamagedTableError]:
+    """Return the tables whose metadata file, as an embedded catalog names it, is missing, empty or cut off.
+
+    Iceberg tries to read such a file for a minute and a half before it gives up.
+
+    Returns:
+        Namespace and name of each -> what is wrong; none where another catalog knows the tables.
+
+    Cost: one query, and a look at the end of one file a table.
+    """
+    catalog, folder = pipeline.lake.catalog, warehouse(pipeline).path
+    if folder is None or not isinstance(catalog, EmbeddedCatalog):
+        return {}
+    found = {}
+    # What else is wrong with the catalog is said where it is asked for more.
+    with suppress(NoLakeError, CatalogError):
+        for key, location in EmbeddedReader(embedded_catalog(pipeline)).tables().items():
+            path = local_path(location)
+            if path is not None and path.is_relative_to(folder) and _is_torn(path):
+                found[key] = DamagedTableError(f"{path}", "cannot be read", pipeline=pipeline)
+    return found
 
 
 def newest_version(table_folder: Path) -> Version | None:
@@ -135,12 +172,40 @@ def newest_version(table_folder: Path) -> Version | None:
     return max(found, key=lambda version: int(version.metadata.get("last-updated-ms", 0)), default=None)
 
 
-def table_folders(warehouse: Path) -> Iterator[tuple[str, str, Version]]:
-    """Find the tables of a warehouse by their folders: namespace, name and newest version. Views are passed over."""
+def whole_version(table_folder: Path, accepts: Callable[[Version], bool] = lambda _: True) -> Version | None:
+    """Return the newest version of a table that is accepted and whose files are all there; None if there is none.
+
+    Of several of one number only the last written counts: the others were never a table's.
+
+    Cost: as :func:`frazil.lake.wholeness.damage_of`, for each version that is looked at.
+    """
+    files = sorted(_files(table_folder / "metadata"), key=lambda file: file[0].stat().st_mtime_ns)
+    last = {number: path for path, number in files}
+    for number in sorted(last, reverse=True):
+        version = read_version(last[number])
+        if version is not None and accepts(version) and damage_of(version.metadata) is None:
+            return version
+    return None
+
+
+def read_version(path: Path) -> Version | None:
+    """Return a version by its file; None if that is not there whole, or says nothing of a table or view."""
+    number, metadata = _number(path), _read(path)
+    if number is None or metadata is None or "format-version" not in metadata:
+        return None
+    return Version(path=path, number=number, metadata=metadata)
+
+
+def is_torn(table_folder: Path) -> bool:
+    """Return whether the last version of a view, by its folder, cannot be read; not where it has none."""
+    last = max(_files(table_folder / "metadata"), key=lambda file: file[1], default=None)
+    return last is not None and read_version(last[0]) is None
+
+
+def table_folders(warehouse: Path) -> Iterator[tuple[tuple[str, str], Path]]:
+    """Find the tables and views of a warehouse by their folders: namespace and name, and the folder."""
     for folder in sorted(warehouse.glob("*/*/metadata")):
-        version = newest_version(folder.parent)
-        if version is not None and "format-version" in version.metadata and "view-uuid" not in version.metadata:
-            yield folder.parent.parent.name, folder.parent.name, version
+        yield (folder.parent.parent.name, folder.parent.name), folder.parent
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, int]]:
@@ -148,6 +213,16 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
         number = _number(path)
         if number is not None:
             yield path, number
+
+
+def _is_torn(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 1, 0))
+            return file.read(1) != b"}" if path.suffixes[-3:-2] != [".gz"] else not size
+    except OSError:
+        return True
 
 
 def _number(path: Path) -> int | None:

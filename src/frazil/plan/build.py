@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from frazil.steps import Step
 
 _EARLIER: Final = "a known content came under an earlier name"
+_AHEAD: Final = "it holds batches that bronze has no longer"
 
 
 def build(
@@ -119,9 +120,11 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     stand = state.tables[table.name]
     taken = stand.taken
     bronze = stand.bronze
-    if stand.fold is not None and _may_fold(table, stand, state):
+    is_ahead = max((stand.silver, *stand.marts.values())) > bronze
+    if stand.fold is not None and not is_ahead and _may_fold(table, stand, state):
         yield stand.fold
-    if taken.files or taken.duplicates:
+    if (taken.files or taken.duplicates) and not (is_ahead and bronze):
+        # A batch of a number that silver has already would be taken for the one that it has.
         bronze += 1
         yield from _alter(table, stand, BRONZE)
         yield Ingest(
@@ -130,7 +133,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
             files=taken.files,
             duplicates=taken.duplicates,
         )
-    why = _why_all(stand, rebuild=rebuild) if bronze else ""
+    why = (_why_all(stand, rebuild=rebuild) or (_AHEAD if is_ahead else "")) if bronze else ""
     if why or stand.silver < bronze:
         yield from _alter(table, stand, QUARANTINE)
         yield from _alter(table, stand, SILVER, is_whole=bool(why) or not stand.silver)
