@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import pytest
@@ -38,6 +38,9 @@ def leave_half_a_version(table_folder: Path, share: float) -> None:
         half.write_bytes(text[: int(share * len(text))])
 
 
+_LEFT: Final = ("all", "some", "nothing", "nothing", "no name")
+
+
 class Disk:
     """What the disk has of a lake, and what only the memory of the machine has."""
 
@@ -63,19 +66,19 @@ class Disk:
                     found[entry.path] = (stat.st_size, stat.st_mtime_ns)
         return found
 
-    def lose_power(self, chance: Random, *, has_ended: bool = False) -> None:
+    def lose_power(self, chance: Random | None = None, *, has_ended: bool = False) -> None:
         """Leave of each file that the disk has not all of it, or some, or nothing; or not even its name.
 
         Args:
-            chance: draws what is left.
+            chance: draws what is left; none for nothing.
             has_ended: the run had ended. One that only failed in a test lets go of its lock too, and then the disk gets
                 all; one that a cut ends does not come to that.
         """
         kept = self._has if has_ended else self._had
         for name, state in sorted(self._files().items()):
             if kept.get(name) != state:
-                left, path = chance.choice(["all", "some", "nothing", "nothing", "no name"]), Path(name)
+                left, share = (chance.choice(_LEFT), chance.random()) if chance else ("nothing", 0.0)
                 if left == "no name":
-                    path.unlink()
+                    Path(name).unlink()
                 elif left != "all":
-                    os.truncate(path, int(chance.random() * state[0]) if left == "some" else 0)
+                    os.truncate(name, int(share * state[0]) if left == "some" else 0)

@@ -85,7 +85,7 @@ def repair(shop: Shop) -> list[str]:
     [
         "bronze.after_publish",
         LONG("silver.before_publish"),
-        "silver.after_publish",
+        LONG("silver.after_publish"),
         LONG("mart.before_publish"),
         "mart.after_publish",
     ],
@@ -112,7 +112,7 @@ def test_what_a_run_that_ended_has_written_is_on_the_disk(shop: Shop, disk: Disk
     shop.land("1.csv", *FIRST)
     shop.run()
 
-    disk.lose_power(Random(1), has_ended=True)
+    disk.lose_power(has_ended=True)
 
     assert setbacks(shop.pipeline) == []
     assert shop.run_again() == 0
@@ -123,13 +123,15 @@ def test_what_a_run_that_ended_has_written_is_on_the_disk(shop: Shop, disk: Disk
 def test_upkeep_removes_no_file_before_the_disk_has_what_stands_for_it(
     place: str, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number, records in enumerate((FIRST, SECOND)):
-        shop.land(f"{number}.csv", *records)
+    for number in range(6):  # so many files are rewritten
+        shop.land(f"{number}.csv", *(FIRST, SECOND)[number % 2])
         shop.run()
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
-    cut_at(place, monkeypatch, lambda: maintain(shop.pipeline, shop.session, now=later))
+    upkeep = shop.pipeline.upkeep.model_copy(update={"retain_last": 1})
+    keeping_one = shop.pipeline.model_copy(update={"upkeep": upkeep})
+    cut_at(place, monkeypatch, lambda: maintain(keeping_one, shop.session, now=later))
 
-    disk.lose_power(Random(1))
+    disk.lose_power()
     repair(shop)
 
     assert rows(shop) == AFTER_SECOND
@@ -139,7 +141,7 @@ def test_upkeep_removes_no_file_before_the_disk_has_what_stands_for_it(
 
 @pytest.mark.parametrize(
     "place",
-    [LONG("erase.after_block"), "erase.after_bronze", LONG("erase.after_marts"), "erase.after_purge"],
+    [LONG("erase.after_block"), "erase.after_bronze", LONG("erase.after_marts"), LONG("erase.after_purge")],
 )
 def test_an_erase_that_a_cut_ends_is_done_again_and_nothing_else_is_lost(
     place: str, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
@@ -152,7 +154,7 @@ def test_an_erase_that_a_cut_ends_is_done_again_and_nothing_else_is_lost(
         return api.erase(shop.pipeline, "orders", keys=["1"], spark=shop.session)
 
     cut_at(place, monkeypatch, erase)
-    disk.lose_power(Random(1))
+    disk.lose_power()
     repair(shop)
     erase()
 
@@ -169,7 +171,7 @@ def test_many_alterations_leave_a_version_that_the_disk_has(shop: Shop, disk: Di
     shop.run()
     alter(shop.session, "lake.bronze.orders", [SetProperty(name=f"p{n}", value="1") for n in range(30)])
 
-    disk.lose_power(Random(1), has_ended=True)
+    disk.lose_power(has_ended=True)
     repair(shop)
 
     assert shop.run_again() == 0

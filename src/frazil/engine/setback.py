@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from frazil.engine.erased import FLAG
 from frazil.errors import DeclarationError
 from frazil.lake.catalogs import NoLakeError, catalog_reader
 from frazil.lake.damage import DamagedTableError, local_path
@@ -148,7 +149,8 @@ def _fit(pipeline: Pipeline, table: Table, stands: Mapping[tuple[str, str], _Sta
     for one in (made.changes, made.quarantine, *made.marts):
         if (stand := stands.get(one.key)) is not None:
             stand.step_back(partial(_is_level, batch=batch, folded=folded if one is made.changes else ""))
-    for one, is_needed in ((made.changes, bool(folded)), (erased_table(pipeline, table), True)):
+    are_erased = bronze.wanted is not None and bool(bronze.wanted.bookmark.get(FLAG))
+    for one, is_needed in ((made.changes, bool(folded)), (erased_table(pipeline, table), are_erased)):
         stand = stands.get(one.key)
         if is_needed and stand is not None and stand.wanted is None:
             raise _nowhere_else(one, stand)
