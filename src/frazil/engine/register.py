@@ -56,6 +56,8 @@ def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession 
         aside = None if folder is None else folder / ".frazil" / "damaged" / f"{now:%Y%m%dT%H%M%SZ}"
         if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
             _set_aside(embedded_catalog(pipeline), now)
+        if not due:
+            return []
         session = spark or spark_session(pipeline, short=True)
         open_catalog(session, quote(CATALOG, pipeline.lake.namespaces.bronze))
         for one in due:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
 
 _METADATA: Final = re.compile(r"(\d+)-[0-9a-f-]+(\.gz)?\.metadata\.json")
+_END_BYTES: Final = 64
 
 
 class CatalogBehindError(HistoryChangedError):
@@ -219,8 +220,9 @@ def _is_torn(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - 1, 0))
-            return file.read(1) != b"}" if path.suffixes[-3:-2] != [".gz"] else not size
+            file.seek(max(size - _END_BYTES, 0))
+            end = file.read().rstrip()
+            return not (end if path.suffixes[-3:-2] == [".gz"] else end.endswith(b"}"))
     except OSError:
         return True
 
