@@ -148,3 +148,20 @@ def test_a_run_that_dies_between_a_new_table_and_its_view_leaves_the_view_to_the
     assert explain(step) == "orders: alter marts.m: create live view living"
     assert [row["id"] for row in shop.session.table("lake.marts.living").collect()] == [1]
     assert api.plan(pipeline).steps == ()
+
+
+def test_a_live_view_is_made_again_only_when_it_has_to_be(shop: Shop) -> None:
+    shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
+    mart = "name: m, kind: current, deletes: soft, live_view: living"
+    frazil.run(declared(shop, mart), spark=shop.session)
+    view = shop.pipeline.folder / "lake" / "marts" / "living" / "metadata"
+    made = len([*view.iterdir()])
+
+    shop.land("2.csv", "I,2,2026-01-02 00:00:00,bob,2", names=("id", "ts", "name", "price"))
+    frazil.run(declared(shop, mart), spark=shop.session)
+    after_rows = len([*view.iterdir()])
+    shop.land("3.csv", "I,3,2026-01-03 00:00:00,cyd,3,new", names=("id", "ts", "name", "price", "more"))
+    frazil.run(declared(shop, mart), spark=shop.session)
+
+    assert (made, after_rows, len([*view.iterdir()])) == (1, 1, 2)
+    assert "more" in shop.session.table("lake.marts.living").columns

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+
 from frazil.engine.normalize import note_declared
 from frazil.failpoints import failpoint
 from frazil.lake.tables import alter
@@ -15,6 +17,7 @@ from frazil.steps import RenameColumn, SetLiveView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
 
     from frazil.engine.table_run import TableRun
     from frazil.spec import History
@@ -72,7 +75,19 @@ def keep_live_view(spark: SparkSession, path: tuple[str, ...], mart: Current | H
     if not isinstance(mart, Current) or mart.live_view is None:
         return
     name = quote(*path[:-1], mart.live_view)
-    names = live_columns(mart, spark.table(quote(*path)).columns)
-    if not spark.catalog.tableExists(name) or spark.table(name).columns != names:
+    types = {field.name: field.dataType for field in spark.table(quote(*path)).schema}
+    names = live_columns(mart, [*types])
+    if _columns(spark, name) != [(column, types[column]) for column in names]:
         columns = ", ".join(map(quote, names))
         spark.sql(f"CREATE OR REPLACE VIEW {name} AS SELECT {columns} FROM {quote(*path)} WHERE NOT is_deleted")
+
+
+def _columns(spark: SparkSession, view: str) -> list[tuple[str, DataType]] | None:
+    """Return the columns of a view, by its quoted name; None where there is none, or its mart has others now.
+
+    Spark's ``tableExists`` knows no view of Iceberg.
+    """
+    try:
+        return [(field.name, field.dataType) for field in spark.table(view).schema]
+    except AnalysisException:
+        return None
