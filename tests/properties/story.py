@@ -186,13 +186,13 @@ class Story(StoryTable):
         return [change for _, change in self._changes()]
 
     def _changes(self) -> list[tuple[int, Change]]:
-        """Return the accepted changes in the order of the source, each with the batch in which it was known.
+        """Return the accepted changes, each with the batch in which it was known.
 
         A truncate deletes what it knows of: the delete of a key whose older changes come later is known with these.
         """
         columns = [*self.columns()]
         found: list[tuple[int, Change]] = []
-        touched: dict[int, int] = {}
+        truncates: list[tuple[int, Change]] = []
         rows: dict[int, dict[str, Any]] = {}
         for part, row, event in self.events():
             values = self._values(part, event)
@@ -209,16 +209,14 @@ class Story(StoryTable):
             )
             batch = self._batch(event)
             if event.op == "T":
-                found += [(max(batch, known), replace(one, key=(key,))) for key, known in touched.items()]
+                truncates.append((batch, one))
                 rows.clear()
                 continue
-            touched[event.key] = min(batch, touched.get(event.key, batch))
             if event.op == "D":
                 rows.pop(event.key, None)
             else:
                 before = rows.get(event.key, {})
                 if event.moves:
-                    touched[event.old_key] = min(batch, touched.get(event.old_key, batch))
                     found.append((batch, replace(one, key=(event.old_key,), deleted=True)))
                     # A row keeps under its new key what its change does not carry.
                     before = rows.pop(event.old_key, {})
@@ -226,7 +224,7 @@ class Story(StoryTable):
                 rows[event.key] = before | values
                 one = replace(one, values=values | {"id": event.key, self.time: event.time})
             found.append((batch, one))
-        return found
+        return [*found, *_deletes(truncates, found)]
 
     def _batch(self, event: Event) -> int:
         """Return the batch of bronze in which a record was known; those that silver has not taken come last."""
@@ -266,6 +264,19 @@ class Story(StoryTable):
         times = {one.batch: one.known_at for one in self.judged.values()}
         by_batch = groupby(sorted(self._changes(), key=itemgetter(0)), key=itemgetter(0))
         return [(times[batch], [change for _, change in known]) for batch, known in by_batch]
+
+
+def _deletes(truncates: list[tuple[int, Change]], changes: list[tuple[int, Change]]) -> list[tuple[int, Change]]:
+    """Return what truncates come to: a delete of each key with an older change, in order or by its place."""
+    found = []
+    for batch, one in truncates:
+        place, older = (one.position, one.row), dict[Any, int]()
+        for known, change in changes:
+            its_place = (change.position, change.row)
+            if its_place < place or (change.sequence, *its_place) < (one.sequence, *place):
+                older[change.key] = min(known, older.get(change.key, known))
+        found += [(max(batch, known), replace(one, key=key)) for key, known in older.items()]
+    return found
 
 
 def _typed(text: str | None, kind: str) -> Any:

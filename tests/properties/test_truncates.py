@@ -81,7 +81,8 @@ def expected(files: Mapping[str, Sequence[Record]]) -> list[Change]:
             [change] = oracle_changes({name: [record]})
             changes.append(Change(**{**_fields(change), "row": row}))
     for position, row, at in truncates:
-        older = {change.key for change in changes if (change.position, change.row) < (position, row)}
+        order = ((at,), position, row)
+        older = {change.key for change in changes if (change.sequence, change.position, change.row) < order}
         changes += [
             Change(key=key, sequence=(at,), position=position, row=row, deleted=True, values={}, event_time=at)
             for key in older
@@ -142,6 +143,31 @@ def test_a_truncate_deletes_what_is_older(
     del spark  # only there so that Java runs
 
     assert differences(tmp_path, seed, spark_session(declared(tmp_path)), monkeypatch) == []
+
+
+def test_what_stands_behind_a_truncate_but_is_older_is_void(spark: SparkSession, tmp_path: Path) -> None:
+    del spark  # only there so that Java runs
+    pipeline, landing = declared(tmp_path), tmp_path / "landing"
+    landing.mkdir()
+    rest = {"name": "a", "qty": "1", "note": None}
+    batches: list[list[Record]] = [
+        [
+            {"op": "I", "id": "1", "ts": "2026-01-01 00:00:01", **rest},
+            {"op": "T", "ts": "2026-01-01 00:00:05"},
+            {"op": "I", "id": "2", "ts": "2026-01-01 00:00:02", **rest},
+        ],
+        [
+            {"op": "I", "id": "3", "ts": "2026-01-01 00:00:03", **rest},
+            {"op": "I", "id": "4", "ts": "2026-01-01 00:00:06", **rest},
+        ],
+    ]
+    for number, records in enumerate(batches):
+        (landing / f"{number}.jsonl").write_text("".join(f"{line(one)}\n" for one in records), encoding="utf-8")
+        frazil.run(pipeline, spark=spark_session(pipeline))
+
+    assert query(pipeline, "SELECT id FROM marts.things").rows == [(4,)]
+    sql = "SELECT id, second(valid_from), second(valid_to) FROM marts.things_history ORDER BY id"
+    assert query(pipeline, sql).rows == [(1, 1, 5), (2, 2, 5), (3, 3, 5), (4, 6, None)]
 
 
 @pytest.mark.laws

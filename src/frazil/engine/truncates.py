@@ -1,5 +1,9 @@
 """TRUNCATE: every key with an older change is deleted at the truncate's order.
 
+Older is what comes before it in order, for so marts fold, and also what stands before it in the source, for so
+:mod:`frazil.engine.moves` follows rows. They differ where ``sequence_by`` runs against the source; a delete that only
+the place asks for is older than all that its key has, and changes nothing in a mart.
+
 Silver keeps no truncate as such: it keeps the deletes that follow from it, so that marts know nothing of truncates and
 nobody has to read a table's keys to apply one late. Which truncates there were stands in silver's bookmark: a change
 that arrives later and is older than one of them brings the delete of its key with it (CONVERGE).
@@ -110,13 +114,21 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one pass over change rows finds: truncates, moves that lack columns, the newest move, the first change."""
+    """What one pass over change rows finds.
+
+    Attributes:
+        truncates: all among them.
+        moves: those that lack columns.
+        last_move: the newest.
+        least_of_move: place of the first change, as moves are ordered; None for none.
+        is_older: some change is older than a truncate of an earlier batch.
+    """
 
     truncates: Sequence[Truncate] = ()
     moves: Sequence[Move] = ()
     last_move: Place = late_moves.NONE
-    least: Place | None = None
     least_of_move: Place | None = None
+    is_older: bool = False
 
 
 def spread_truncates(
@@ -142,14 +154,14 @@ def spread_truncates(
     follows = MOVED in rows.columns and late_moves.may_lack_columns(context, contract, since)
     if not context.table.source.truncates and not follows:
         return Spread(rows=rows.drop(MOVED))
-    seen = _seen(context.table, rows, _carried(contract, context.table.source.shard_column), contract)
+    seen = _seen(context.table, rows, contract, beside.truncates)
     every, last = [*beside.truncates, *seen.truncates], None
     if follows:
         held = late_moves.NONE if beside.is_rebuild else late_moves.last_move(context)
         last = max(held, seen.last_move)
         if _is_late(context, contract, rows, seen, held):
             return Spread(rows=rows, is_late=True)
-    if seen.truncates or (seen.least is not None and any(one.place >= seen.least for one in beside.truncates)):
+    if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
     if seen.moves:
         rows = fill_moves(context, contract, rows, seen.moves, since, held=beside.rows)
@@ -174,7 +186,7 @@ def _with_deletes(
     every = [*beside.truncates, *found]
     rows.createOrReplaceTempView(_ROWS)
     keys = ", ".join(map(quote, contract.keys))
-    columns = f"{keys}, {_PLACE}, {r.BATCH}, {r.CLASS}"
+    columns = f"{keys}, {_PLACE}, {_order(contract)} AS _order, {r.BATCH}, {r.CLASS}"
     older = f"SELECT {columns}, false AS _held FROM {_ROWS} WHERE {_IS_CHANGE}"
     if found and beside.rows is not None:
         beside.rows.createOrReplaceTempView(_HELD)
@@ -183,7 +195,8 @@ def _with_deletes(
     new_places = [one.place for one in found if one.identity not in allowed]
     verify_snapshots(context, contract, new_places, [one.place for one in every], older)
     new = {one.identity for one in found}
-    truncates = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
+    made = " UNION ALL ".join(_as_row(one, carried, is_new=one.identity in new) for one in every)
+    truncates = f"SELECT *, {_PLACE}, {_order(contract)} AS _order FROM ({made})"
     kept = f"SELECT * FROM {_ROWS} WHERE NOT coalesce({_IS_TRUNCATE}, false)"
     deletes = _deletes(contract, (carried, shard), older, truncates, rows.schema[PROBLEM].dataType.simpleString())
     moved = f", CAST(NULL AS string) AS {MOVED}" if MOVED in rows.columns else ""
@@ -207,11 +220,16 @@ def _deletes(
             CAST(NULL AS array<string>) AS {r.KNOWN}, CAST(NULL AS {problem}) AS {PROBLEM},
             CAST(NULL AS string) AS {TEXT}
         FROM ({older}) AS _k JOIN ({truncates}) AS _t
-        ON (_k._place < _t._place AND (_t._new OR NOT _k._held) AND {of_shard})
+        ON ((_k._place < _t._place OR _k._order < _t._order) AND (_t._new OR NOT _k._held) AND {of_shard})
         GROUP BY {of_key}, {of_truncate}"""
 
 
 _PLACE: Final = f"struct({r.POSITION}, {r.ROW}) AS _place"
+
+
+def _order(contract: Contract) -> str:
+    """Write what orders changes and truncates of all keys: the sequence first, which neither lacks."""
+    return f"struct({', '.join(map(quote, (*contract.sequence_by, r.POSITION, r.ROW)))})"
 
 
 def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
@@ -221,8 +239,9 @@ def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
     return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times, shard)) if name is not None}
 
 
-def _seen(table: Table, rows: DataFrame, carried: Mapping[str, str], contract: Contract) -> _Seen:
-    """Look at all rows once."""
+def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Truncate]) -> _Seen:
+    """Look at all rows once; ``known`` are the truncates of earlier batches."""
+    carried = _carried(contract, table.source.shard_column)
     has_moves = MOVED in rows.columns
     values = ", ".join(f"CAST({quote(name)} AS string) AS {quote(name)}" for name in carried)
     held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, struct({values or 'true AS _none'}) AS _values)"
@@ -230,7 +249,7 @@ def _seen(table: Table, rows: DataFrame, carried: Mapping[str, str], contract: C
     is_left = f"{MOVED} = {literal(LEFT)}" if has_moves else "false"
     seen = rows.selectExpr(
         f"collect_list(CASE WHEN {_IS_TRUNCATE} THEN {held} END) AS found",
-        f"min(CASE WHEN {_IS_CHANGE} THEN struct({r.POSITION}, {r.ROW}) END) AS least",
+        f"coalesce(bool_or({_IS_CHANGE} AND ({_before_some(contract, known)})), false) AS is_older",
         f"min(CASE WHEN {_IS_CHANGE} THEN {place} END) AS least_of_move",
         f"max(CASE WHEN {is_left} THEN {place} END) AS last_move",
         f"{moves_sql(table, contract) if has_moves else 'array()'} AS moves",
@@ -251,20 +270,42 @@ def _seen(table: Table, rows: DataFrame, carried: Mapping[str, str], contract: C
     def at(name: str) -> Place | None:
         return None if seen[name] is None else (seen[name][0], seen[name][1])
 
-    return _Seen(found, moves_of(seen["moves"]), at("last_move") or late_moves.NONE, at("least"), at("least_of_move"))
+    return _Seen(
+        truncates=found,
+        moves=moves_of(seen["moves"]),
+        last_move=at("last_move") or late_moves.NONE,
+        least_of_move=at("least_of_move"),
+        is_older=seen["is_older"],
+    )
+
+
+def _before_some(contract: Contract, known: Sequence[Truncate]) -> str:
+    """Write the condition that a change is older than one of some truncates."""
+    if not known:
+        return "false"
+    is_older = f"struct({r.POSITION}, {r.ROW}) < {place_sql(*max(one.place for one in known))}"
+    if not contract.sequence_by:
+        return is_older
+    types = {column.name: column.type for column in contract.columns}
+    orders = []
+    for one in known:
+        values = [f"{_typed(one.values.get(name), types[name])} AS {quote(name)}" for name in contract.sequence_by]
+        row = f"CAST({int(one.row)} AS bigint) AS {r.ROW}"
+        orders.append(f"struct({', '.join(values)}, {literal(one.position)} AS {r.POSITION}, {row})")
+    return f"{is_older} OR {_order(contract)} < array_max(array({', '.join(orders)}))"
 
 
 def _as_row(one: Truncate, carried: Mapping[str, str], *, is_new: bool) -> str:
-    values = ""
-    for name, kind in carried.items():
-        text = one.values.get(name)
-        values += f", CAST({'NULL' if text is None else literal(text)} AS {kind}) AS {quote(name)}"
+    values = "".join(f", {_typed(one.values.get(name), kind)} AS {quote(name)}" for name, kind in carried.items())
     return (
         f"SELECT {literal(one.position)} AS {r.POSITION}, CAST({int(one.row)} AS bigint) AS {r.ROW}, "
         f"{literal(one.file)} AS {r.FILE}, CAST({int(one.batch)} AS bigint) AS {r.BATCH}, "
-        f"{place_sql(*one.place)} AS _place, "
         f"{'true' if is_new else 'false'} AS _new{values}"
     )
+
+
+def _typed(text: str | None, kind: str) -> str:
+    return f"CAST({'NULL' if text is None else literal(text)} AS {kind})"
 
 
 def _column(name: str, kind: str, keys: Sequence[str], carried: Mapping[str, str]) -> str:
