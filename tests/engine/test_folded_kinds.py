@@ -1,11 +1,11 @@
-"""Folds of dumps, of handovers and of shards: a lake with a retention and one without have the same marts."""
+"""Folds of dumps, handovers, shards and events: a lake with a retention and one without have the same marts."""
 
 from __future__ import annotations
 
 import json
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from tests.engine.folders import rows, run
@@ -95,6 +95,38 @@ class Handover(Dumps):
             write(folder / "landing" / f"{at:%Y%m%d}-000000000.csv", lines)
 
 
+def where(at: datetime) -> dict[str, Any]:
+    """Return the source of Debezium's event of a time; places follow the times."""
+    millis = int(at.replace(tzinfo=UTC).timestamp() * 1000)
+    return {"connector": "postgresql", "lsn": millis, "sequence": f'["{millis}", "{millis}"]', "ts_ms": millis}
+
+
+def event(op: str, key: str, ts: str, name: str) -> dict[str, Any]:
+    """Return a change as Debezium writes it."""
+    row = {"id": int(key), "ts": ts, "name": name}
+    before, after = (row, None) if op == "D" else (None, row)
+    what = {"I": "c", "U": "u", "D": "d"}[op]
+    return {"op": what, "before": before, "after": after, "source": where(datetime.fromisoformat(ts))}
+
+
+class Events(Dumps):
+    """A table whose changes Debezium wrote; every third step empties it."""
+
+    source = "{kind: debezium, path: ./landing, settle_seconds: 0}"
+    late = ("landing/20251111.jsonl", f"{json.dumps(event('U', '1', '2025-11-11 00:00:00', 'late'))}\n")
+
+    def deliver(self, folder: Path, step: int) -> None:
+        at = BEGIN + timedelta(days=DAYS * step)
+        events = [event(*line.split(",")) for line in self.change("", at)]
+        if step % 3 == 1:
+            self.rows.clear()
+            at += timedelta(hours=len(events))
+            events.append({"op": "t", "source": where(at)})
+            events += [event(*line.split(",")) for line in self.change("", at + timedelta(hours=1))]
+        text = "".join(f"{json.dumps(one)}\n" for one in events)
+        (folder / "landing" / f"{at:%Y%m%d}.jsonl").write_text(text)
+
+
 class Shards(Dumps):
     """A table in two folders."""
 
@@ -142,9 +174,10 @@ def held(folder: Path, names: Sequence[str]) -> list[list[object]]:
         (Dumps, HARD, 1),
         (Handover, ALL, 1),
         (Shards, ALL, 1),
+        (Events, ALL, 1),
         *(
             pytest.param((kind, names, seed), marks=pytest.mark.laws)
-            for kind in (Dumps, Handover, Shards)
+            for kind in (Dumps, Handover, Shards, Events)
             for names in (HARD, ALL)
             for seed in (2, 3)
         ),
