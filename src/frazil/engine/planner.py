@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.engine.table_run import TableRun
+    from frazil.lake.warehouse import TornTables
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
 
@@ -88,7 +89,7 @@ class Planner:
                     return known.failed[name]
                 if damage := self._damage(context, torn):
                     return damage
-                return self._confirmed(context, known) if name in known.tables else self._read(context)
+                return self._confirmed(context, known, torn) if name in known.tables else self._read(context, torn)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
                 return explained(error, self.pipeline)
 
@@ -102,7 +103,7 @@ class Planner:
         state = State(tables=tables, failed=failed, gold=gold)
         return Plan.of(self.pipeline, self.selection, state, rebuild=self.rebuild)
 
-    def _damage(self, context: TableRun, torn: Mapping[tuple[str, str], FrazilError]) -> FrazilError | None:
+    def _damage(self, context: TableRun, torn: TornTables) -> FrazilError | None:
         """Return why a table cannot be read; what a rebuild makes again need not be."""
         made = context.tables
         needed = (made.bronze,) if self.rebuild else (made.bronze, *made.computed)
@@ -132,19 +133,19 @@ class Planner:
                 return ".".join(paths[name][1:])
         return None
 
-    def _confirmed(self, context: TableRun, known: State) -> TableState:
+    def _confirmed(self, context: TableRun, known: State, torn: TornTables) -> TableState:
         state = known.tables[context.table.name]
         self._moved(context, known)  # raises what keeps a table from being read
         if self._is_selected(context):
-            if self.rebuild and drop_damaged(context.spark, self.pipeline, [context.table.name]):
+            if self.rebuild and drop_damaged(context.spark, self.pipeline, [context.table.name], torn):
                 context.heads.clear()
             check_new_expressions(context, state)
         return state
 
-    def _read(self, context: TableRun) -> TableState:
+    def _read(self, context: TableRun, torn: TornTables) -> TableState:
         is_selected = self._is_selected(context)
         if self.rebuild and is_selected:
-            drop_damaged(context.spark, self.pipeline, [context.table.name])
+            drop_damaged(context.spark, self.pipeline, [context.table.name], torn)
         state = read_state(context, rebuild=self.rebuild, with_source=is_selected)
         if is_selected:
             check_new_expressions(context, state)

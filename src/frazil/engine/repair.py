@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from frazil.lake.warehouse import TornTables
     from frazil.spec import Pipeline
 
 
-def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) -> list[str]:
+def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], torn: TornTables) -> list[str]:
     """Take tables out of the catalog whose metadata or manifests cannot be read, before a rebuild makes them again.
 
     Replacing all rows of a table begins with reading its manifests, and without metadata there is not even a table to
@@ -31,6 +32,7 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) 
         spark: a session with the lake.
         pipeline: the declaration.
         names: source tables that are rebuilt; the aggregates are too.
+        torn: from :func:`frazil.lake.warehouse.torn_tables`: those are not looked at.
 
     Returns:
         The tables that were dropped, with their namespaces.
@@ -42,23 +44,25 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str]) 
     """
     made = [source_tables(pipeline, table) for table in pipeline.tables if table.name in names]
     for own in made:
-        if (damage := _damage(spark, own.bronze.path)) is not None:
+        if (damage := _damage(spark, own.bronze.path, torn)) is not None:
             raise damage
         # Bronze has no records of what is in a baseline.
         is_kept = BASELINE in head(spark, quote(*own.bronze.path)).bookmark
-        if is_kept and (damage := _damage(spark, own.changes.path)) is not None:
+        if is_kept and (damage := _damage(spark, own.changes.path, torn)) is not None:
             raise damage
     dropped = []
     aggregates = [gold_table(pipeline, gold) for gold in pipeline.gold]
     for one in (*(one for own in made for one in own.computed), *aggregates):
-        if _damage(spark, one.path) is not None:
+        if _damage(spark, one.path, torn) is not None:
             forget_table(spark, one.path)
             dropped.append(one.full_name)
     return dropped
 
 
-def _damage(spark: SparkSession, path: tuple[str, ...]) -> DamagedTableError | None:
+def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -> DamagedTableError | None:
     """Read all that tells which files a table has; None also for a table that does not exist."""
+    if (damage := torn.get(path[1:])) is not None:
+        return damage
     try:
         table = java_table(spark, quote(*path))
         if table is not None and table.currentSnapshot() is not None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import HistoryChangedError
 from frazil.lake.catalogs import EmbeddedReader, NoLakeError
@@ -25,13 +26,16 @@ from frazil.spec.location import embedded_catalog, warehouse
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
 
 _METADATA: Final = re.compile(r"(\d+)-[0-9a-f-]+(\.gz)?\.metadata\.json")
 _END_BYTES: Final = 64
+
+TornTables: TypeAlias = Mapping[tuple[str, str], DamagedTableError]
+"""Namespace and name of tables whose metadata cannot be read -> what is wrong."""
 
 
 class CatalogBehindError(HistoryChangedError):
@@ -136,7 +140,7 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     raise CatalogBehindError(name, f"it knows version {known} of {name}, and {path.parent} has version {newest.number}")
 
 
-def torn_tables(pipeline: Pipeline) -> dict[tuple[str, str], DamagedTableError]:
+def torn_tables(pipeline: Pipeline) -> TornTables:
     """Return the tables whose metadata file, as an embedded catalog names it, is missing, empty or cut off.
 
     Iceberg tries to read such a file for a minute and a half before it gives up.
@@ -149,7 +153,7 @@ def torn_tables(pipeline: Pipeline) -> dict[tuple[str, str], DamagedTableError]:
     catalog, folder = pipeline.lake.catalog, warehouse(pipeline).path
     if folder is None or not isinstance(catalog, EmbeddedCatalog):
         return {}
-    found = {}
+    found: dict[tuple[str, str], DamagedTableError] = {}
     # What else is wrong with the catalog is said where it is asked for more.
     with suppress(NoLakeError, CatalogError):
         for key, location in EmbeddedReader(embedded_catalog(pipeline)).tables().items():
