@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
 from frazil.failpoints import failpoint
-from frazil.lake.commit import PREFIX
 from frazil.lake.lock import TURN_SECONDS, waiting_lock
 from frazil.lake.refs import create_tag, drop_tag, tag
+from frazil.lake.snapshot import RUN_BRANCH
 from frazil.lake.trouble import translated
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def verify_cut_name(name: str) -> None:
     Raises:
         CutNameError: it is not a letter with letters, digits, ``_``, ``.`` and ``-``; or it is taken by Frazil.
     """
-    if not _NAME.fullmatch(name) or name == "main" or name.startswith(PREFIX):
+    if not _NAME.fullmatch(name) or name == "main" or name.startswith(RUN_BRANCH):
         raise CutNameError(
             f"'{name}' cannot be the name of a cut",
             hint="a name begins with a letter, and has letters, digits, '_', '.' and '-': month-end-2026-01",

@@ -12,7 +12,7 @@ from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
-from frazil.lake.refs import refs_of, snapshots_of
+from frazil.lake.refs import let_go_of_torn, refs_of, snapshots_of
 from frazil.lake.tables import property_list
 from frazil.spec.names import literal, quote
 
@@ -55,6 +55,7 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     name = quote(*path)
     if head(spark, name, rebuilt=True).snapshot_id is None:
         return Purged()
+    let_go_of_torn(spark, path)
     size = {"target-file-size-bytes": str(target_file_mb * 1024 * 1024)}
     written = ", ".join(f"{literal(key)}, {literal(value)}" for key, value in (_REWRITE | size).items())
     call(spark, path, "rewrite_data_files", f"options => map({written})")

@@ -17,6 +17,7 @@ from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import head
 from frazil.lake.procedure import call
+from frazil.lake.refs import let_go_of_torn
 from frazil.lake.snapshot import BOOKMARK
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import literal, quote
@@ -54,6 +55,7 @@ def maintained(
 
 def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:
     began = time.monotonic()
+    let_go_of_torn(spark, path)
     before = head(spark, quote(*path))
     report = MaintainReport(table=".".join(path[1:]))
     report.files_before, report.size_before_bytes = _size(before)

@@ -18,7 +18,7 @@ from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_class, java_table, snapshot_fields
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
-from frazil.lake.snapshot import BOOKMARK, TableSnapshot, table_snapshot
+from frazil.lake.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, table_snapshot
 from frazil.lake.trouble import told
 from frazil.older_spark import writes_nulls
 from frazil.plan.policy import DEFAULT_POLICY
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 
-PREFIX = "frazil_run_"
 RUN_ID: Final = "frazil.run-id"
 """Key of the snapshot summary that names the run; beside it stand the notes of :meth:`TableTransaction.note`."""
 
@@ -64,7 +63,7 @@ class TableTransaction:
         file_bytes: int = DEFAULT_POLICY.file_bytes,
     ) -> None:
         self._spark, self._path, self._base, self._file_bytes = spark, path, base, file_bytes
-        self._name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
+        self._name = f"{RUN_BRANCH}{uuid.uuid4().hex[:12]}"
         self._bookmark = dict(bookmark)
         self._notes = {RUN_ID: run_id} if run_id else {}
         self._at = base.snapshot_id
@@ -84,7 +83,7 @@ class TableTransaction:
 
     def __enter__(self) -> Self:
         for stale in self._base.branches:
-            if stale.startswith(PREFIX):
+            if stale.startswith(RUN_BRANCH):
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")
         return self
 

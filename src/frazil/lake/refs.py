@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from frazil.lake.damage import local_path
 from frazil.lake.gateway import java_class, java_table
+from frazil.lake.metadata import read_metadata
+from frazil.lake.snapshot import RUN_BRANCH
+from frazil.lake.wholeness import torn_snapshots
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -38,6 +42,29 @@ def drop_tag(spark: SparkSession, path: tuple[str, ...], name: str) -> None:
     table = _table(spark, path)
     if table.refs().get(name) is not None:
         table.manageSnapshots().removeTag(name).commit()
+
+
+def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Drop the branches that runs left, where snapshots cannot be read that no run published; and these snapshots.
+
+    The lock of the pipeline is held: no run is writing. Their files are orphans then. Nothing is done over Spark
+    Connect, nor to tables that are not on this machine's disk, and nothing where all can be read.
+
+    Cost: as :func:`frazil.lake.wholeness.torn_snapshots`.
+    """
+    table = _table(spark, path)
+    location = None if table is None else table.operations().current().metadataFileLocation()
+    torn = [] if location is None or local_path(location) is None else torn_snapshots(read_metadata(location))
+    if not torn:
+        return
+    for name, kind in refs_of(spark, path):
+        if kind == "branch" and name.startswith(RUN_BRANCH):
+            table.manageSnapshots().removeBranch(name).commit()
+    # Of the others none goes by its age, and no file is looked for.
+    going = table.expireSnapshots().expireOlderThan(0).cleanExpiredFiles(False)
+    for snapshot in torn:
+        going = going.expireSnapshotId(snapshot)
+    going.commit()
 
 
 def show_snapshot(spark: SparkSession, path: tuple[str, ...], snapshot: int) -> None:

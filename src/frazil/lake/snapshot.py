@@ -15,6 +15,8 @@ _SPARK_NAMES: Final = {"long": "bigint", "timestamptz": "timestamp", "timestamp"
 
 BOOKMARK = "frazil.bookmark"
 """Key of the snapshot summary. One snapshot carries rows and bookmark, so they cannot part (ONCE)."""
+RUN_BRANCH: Final = "frazil_run_"
+"""How the name begins of a branch that a run writes on until it publishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

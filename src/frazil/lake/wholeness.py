@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.lake.avro_file import entries
 from frazil.lake.damage import DamagedTableError, local_path
-from frazil.lake.snapshot import metadata_snapshot
+from frazil.lake.snapshot import RUN_BRANCH, metadata_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _GONE: Final = 2
 """Status of an entry of a manifest that says which file went."""
@@ -29,8 +29,7 @@ def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
     if at.manifest_list is None:
         return None
     try:
-        for manifest in entries(at.manifest_list, "manifest_path"):
-            _require(manifest["manifest_path"], manifest["manifest_length"])
+        for manifest in _manifests(at.manifest_list):
             for entry in entries(manifest["manifest_path"], "data_file"):
                 if entry["status"] != _GONE:
                     _require(entry["data_file"]["file_path"], entry["data_file"]["file_size_in_bytes"])
@@ -40,6 +39,45 @@ def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
     except DamagedTableError as damage:
         return damage
     return None
+
+
+def torn_snapshots(metadata: Mapping[str, Any]) -> list[int]:
+    """Return the snapshots that no run published and whose manifests the disk has not all.
+
+    A run writes on a branch, and has the disk wait only before it publishes. What it leaves behind when the power fails
+    is nobody's rows, but who expires old snapshots, or looks for orphan files, reads their manifests.
+
+    Args:
+        metadata: the table's metadata, as Iceberg's table format has it.
+
+    Cost: reads the list of manifests of each snapshot that was not published, and looks at these without opening them.
+    """
+    snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
+    published = set[int]()
+    for name, ref in metadata.get("refs", {}).items():
+        at = None if name.startswith(RUN_BRANCH) else snapshots.get(ref["snapshot-id"])
+        while at is not None and at["snapshot-id"] not in published:
+            published.add(at["snapshot-id"])
+            at = snapshots.get(at.get("parent-snapshot-id"))
+    return [number for number, one in snapshots.items() if number not in published and _is_torn(one)]
+
+
+def _is_torn(snapshot: Mapping[str, Any]) -> bool:
+    location = snapshot.get("manifest-list")
+    if location is None or local_path(location) is None:
+        return False
+    try:
+        list(_manifests(location))
+    except DamagedTableError:
+        return True
+    return False
+
+
+def _manifests(location: str) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a list of manifests; each is there whole."""
+    for manifest in entries(location, "manifest_path"):
+        _require(manifest["manifest_path"], manifest["manifest_length"])
+        yield manifest
 
 
 def _require(location: str, size: int) -> None:
