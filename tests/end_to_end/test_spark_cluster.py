@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
 KILLS = 10
+ERASES = 4
 COMMAND = Path(__file__).parents[2] / "integrations" / "spark" / "run_frazil.py"
 
 # Every batch is read, typed, folded and written by executors, however small it is.
@@ -36,6 +37,7 @@ import sys
 from pathlib import Path
 from time import sleep
 import frazil
+from frazil import api
 from frazil.engine.options import RunOptions
 from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
@@ -49,6 +51,12 @@ while True:
         batch.rename(home / "landing" / batch.name)
         print("begins", flush=True)
         frazil.run(pipeline, spark=spark, options=RunOptions(policy=policy))
+        print("ends", flush=True)
+    for keys in given.glob("erase-*"):
+        named = keys.read_text().split()
+        keys.unlink()
+        print("begins", flush=True)
+        api.erase(pipeline, "orders", keys=named, spark=spark)
         print("ends", flush=True)
     if (given / "end").exists():
         break
@@ -150,6 +158,60 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
     frazil.run(frazil.load(beside))
     assert rows_of(home) == rows_of(beside)
     assert all(proof.ok for proof in api.check(home))
+
+
+@pytest.mark.laws
+def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster, tmp_path: Path) -> None:
+    files = SampleFiles(rows=20_000, changes=2_000, batches=2, late=0.1, nasty=True)
+    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
+    given, script = tmp_path / "given", tmp_path / "driver.py"
+    given.mkdir()
+    script.write_text(DRIVER)
+
+    keys = range(1, ERASES + 2)
+    driver = submit(cluster, script, f"{home}", f"{given}")
+    try:
+        for path in sorted(coming.glob("2*.csv")):
+            its_coming.joinpath(path.name).rename(beside / "landing" / path.name)
+            path.rename(given / path.name)
+            _begins_and_ends(cluster, driver)
+        seconds = _erased(cluster, driver, given, 1)
+        for key in keys[1:]:
+            kill_after = seconds * (key - 1.5) / ERASES
+            seconds = min(seconds, _erased(cluster, driver, given, key, kill_after))
+        (given / "end").touch()
+        driver.wait(300)
+    finally:
+        driver.kill()
+
+    assert driver.returncode == 0, said(cluster)
+    frazil.run(frazil.load(beside))
+    api.erase(beside, "orders", keys=[f"{key}" for key in keys])
+    assert rows_of(home) == rows_of(beside)
+    assert [proof for proof in api.check(home) if proof.ok is False] == []
+
+
+def _erased(
+    cluster: SparkCluster, driver: subprocess.Popen[str], given: Path, key: int, kill_after: float | None = None
+) -> float:
+    """Let a key be erased; see :func:`_begins_and_ends`."""
+    (given / ".new").write_text(f"{key}")
+    (given / ".new").rename(given / f"erase-{key}")
+    return _begins_and_ends(cluster, driver, kill_after)
+
+
+def _begins_and_ends(cluster: SparkCluster, driver: subprocess.Popen[str], kill_after: float | None = None) -> float:
+    """Wait until the driver has done something, and kill an executor while it does; return the seconds it took."""
+    lines = driver.stdout
+    assert lines is not None
+    assert lines.readline().strip() == "begins", said(cluster)
+    began = monotonic()
+    if kill_after is not None:
+        has_ended, _, _ = select([lines], [], [], kill_after)
+        assert not has_ended, said(cluster)
+        assert cluster.kill_executor(_wait_for_executors(cluster)[0])
+    assert lines.readline().strip() == "ends", said(cluster)
+    return monotonic() - began
 
 
 def _kill_during_batches(
