@@ -85,7 +85,8 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
         "JAVA_HOME": f"{Path(java_program()).resolve().parents[1]}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SCALA_VERSION": "2.13",  # a worker of a PySpark from a wheel looks for it in vain
+        # A worker of a PySpark from a wheel looks for it in vain.
+        "SPARK_SCALA_VERSION": _core().name.removeprefix("spark-core_").partition("-")[0],
     }
     port, page, *pages = _free_ports(2 + workers)
     master = f"spark://127.0.0.1:{port}"
@@ -107,8 +108,13 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _core() -> Path:
+    """Return Spark's main jar, whose name tells the version of Scala."""
+    return spark_jars("spark-core_2.*")[0]
+
+
 def _started(role: str, words: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    jars = spark_jars("spark-core_2.13")[0].parent
+    jars = _core().parent
     settings = log.with_suffix(".properties")
     settings.write_text(
         "rootLogger.level = info\nrootLogger.appenderRef.out.ref = out\n"
