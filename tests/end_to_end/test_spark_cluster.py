@@ -82,6 +82,20 @@ def shop(folder: Path, files: SampleFiles) -> tuple[Path, Path]:
     return home, coming
 
 
+def shops(folder: Path, *, batches: int) -> list[tuple[Path, Path]]:
+    """Make the same project twice: one for the cluster, one for this process."""
+    files = SampleFiles(rows=20_000, changes=2_000, batches=batches, late=0.1, nasty=True)
+    return [shop(folder / name, files) for name in ("cluster", "local")]
+
+
+def started(cluster: SparkCluster, folder: Path, home: Path) -> tuple[subprocess.Popen[str], Path]:
+    """Start a driver that does what comes into a folder, which is returned too."""
+    given, script = folder / "given", folder / "driver.py"
+    given.mkdir()
+    script.write_text(DRIVER)
+    return submit(cluster, script, f"{home}", f"{given}"), given
+
+
 def submit(cluster: SparkCluster, script: Path, *words: str) -> subprocess.Popen[str]:
     """Start a script on the cluster; what it prints can be read line by line."""
     jars = ",".join(map(str, ready_jars(default_jars())))
@@ -119,8 +133,7 @@ def rows_of(home: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: SparkCluster, tmp_path: Path) -> None:
-    files = SampleFiles(rows=20_000, changes=2_000, batches=1, late=0.1, nasty=True)
-    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
+    (home, coming), (beside, its_coming) = shops(tmp_path, batches=1)
 
     for path in (None, *sorted(coming.glob("2*.csv"))):
         if path is not None:
@@ -139,13 +152,8 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
 @pytest.mark.laws
 def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
     """Executors are killed at moments of a batch which spread over what a batch takes."""
-    files = SampleFiles(rows=20_000, changes=2_000, batches=2 * KILLS + 2, late=0.1, nasty=True)
-    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
-    given, script = tmp_path / "given", tmp_path / "driver.py"
-    given.mkdir()
-    script.write_text(DRIVER)
-
-    driver = submit(cluster, script, f"{home}", f"{given}")
+    (home, coming), (beside, its_coming) = shops(tmp_path, batches=2 * KILLS + 2)
+    driver, given = started(cluster, tmp_path, home)
     try:
         for path in _kill_during_batches(cluster, driver, coming, given):
             its_coming.joinpath(path).rename(beside / "landing" / path)
@@ -162,14 +170,9 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
 
 @pytest.mark.laws
 def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster, tmp_path: Path) -> None:
-    files = SampleFiles(rows=20_000, changes=2_000, batches=2, late=0.1, nasty=True)
-    (home, coming), (beside, its_coming) = (shop(tmp_path / name, files) for name in ("cluster", "local"))
-    given, script = tmp_path / "given", tmp_path / "driver.py"
-    given.mkdir()
-    script.write_text(DRIVER)
-
     keys = range(1, ERASES + 2)
-    driver = submit(cluster, script, f"{home}", f"{given}")
+    (home, coming), (beside, its_coming) = shops(tmp_path, batches=2)
+    driver, given = started(cluster, tmp_path, home)
     try:
         for path in sorted(coming.glob("2*.csv")):
             its_coming.joinpath(path.name).rename(beside / "landing" / path.name)
