@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from select import select
 from time import monotonic, sleep
@@ -88,12 +89,20 @@ def shops(folder: Path, *, batches: int) -> list[tuple[Path, Path]]:
     return [shop(folder / name, files) for name in ("cluster", "local")]
 
 
-def started(cluster: SparkCluster, folder: Path, home: Path) -> tuple[subprocess.Popen[str], Path]:
-    """Start a driver that does what comes into a folder, which is returned too."""
+@contextmanager
+def followed(cluster: SparkCluster, folder: Path, home: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Let a driver do what comes into a folder while the block runs; it must end well."""
     given, script = folder / "given", folder / "driver.py"
     given.mkdir()
     script.write_text(DRIVER)
-    return submit(cluster, script, f"{home}", f"{given}"), given
+    driver = submit(cluster, script, f"{home}", f"{given}")
+    try:
+        yield driver, given
+        (given / "end").touch()
+        driver.wait(300)
+    finally:
+        driver.kill()
+    assert driver.returncode == 0, said(cluster)
 
 
 def submit(cluster: SparkCluster, script: Path, *words: str) -> subprocess.Popen[str]:
@@ -153,16 +162,10 @@ def test_a_script_that_is_submitted_writes_what_one_process_writes(cluster: Spar
 def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp_path: Path) -> None:
     """Executors are killed at moments of a batch which spread over what a batch takes."""
     (home, coming), (beside, its_coming) = shops(tmp_path, batches=2 * KILLS + 2)
-    driver, given = started(cluster, tmp_path, home)
-    try:
+    with followed(cluster, tmp_path, home) as (driver, given):
         for path in _kill_during_batches(cluster, driver, coming, given):
             its_coming.joinpath(path).rename(beside / "landing" / path)
-        (given / "end").touch()
-        driver.wait(300)
-    finally:
-        driver.kill()
 
-    assert driver.returncode == 0, said(cluster)
     frazil.run(frazil.load(beside))
     assert rows_of(home) == rows_of(beside)
     assert all(proof.ok for proof in api.check(home))
@@ -172,8 +175,7 @@ def test_executors_that_are_lost_cost_time_and_no_run(cluster: SparkCluster, tmp
 def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster, tmp_path: Path) -> None:
     keys = range(1, ERASES + 2)
     (home, coming), (beside, its_coming) = shops(tmp_path, batches=2)
-    driver, given = started(cluster, tmp_path, home)
-    try:
+    with followed(cluster, tmp_path, home) as (driver, given):
         for path in sorted(coming.glob("2*.csv")):
             its_coming.joinpath(path.name).rename(beside / "landing" / path.name)
             path.rename(given / path.name)
@@ -182,12 +184,7 @@ def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster,
         for key in keys[1:]:
             kill_after = seconds * (key - 1.5) / ERASES
             seconds = min(seconds, _erased(cluster, driver, given, key, kill_after))
-        (given / "end").touch()
-        driver.wait(300)
-    finally:
-        driver.kill()
 
-    assert driver.returncode == 0, said(cluster)
     frazil.run(frazil.load(beside))
     api.erase(beside, "orders", keys=[f"{key}" for key in keys])
     assert rows_of(home) == rows_of(beside)
