@@ -43,7 +43,7 @@ upkeep: {expire_after_days: 0, retain_last: 20, orphans_after_days: 1}
 _FILE_SECONDS, _MAINTAIN_SECONDS, _READ_SECONDS = 4.0, 120.0, 300.0
 _MART, _COPY = "lake.marts.orders", "lake.bench.copy"
 _CHANGES: Final = 1_000
-_TURNS: Final = 5
+_TURNS: Final = 13
 
 
 class Beside:

@@ -18,5 +18,5 @@ class Upkeep(Spec):
     )
     target_file_mb: int = Field(default=128, ge=1, description="Size compaction aims at.")
     delete_ratio: float = Field(
-        default=0.1, gt=0, le=1, description="Files with more than this share of deleted rows are rewritten."
+        default=0.05, gt=0, le=1, description="Files with more than this share of deleted rows are rewritten."
     )
