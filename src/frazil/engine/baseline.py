@@ -189,19 +189,22 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
     # A table that an older version made lacks the column that counts.
     ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)
-    gone = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
+    held = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
+    count = held.count()
+    # Spark does not know how few they are, and would sort all of bronze, records and all, to leave them out.
+    gone = F.broadcast(held) if count <= context.policy.broadcast_changes else held
     bronze = context.spark.table(quote(*context.bronze))
     is_stub = f"{r.KIND} = {literal(r.FOLDED)}"
     with context.transaction(context.bronze, {**base.bookmark, BASELINE: found.reaches}) as batch:
         batch.note(strategy="fold")
-        if gone.isEmpty():
+        if not count:
             batch.append(bronze.limit(0))
         else:
             living = bronze.where(f"NOT {is_stub}").join(gone, _PLACE, "left_anti").select(*map(quote, bronze.columns))
             batch.replace(living.unionByName(_stubs(bronze, gone), allowMissingColumns=True))
         failpoint("fold.before_bronze")
         batch.publish()
-    release(gone)
+    release(held)
 
 
 def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: Mapping[str, Any]) -> DataFrame:
