@@ -9,6 +9,7 @@ import pytest
 
 from frazil import api
 from frazil.engine.report import RunFailedError
+from frazil.plan.policy import DEFAULT_POLICY
 from frazil.serve.rollback import FoldedPointError
 from frazil.spec import Retention
 
@@ -36,7 +37,9 @@ def marts(shop: Shop) -> list[list[tuple[Any, ...]]]:
 
 
 @pytest.mark.long
-def test_old_changes_are_folded_and_all_is_as_before(shop: Shop) -> None:
+@pytest.mark.parametrize("broadcast_changes", [DEFAULT_POLICY.broadcast_changes, 1], ids=["few", "many"])
+def test_old_changes_are_folded_and_all_is_as_before(shop: Shop, broadcast_changes: int) -> None:
+    shop = shop.by(broadcast_changes=broadcast_changes)
     shop.land("20200101-000000001.csv", *(f"U,{key},2020-01-0{day} 00:00:00,a" for key in (1, 2) for day in (1, 2, 3)))
     shop.run()
     shop.land("20200101-000000002.csv", "D,2,2020-01-04 00:00:00,", f"U,1,{FUTURE}1,b", "U,x,2020-01-01 00:00:00,bad")

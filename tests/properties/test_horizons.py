@@ -13,6 +13,7 @@ from tests.properties.world import World
 
 from frazil import api
 from frazil.failpoints import FailpointReached
+from frazil.plan.policy import DEFAULT_POLICY, Policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,8 @@ def test_five_hundred_histories_with_a_retention_converge(
     go_by_lot(lot, monkeypatch)
     marts: tuple[Mart, ...] = lot.choice((("hard",), ("hard", "soft"), ("hard", "soft", "close", "mark")))
     is_bad, computes = lot.random() < 0.5, lot.random() < 0.5
-    world = World.at(tmp_path / "world", *marts, gold="hard" in marts, bad=is_bad, computes=computes)
+    policy = lot.choice((DEFAULT_POLICY, Policy(broadcast_changes=0)))
+    world = World.at(tmp_path / "world", *marts, gold="hard" in marts, bad=is_bad, computes=computes, policy=policy)
     world.draw_evenly(range(first, first + 50), 4, narrow=0.2)
 
     live_with_a_horizon(world, lot, spark, monkeypatch)

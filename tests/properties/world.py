@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.properties.histories import Histories
@@ -109,7 +109,7 @@ class World(Histories):
         step = FoldChanges(table="things", before=f"{before:%Y-%m-%d %H:%M:%S}")
         try:
             with table_session(pipeline, pipeline.tables[0], session) as context:
-                fold_changes(context, contract_of(context), step)
+                fold_changes(replace(context, policy=self.policy), contract_of(context), step)
         finally:
             found = baseline_of(head(session, "lake.silver.things_changes").bookmark)
             self.horizon = dt.datetime.fromisoformat(f"{found.before}+00:00") if found else None
