@@ -43,8 +43,8 @@ def main(rows: int) -> None:
         share = sum(merging) - len(merging) * usual
         print(
             f"{len(plain) + len(merging)} batches of {_CHANGES:,} changes on {rows:,} rows: {usual:.2f} s CPU in the "
-            f"middle; {len(merging)} of them merged files, the dearest took {max(merging):.2f}; "
-            f"merging took {share / total:.0%} of all"
+            f"middle, {total / (len(plain) + len(merging)):.2f} on average; {len(merging)} of them merged "
+            f"files, the dearest took {max(merging):.2f}; merging took {share / total:.0%} of all"
         )
         sys.exit(lake.is_wrong())
 
