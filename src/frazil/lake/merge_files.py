@@ -125,8 +125,8 @@ def _below(size_bytes: int, files: Mapping[str, TableFile]) -> list[str]:
 def _similar(addresses: Iterable[str], files: Mapping[str, TableFile]) -> list[str]:
     """Leave out what is more than eight times as large as all smaller files together, and a file that is alone then.
 
-    So a row is written again each time that the rows of newer files have become an eighth as many, which is still
-    little, and one or two files are left: each takes readers as long to open as it takes to read 80,000 rows.
+    So a row is written again each time that the rows of newer files have become an eighth as many, and one or two
+    files are left. Small files take readers longer to open than to read, and the driver little time to write again.
     """
     ordered = sorted(addresses, key=lambda address: files[address].size_bytes)
     sizes = [files[address].size_bytes for address in ordered]
