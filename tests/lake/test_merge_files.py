@@ -14,7 +14,7 @@ from tests.properties.world import World
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.merge_files import choose_merge, merge_files
-from frazil.lake.table_files import table_files
+from frazil.lake.table_files import TableFile, TableFiles, table_files
 from frazil.lake.tables import ensure
 from frazil.plan.table_layout import TableLayout
 
@@ -147,6 +147,30 @@ def test_a_file_with_many_dead_rows_is_written_again_as_far_as_it_may_be(table: 
     assert not merge.is_left
     assert table.rows() == rows
     assert sum(count for content, count in table.files() if content == 0) == 150
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ([10, 10, 10, 250], 3),  # the large one stays until newer ones have an eighth of its size
+        ([10, 10, 10, 240], 4),
+        ([10, 100, 990], 0),
+        ([10, 80, 700], 3),
+        ([10, 10, 1000], 2),  # no small one
+        ([10], 0),
+        ([], 0),
+    ],
+)
+def test_a_file_is_merged_once_newer_ones_are_an_eighth_of_it(sizes: list[int], chosen: int) -> None:
+    rows = {
+        f"{at}": TableFile(address=f"{at}", size_bytes=size, rows=1, partition={}, highest={})
+        for at, size in enumerate(sizes)
+    }
+    files = TableFiles(fields={}, nested={}, rows=rows, deleted={}, places={}, address=str)
+
+    merge = choose_merge(files, smaller=1000, dead_share=0.1, most_bytes=MANY)
+
+    assert sorted(merge.rows) == [*rows][:chosen]
 
 
 def test_what_somebody_else_changes_meanwhile_is_kept_and_nothing_is_merged(table: Table) -> None:
