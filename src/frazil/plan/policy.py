@@ -37,7 +37,8 @@ class Policy:
         dead_share: a batch above that share is a row delta where it can be one and leaves no more than this share of
             the mart's rows dead, which every reader reads.
         dead_rows: so many dead rows are left in any mart: they cost readers nothing to speak of.
-        broadcast_changes: batches of more changes are not compared with a mart at all.
+        broadcast_changes: batches of more changes are not compared with a mart at all, and where more are folded at
+            once, Spark sorts bronze to leave their records out.
         row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
         driver_scan_bytes: in marts up to this size the driver finds the rows of a row delta and judges the rules of
             whole marts by itself; in larger ones Spark does. So it is with the deletes in silver that may make a change
