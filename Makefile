@@ -49,7 +49,7 @@ e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests ag
 	PATH="$$PWD/.venv/bin:$$PATH" .venv-airflow/bin/python -m pytest integrations/airflow
 
 laws: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the long property tests, and what CI has no time for
-	$(BIN)/python -m pytest -m "laws or hypothesis" --hypothesis-profile many -n 2 --dist worksteal
+	$(BIN)/python -m pytest -m "laws or hypothesis" --hypothesis-profile many --timeout 0 -n 2 --dist worksteal
 
 check: .venv/.packages ## Formatting, lint and types, as CI sees them
 	$(BIN)/ruff format --check
