@@ -41,8 +41,8 @@ test: .venv/.jars ## Run the tests: the pure ones, with their coverage, and thos
 	$(BIN)/python -m pytest -m "not (spark or process) and $(SHORT)" -n 2 --dist worksteal --cov
 	$(BIN)/python -m pytest -m "(spark or process) and $(SHORT)" -n 2 --dist worksteal
 
-test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties and how tables are written on another PySpark: make test-spark VERSION=4.0.5
-	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties tests/lake/test_row_delta.py -m "$(SHORT)" -n 2 --dist worksteal
+test-spark: .venv-spark-$(VERSION)/.jars ## Run behaviours, properties, interrupts and how tables are written on another PySpark: make test-spark VERSION=4.0.5
+	.venv-spark-$(VERSION)/bin/python -m pytest tests/behaviours tests/properties tests/lake/test_row_delta.py tests/faults/test_interrupts.py -m "$(SHORT)" -n 2 --dist worksteal
 
 e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests against real servers, those that kill whole processes, and long ones
 	$(BIN)/python -m pytest -m "(server or fault or long) and not laws" -n 2 --dist loadfile --no-loadscope-reorder --durations=25

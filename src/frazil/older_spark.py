@@ -30,6 +30,11 @@ def writes_nulls() -> bool:
     return not pyspark.__version__.startswith(("3.", "4.0."))
 
 
+def cancel_jobs(spark: SparkSession) -> None:
+    """Cancel the jobs that a session runs; by Spark 3.5, which knows no session of a job, all of the application."""
+    spark.sparkContext.cancelAllJobs() if is_older() else spark.interruptAll()
+
+
 def valid_text(raw: str) -> str:
     """Write bytes as text, each wrong byte as U+FFFD: Spark 4's decode() would fail, 3.5 has no make_valid_utf8()."""
     return f"decode({raw}, 'UTF-8')" if is_older() else f"make_valid_utf8(CAST({raw} AS string))"
