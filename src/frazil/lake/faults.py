@@ -68,9 +68,10 @@ def _of_java(error: Any) -> Iterator[Fault]:
             return
         name = error.getClass().getName()
         number = None
-        if name.endswith(("SQLException", "SQLiteException")):
-            number = error.getErrorCode()
-        elif name.startswith("software.amazon.awssdk.services."):
-            number = error.statusCode()
+        with contextlib.suppress(Exception):  # UncheckedSQLException has a name as if it had a code
+            if name.endswith(("SQLException", "SQLiteException")):
+                number = error.getErrorCode()
+            elif name.startswith("software.amazon.awssdk.services."):
+                number = error.statusCode()
         yield Fault(types=(name,), text=error.getMessage() or "", number=number)
         error = error.getCause()
