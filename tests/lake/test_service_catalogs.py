@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from moto import mock_aws
 from pyiceberg.catalog import load_catalog
+from pyiceberg.exceptions import NoSuchTableError, ServerError
 
 from frazil import api
 from frazil.lake import catalog_clients
@@ -60,6 +62,42 @@ def test_a_service_that_does_not_answer_is_an_error_of_the_catalog(tmp_path: Pat
         catalog_reader(declared(tmp_path, nowhere)).tables()
 
     assert "secret-of-glue" not in f"{caught.value}{caught.value.hint}"
+
+
+class Shared:
+    """A catalog in which other people's tables answer badly."""
+
+    def __init__(self, broken: str) -> None:
+        self.broken, self.asked = broken, set[str]()
+
+    def list_tables(self, namespace: str) -> list[tuple[str, str]]:
+        return [(namespace, "theirs"), (namespace, "dropped")]
+
+    def load_table(self, path: tuple[str, str]) -> SimpleNamespace:
+        self.asked.add(".".join(path))
+        if path[-1] == self.broken:
+            raise ServerError
+        if path[-1] == "dropped":
+            raise NoSuchTableError
+        return SimpleNamespace(metadata_location=f"s3://{path}", io=SimpleNamespace(properties={}), location=lambda: "")
+
+
+def test_tables_of_others_are_not_asked_for_and_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    catalog = Shared(broken="theirs")
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: catalog)
+    reader = catalog_reader(declared(tmp_path, {}))
+
+    own = reader.tables(of_others=False)
+
+    assert {name for name in catalog.asked if "theirs" in name} == set()
+    assert reader.tables() == own != {}
+
+
+def test_a_table_of_the_pipeline_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pyiceberg.catalog.load_catalog", lambda *_, **__: Shared(broken="orders"))
+
+    with pytest.raises(CatalogError, match=r"glue catalog does not answer for \w+\.orders: ServerError"):
+        catalog_reader(declared(tmp_path, {})).tables(of_others=False)
 
 
 @pytest.mark.parametrize(("there", "client"), [(["psycopg2", "psycopg"], "psycopg2"), (["psycopg"], "psycopg")])

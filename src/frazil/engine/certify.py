@@ -245,7 +245,7 @@ def _at(table: TableFiles, snapshot: int) -> TableFiles:
 
 def _locations(pipeline: Pipeline) -> Located:
     try:
-        found = catalog_reader(pipeline).tables()
+        found = catalog_reader(pipeline).tables(of_others=False)
     except NoLakeError:
         return {}
     return {path: lake_address(pipeline, location) for path, location in found.items()}

@@ -178,7 +178,7 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path, sql: str) -> No
 
 def _probe(pipeline: Pipeline) -> str:
     """Return a query that needs a node: of a table of the lake, if there is one."""
-    for space, name in tables(pipeline):
+    for space, name in tables(pipeline, of_others=True):
         quoted = ".".join('"' + part.replace('"', '""') + '"' for part in (CATALOG, space, name))
         return f"SELECT 1 FROM {quoted} LIMIT 1"
     return "SELECT 1"

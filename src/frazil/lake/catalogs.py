@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from frazil.lake.store_conf import VendedAddress, pyiceberg_properties, vended_l
 from frazil.lake.trouble import CatalogError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog
+from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,8 +76,12 @@ class CatalogClientError(SetupError):
 class CatalogReader(Protocol):
     """A catalog that can be asked without Spark. It is asked once for each command, and never written."""
 
-    def tables(self) -> Located:
-        """List the tables of the catalog at this moment, those of other pipelines too, without views.
+    def tables(self, *, of_others: bool = True) -> Located:
+        """List tables of the catalog at this moment, without views.
+
+        Args:
+            of_others: also those that the pipeline has not made. A service is asked for each table, so what needs
+                only its own must not wait for all of them; a catalog that is a database gives all at once.
 
         Raises:
             NoLakeError: Iceberg never wrote to it.
@@ -97,7 +103,12 @@ def catalog_reader(pipeline: Pipeline) -> CatalogReader:
     settings = {key.removeprefix(f"{PREFIX}."): text for key, text in conf.items() if key.startswith(f"{PREFIX}.")}
     if isinstance(catalog, JdbcCatalog):
         return JdbcReader(settings, pipeline.lake.warehouse)
-    return ServiceReader(settings, catalog.type, pipeline.lake.namespaces)
+    own = tuple(made.key for made in lake_tables(pipeline) if made.role != "view")
+    return ServiceReader(settings, catalog.type, pipeline.lake.namespaces, own)
+
+
+_AT_ONCE = 8
+"""Tables that a service is asked for side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ class EmbeddedReader:
 
     file: Path
 
-    def tables(self) -> Located:
+    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
         """List the tables, as :meth:`CatalogReader.tables`."""
         file = self.file
         if not file.is_file():
@@ -158,7 +169,7 @@ class JdbcReader:
     settings: Mapping[str, str] = field(repr=False)
     warehouse: str
 
-    def tables(self) -> Located:
+    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
         """List the tables, as :meth:`CatalogReader.tables`."""
         address = self.settings["uri"].removeprefix("jdbc:")
         with _answering("jdbc"):
@@ -184,24 +195,48 @@ class ServiceReader:
     settings: Mapping[str, str] = field(repr=False)
     kind: str
     namespaces: Namespaces
+    own: tuple[tuple[str, str], ...]
 
-    def tables(self) -> Located:
-        """List the tables of the pipeline's namespaces, otherwise as :meth:`CatalogReader.tables`."""
+    def tables(self, *, of_others: bool = True) -> Located:
+        """Load tables side by side; one of others that cannot be loaded is left out.
+
+        Raises:
+            CatalogError: as :meth:`CatalogReader.tables`; and a table of the pipeline cannot be loaded.
+        """
         with _answering(self.kind):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
 
             known = pyiceberg_properties(self.settings)
             catalog = load_catalog(CATALOG, **known)
             names = self.namespaces
-            return {
-                (namespace, path[-1]): _address(catalog.load_table(path), known)
-                for namespace in dict.fromkeys((names.bronze, names.silver, names.marts, names.gold))
-                for path in _listed(catalog, namespace)
-            }
+            spaces = dict.fromkeys((names.bronze, names.silver, names.marts, names.gold)) if of_others else ()
+            listed = [(namespace, path[-1]) for namespace in spaces for path in _listed(catalog, namespace)]
+        # The client of Hive has one connection, and threads would read each other's answers.
+        pool = ThreadPoolExecutor(1 if self.kind == "hive" else _AT_ONCE)
+        try:
+            asked = {path: pool.submit(self._load, catalog, path, known) for path in (*self.own, *listed)}
+            found = {path: answer.result() for path, answer in asked.items()}
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return {path: address for path, address in found.items() if address is not None}
+
+    def _load(self, catalog: Any, path: tuple[str, str], known: Mapping[str, str]) -> str | None:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415
+
+        try:
+            with _answering(self.kind, table=".".join(path)):
+                try:
+                    return _address(catalog.load_table(path), known)
+                except (NoSuchTableError, NoSuchNamespaceError):
+                    return None
+        except CatalogError:
+            if path in self.own:
+                raise
+            return None
 
 
 @contextlib.contextmanager
-def _answering(kind: str) -> Iterator[None]:
+def _answering(kind: str, *, table: str | None = None) -> Iterator[None]:
     """Raise errors of a client as ours; its text can carry the address with its password, so it is left out."""
     try:
         yield
@@ -211,7 +246,7 @@ def _answering(kind: str) -> Iterator[None]:
         raise
     except Exception as error:  # noqa: BLE001 - every client has errors of its own
         raise CatalogError(
-            f"the {kind} catalog does not answer: {type(error).__name__}",
+            f"the {kind} catalog does not answer{f' for {table}' if table else ''}: {type(error).__name__}",
             hint="look at lake.catalog in the declaration, and whether the service is up",
         ) from None
 

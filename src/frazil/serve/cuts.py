@@ -67,7 +67,7 @@ def cuts(pipeline: Pipeline) -> list[Cut]:
     Raises:
         NoLakeError: nothing was written yet.
     """
-    located = tables(pipeline)
+    located = tables(pipeline, of_others=True)
     there = {made.full_name: located[made.key] for made in _cuttable(pipeline) if made.key in located}
     found: dict[str, dict[str, int]] = defaultdict(dict)
     for table, location in there.items():
@@ -113,11 +113,11 @@ def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
         NoLakeError: nothing was written yet.
         FrazilError: the state of a table cannot be read.
     """
-    located = tables(pipeline)
+    located = tables(pipeline, of_others=True)
     stand = state(pipeline, selected(pipeline, ()))
     for error in stand.failed.values():
         raise error
-    if tables(pipeline) != located:
+    if tables(pipeline, of_others=True) != located:
         # Where the warehouse is no folder, no lock keeps a run of another machine away.
         raise NotLevelError("a run committed meanwhile")
     for name, one in stand.tables.items():

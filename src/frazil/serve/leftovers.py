@@ -51,7 +51,7 @@ def leftovers(pipeline: Pipeline) -> list[Droppable]:
 
     Cost: a metadata file for each table in the pipeline's namespaces that is not declared.
     """
-    return _leftovers(pipeline, tables(pipeline))
+    return _leftovers(pipeline, tables(pipeline, of_others=True))
 
 
 def chosen(pipeline: Pipeline, select: Sequence[str]) -> list[Droppable]:
@@ -65,7 +65,7 @@ def chosen(pipeline: Pipeline, select: Sequence[str]) -> list[Droppable]:
         UnknownSelectionError: a word matches nothing.
         NoLakeError: no table of the lake exists.
     """
-    located = tables(pipeline)
+    located = tables(pipeline, of_others=True)
     known = [*_declared(pipeline, located), *_leftovers(pipeline, located)]
     for word in select:
         if not any(_matches(word, table) for table in known):

@@ -77,7 +77,7 @@ def asked(
     pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None
 ) -> Iterator[duckdb.DuckDBPyRelation]:
     """Ask a query as :func:`query` does, and leave its rows to be fetched within the block."""
-    located = tables(pipeline)
+    located = tables(pipeline, of_others=True)
     _check_reading(sql)
     with translated(pipeline):
         connection = connect_views(pipeline, located, sql, as_of)

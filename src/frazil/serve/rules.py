@@ -128,7 +128,7 @@ def test_rules(pipeline: Pipeline, select: Sequence[str] = (), *, now: datetime)
     and in the mart that it refers to; of freshness without a column one of bronze's times.
     """
     names = selected(pipeline, select).tables
-    located = tables(pipeline)
+    located = tables(pipeline, of_others=True)
     if not located:
         raise NoLakeError(pipeline.lake.warehouse)
     with translated(pipeline), connect(located) as duck:

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
 
 
-def tables(pipeline: Pipeline) -> Located:
-    """List all tables of the catalog, those of other pipelines included, as they are at this moment.
+def tables(pipeline: Pipeline, *, of_others: bool = False) -> Located:
+    """List the tables of a pipeline as they are at this moment; a catalog that is a database gives those of others too.
+
+    Args:
+        pipeline: the declaration.
+        of_others: also tables of others in the pipeline's namespaces, where a service has to be asked for each.
 
     Raises:
         NoLakeError: the catalog was never written.
@@ -26,7 +30,7 @@ def tables(pipeline: Pipeline) -> Located:
         CatalogClientError: it is a service and ``frazil[catalogs]`` is not installed.
     """
     try:
-        found = catalog_reader(pipeline).tables()
+        found = catalog_reader(pipeline).tables(of_others=of_others)
     except NoLakeError:
         for table in pipeline.tables:
             verify_catalog(pipeline, table, None)
