@@ -25,7 +25,7 @@ from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.frame_cache import FrameCache
 from frazil.engine.newest import measure_newest
 from frazil.engine.run import SETTINGS
-from frazil.engine.table_steps import SMALL_RUN
+from frazil.engine.table_run import SMALL_RUN
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
-from frazil.api.running import session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,9 +25,10 @@ def erase_preview(
 ) -> EraseReport:
     """Return what :func:`erase` would remove, table by table; nothing is changed. Its arguments and errors."""
     from frazil.engine.erase import preview
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
-    return preview(pipeline, spark or session(pipeline), _wanted(table, keys, where))
+    return preview(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
 
 
 def erase(
@@ -60,9 +60,10 @@ def erase(
         OccurrencesLeftError: a key is still found in a file of the lake; all else was done.
     """
     from frazil.engine.erase import erase as work
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
-    return work(pipeline, spark or session(pipeline), _wanted(table, keys, where), tell=tell)
+    return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where), tell=tell)
 
 
 def unblock(
@@ -78,9 +79,10 @@ def unblock(
     What was erased stays erased. Records that arrive from now on are taken.
     """
     from frazil.engine.erase import unblock as work
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
-    return work(pipeline, spark or session(pipeline), _wanted(table, keys, where))
+    return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
 
 
 def _wanted(table: str, keys: Sequence[str], where: str | None) -> Wanted:

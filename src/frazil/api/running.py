@@ -177,6 +177,7 @@ def replay(
         CorrectionError: the file cannot be taken as it is; no correction was taken.
         RunFailedError: as for :func:`run`. What was corrected is in bronze then, and the next run takes it.
     """
+    from frazil.lake.session import lake_session
     from frazil.serve.corrections import read_corrections
     from frazil.serve.quarantine import quarantine
     from frazil.spec.select import source_table
@@ -191,7 +192,7 @@ def replay(
     if corrections := read_corrections(pipeline, table, corrected):
         from frazil.engine.correct import correct
 
-        session_ = spark or session(pipeline, short=True)
+        session_ = lake_session(spark, pipeline, short=True)
         correct(pipeline, declared, corrections, session_)
         report = run(pipeline, spark=session_, select=[f"{declared.name}+"], options=options)
     return report
@@ -279,10 +280,11 @@ def watch(
     """
     from frazil.engine.watch import watch as follow
     from frazil.interop.observe import observed_watch
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
     options = observed_watch(pipeline, options)
-    return follow(pipeline, spark or session(pipeline), stop, select=select, options=options)
+    return follow(pipeline, lake_session(spark, pipeline), stop, select=select, options=options)
 
 
 def maintain(
@@ -307,9 +309,10 @@ def maintain(
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
     from frazil.engine.maintain import maintain as work
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
-    return tuple(work(pipeline, spark or session(pipeline), select=select, wait_seconds=wait_seconds))
+    return tuple(work(pipeline, lake_session(spark, pipeline), select=select, wait_seconds=wait_seconds))
 
 
 def droppable(declaration: Declaration, select: Sequence[str] = ()) -> tuple[Droppable, ...]:
@@ -337,7 +340,8 @@ def drop(
         BusyError: a run holds the pipeline, for a minute.
     """
     from frazil.engine.drop import drop as remove
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
     names = [(table.namespace, table.name) for table in tables]
-    return tuple(remove(pipeline, spark or session(pipeline, short=True), names))
+    return tuple(remove(pipeline, lake_session(spark, pipeline, short=True), names))

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
-from frazil.api.running import session
 from frazil.lake.lock import TURN_SECONDS
 
 if TYPE_CHECKING:
@@ -41,12 +40,13 @@ def cut(
     """
     from frazil.engine.cut import cut as mark
     from frazil.engine.cut import verify_cut_name
+    from frazil.lake.session import lake_session
     from frazil.serve.cuts import level_heads
 
     pipeline = load(declaration)
     verify_cut_name(name)
     heads = partial(level_heads, pipeline)
-    mark(pipeline, spark or session(pipeline, short=True), name, heads, wait_seconds=wait_seconds)
+    mark(pipeline, lake_session(spark, pipeline, short=True), name, heads, wait_seconds=wait_seconds)
     return next(one for one in cuts(pipeline) if one.name == name)
 
 
@@ -69,13 +69,14 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
         BusyError: a run holds the pipeline, for a minute.
     """
     from frazil.engine.cut import drop_cut as remove
+    from frazil.lake.session import lake_session
     from frazil.serve.cuts import find_cut
     from frazil.spec import CATALOG
 
     pipeline = load(declaration)
     found = find_cut(pipeline, name)
     paths = [(CATALOG, *table.split(".", 1)) for table in found.tables]
-    remove(pipeline, spark or session(pipeline, short=True), name, paths)
+    remove(pipeline, lake_session(spark, pipeline, short=True), name, paths)
     return found
 
 
@@ -108,7 +109,8 @@ def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | 
         BusyError: a run holds the pipeline for a minute, or a table has moved since the plan was made.
     """
     from frazil.engine.rollback import rollback as move
+    from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
     moves = [(one.path, one.snapshot, one.to_snapshot) for one in plan.moves]
-    move(pipeline, spark or session(pipeline, short=True), moves, plan.stale)
+    move(pipeline, lake_session(spark, pipeline, short=True), moves, plan.stale)

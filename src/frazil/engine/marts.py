@@ -259,6 +259,7 @@ def _write_whole(
 
     Changes are late that came after the mart's bookmark, unless they are newer than all before.
     """
+    context.read_whole(context.changes)
     rows, base = whole_rows(update.mart, update.changes, update.spec, context.policy), update.base
     transaction.note(strategy=strategy)
     before: DataFrame | None = None

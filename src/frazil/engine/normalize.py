@@ -128,6 +128,7 @@ def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, 
     records = bronze_records(context, step, bronze) if held is None else held
     spread = _rows(context, contract, records, base, rebuild=step.rebuild)
     if spread.is_late:
+        context.read_whole(context.bronze)
         return normalize(context, replace(step, after=0, rebuild=True, reason=OLD_KEY), contract)
     counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
     rows, is_new = spread.rows, step.after > 0 and not step.rebuild

@@ -12,7 +12,7 @@ from frazil.engine.setback import setbacks
 from frazil.lake.catalogs import forget_view
 from frazil.lake.lock import lock
 from frazil.lake.procedure import call
-from frazil.lake.session import spark_session
+from frazil.lake.session import adopt, spark_session
 from frazil.lake.tables import open_catalog
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse
@@ -50,6 +50,7 @@ def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession 
         BusyError: a run holds the pipeline.
         FrazilError: as :func:`frazil.engine.setback.setbacks` raises it.
     """
+    adopted = None if spark is None else adopt(spark, pipeline)
     with lock(pipeline):
         due = setbacks(pipeline)
         folder = warehouse(pipeline).path
@@ -58,7 +59,7 @@ def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession 
             _set_aside(embedded_catalog(pipeline), now)
         if not due:
             return []
-        session = spark or spark_session(pipeline, short=True)
+        session = adopted or spark_session(pipeline, short=True)
         open_catalog(session, quote(CATALOG, pipeline.lake.namespaces.bronze))
         for one in due:
             if one.is_view:

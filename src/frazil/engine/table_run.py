@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from frazil.spec.tables import LakeTable, Role, SourceTables
 
 
+SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+"""Settings for small batches: adapting a plan costs more than it can gain."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
     """One table's part of a run.
@@ -45,6 +49,7 @@ class TableRun:
         cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
         files: those of its tables by snapshot, None where only Spark can read them; :mod:`frazil.engine.driver_lookup`
             keeps it.
+        own_settings: those of the session that stand aside while it works on a small batch; else empty.
     """
 
     spark: SparkSession
@@ -60,6 +65,27 @@ class TableRun:
     heads: dict[tuple[str, ...], TableSnapshot] = field(default_factory=dict)
     cache: FrameCache = field(default_factory=FrameCache)
     files: dict[int, TableFiles | None] = field(default_factory=dict)
+    own_settings: dict[str, str] = field(default_factory=dict)
+
+    def work_small(self) -> None:
+        """Set what small batches are fast with, until :meth:`work_large`."""
+        for name, value in SMALL_RUN.items():
+            self.own_settings[name] = self.spark.conf.get(name) or ""
+            self.spark.conf.set(name, value)
+
+    def work_large(self) -> None:
+        """Set the session's own settings again."""
+        for name, value in tuple(self.own_settings.items()):
+            self.spark.conf.set(name, value)
+        self.own_settings.clear()
+
+    def read_whole(self, path: tuple[str, ...]) -> None:
+        """Set the session's own settings before a whole table is read that is larger than a small run.
+
+        A small batch can ask for that: one late change can make silver again, and many changes of few keys a mart.
+        """
+        if int(self.head(path).summary.get("total-files-size", 0)) > self.policy.small_run_bytes:
+            self.work_large()
 
     def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
         """Return a table's newest snapshot for this run: the one that was planned on, or that the run has left.

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.steps import Step
 
-SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-"""Settings for small batches: adapting a plan costs more than it can gain."""
-
 
 def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
     """Do a table's steps; give what failed, which is in its report too."""
@@ -49,14 +46,15 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
         _count_jobs_as(group, context.spark)
         size = input_bytes(steps)
         is_small = size is not None and size <= context.policy.small_run_bytes
-        for name, value in SMALL_RUN.items():
-            context.spark.conf.set(name, value) if is_small else context.spark.conf.unset(name)
-        errors = _do(context, steps, group, at_once=is_small)
+        if is_small:
+            context.work_small()
+        errors = _do(context, steps, group)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
         errors = {context.table.name: error}
     finally:
         # A JVM that is gone fails here too, and has failed above.
         with suppress(Exception):
+            context.work_large()
             context.cache.release()
             report.jobs = _jobs_of(group, context.spark)
         report.seconds = time.monotonic() - began
@@ -67,7 +65,7 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
     return [*failures.values()]
 
 
-def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) -> dict[str, Exception]:
+def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Exception]:
     """Do the steps of a table in order.
 
     Returns:
@@ -101,7 +99,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str, *, at_once: bool) 
         contract = contract or contract_of(context)
         rules = TableRules(context, contract, [step.mart for step in steps if isinstance(step, UpdateMart)])
         update = partial(update_mart, context, contract=contract, rules=rules, normalized=normalized)
-        errors = _update_marts(context, steps, update, rules, group, at_once=at_once)
+        errors = _update_marts(context, steps, update, rules, group)
     spans = [(step.after, step.upto) for step in steps if isinstance(step, Normalize | UpdateMart)]
     if spans and not errors:
         compact_appended(context, min(after for after, _ in spans), max(upto for _, upto in spans))
@@ -130,10 +128,8 @@ def _update_marts(
     update_one: Callable[[UpdateMart], MartReport],
     rules: TableRules,
     group: str,
-    *,
-    at_once: bool,
 ) -> dict[str, Exception]:
-    """Alter and update the marts that have a batch due, all at once if asked: small batches leave cores idle.
+    """Alter and update the marts that have a batch due, all at once where little is read, which leaves cores idle.
 
     A mart that fails stops no other; one for which the rules of the table are judged comes first.
     """
@@ -150,7 +146,7 @@ def _update_marts(
         context.progress(f"{next(done)} of {counted(len(marts), 'mart')} done")
         return report
 
-    with ThreadPoolExecutor(max_workers=len(marts) if at_once else 1) as pool:
+    with ThreadPoolExecutor(max_workers=len(marts) if context.own_settings else 1) as pool:
         submitted = {step: pool.submit(update, step) for step in rules.in_order(marts)}
     updates = {step.mart: submitted[step] for step in marts}
     errors = {mart: error for mart, update in updates.items() if (error := update.exception()) is not None}

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
+TUNED: Final = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
+"""What users set for the size of their data, also while a session runs."""
+
 SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
 """Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
@@ -123,6 +126,18 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
     return spark
 
 
+def lake_session(spark: SparkSession | None, pipeline: Pipeline, *, short: bool = False) -> SparkSession:
+    """Return the session that was handed in, once its lake is known to be the pipeline's, or one of our own.
+
+    Every function that takes a session from outside goes through here: names come from the declaration and the catalog
+    from the session, so a session on another lake would change tables of the same names there.
+
+    Raises:
+        FrazilError: as :func:`adopt` and :func:`spark_session` raise it.
+    """
+    return spark_session(pipeline, short=short) if spark is None else adopt(spark, pipeline)
+
+
 def refuse_connect(spark: object | None = None) -> None:
     """Refuse a session of Spark Connect, or where this process would get one: its tables would be wrong.
 
@@ -141,14 +156,15 @@ def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
     """Lend sessions, with settings and views of their own, that see the same lake.
 
     They are lent again afterwards: Spark never closes a session's catalog, so that new ones for every run
-    would leave ever more of its connections open.
+    would leave ever more of its connections open. They shuffle and adapt plans as the session beside them does now.
     """
+    tuned = {name: spark.conf.get(name) or "" for name in TUNED}
     lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
     lent: list[SparkSession] = []
     while len(lent) < count:
         settings, session = idle.pop() if idle else (lake, _beside(spark, lake))
         if settings == lake:
-            lent.append(session)
+            lent.append(_set(session, tuned))
     try:
         yield lent
     finally:
