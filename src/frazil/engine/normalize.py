@@ -19,6 +19,7 @@ from frazil.engine.batch_stats import Measures, measure_sql
 from frazil.engine.bronze_records import IS_RECORD, bronze_records, columns_since
 from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
+from frazil.engine.late_limit import count_behind, is_limited, known_newest, passes, verify_not_late
 from frazil.engine.left_out import fields_left_out
 from frazil.engine.newest import newest_in, newest_sql
 from frazil.engine.plain_batch import plain_batch
@@ -33,6 +34,7 @@ from frazil.lake.tables import ensure, fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.table_layout import changes_layout, quarantine_layout
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
+from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
 from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
@@ -42,7 +44,7 @@ from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
@@ -106,6 +108,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
             of the batch is visible past bronze.
         RuleBrokenError: changes break a rule that stops the run; likewise.
+        LateChangesError: more changes are late than ``max_late_fraction`` allows; likewise.
     """
     context.tell("normalize")
     spark, layout = context.spark, changes_layout(context.tables.changes, contract)
@@ -115,9 +118,14 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     ensure(spark, layout)
     at_hand = _at_hand(step, ingested)
     plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
-    if plain is not None:
+    if plain is not None and (at_hand is not None or not is_limited(context, step) or _passes(context, plain)):
         return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
     return _normalize_by_spark(context, step, contract, at_hand)
+
+
+def _passes(context: TableRun, plain: PlainBatch) -> bool:
+    # Of several batches each is judged.
+    return passes(context, plain.behind, plain.count if plain.upto == plain.after + 1 else 0)
 
 
 def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None) -> Normalized:
@@ -145,6 +153,8 @@ def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, 
             (batch.replace if step.rebuild else batch.append)(new)
         seen = counts.get
         _judge(context, step, watched, seen, rows)
+        if is_limited(context, step):
+            _judge_late(context, contract, kept, lambda: batches(batch.written(), step.after, step.upto))
         if seen["partial"] and not bookmark["partial"]:
             # The flag must be in the commit that brings the first such change.
             batch.set_bookmark(bookmark | {"partial": True})
@@ -210,6 +220,8 @@ def _normalize_plain(
     held = _held(streams, names) if is_held else None
     failpoint("silver.before_write")
     check_limits(context, {step.upto: seen})
+    if held is not None and is_limited(context, step) and not _passes(context, plain):
+        verify_not_late(context, contract, held.frame(spark), few=True)
     with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
         batch.note(strategy="append", changes=seen["good"], quarantined=int(seen["bad"]), plain=plain.count)
         if held is None:
@@ -232,6 +244,16 @@ def _normalize_plain(
         measures=Measures.of_rows(held.rows, contract) if held is not None and step.after > 0 else None,
         driver_batch=held,
     )
+
+
+def _judge_late(
+    context: TableRun, contract: Contract, held: DriverBatch | None, written: Callable[[], DataFrame]
+) -> None:
+    """Refuse changes that are mostly late; ``written`` returns them where they are not ``held``."""
+    if held is None:
+        verify_not_late(context, contract, written(), few=False)
+    elif not passes(context, count_behind(held.rows, contract, known_newest(context)), held.rows.num_rows):
+        verify_not_late(context, contract, held.frame(context.spark), few=True)
 
 
 def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> DriverBatch:

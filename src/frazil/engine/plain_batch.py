@@ -22,6 +22,7 @@ from frazil.engine import late_moves
 from frazil.engine.bronze_records import columns_since
 from frazil.engine.driver_batch import spark_frame, spark_types
 from frazil.engine.expressions import is_kept
+from frazil.engine.late_limit import count_behind, is_limited, known_newest
 from frazil.engine.newest import Newest, newest_of
 from frazil.engine.truncates import known_truncates
 from frazil.lake.data_files import local_data_files
@@ -90,13 +91,14 @@ class _Sorted:
 
     Attributes:
         made: the plain changes, as long as those of the batch are held.
-        count, partial, newest: of the plain changes, as :class:`PlainBatch` has them.
+        count, partial, behind, newest: of the plain changes, as :class:`PlainBatch` has them.
         left: places of the other records.
     """
 
     made: list[pa.Table] = field(default_factory=list)
     count: int = 0
     partial: int = 0
+    behind: int = 0
     newest: Newest = field(default_factory=Newest)
     left: list[pa.Array] = field(default_factory=list)
 
@@ -112,6 +114,8 @@ class PlainBatch:
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
         partial: how many of them are upserts that do not carry every column.
+        known: how far earlier changes go.
+        behind: how many changes do not come after all of those.
         newest: their greatest order and event time.
         others: the other records, as rows of bronze; None where there are none.
         held: the plain changes, as long as they are few.
@@ -126,6 +130,8 @@ class PlainBatch:
     spark: SparkSession
     count: int = 0
     partial: int = 0
+    known: Newest = field(default_factory=Newest)
+    behind: int = 0
     newest: Newest = field(default_factory=Newest)
     others: pa.Table | None = None
     held: list[pa.Table] | None = field(default_factory=list)
@@ -171,6 +177,7 @@ class PlainBatch:
             found.count += made.num_rows
             lists = pc.and_(made[r.KNOWN].is_valid(), pc.equal(made[r.CLASS], r.UPSERT))
             found.partial += pc.sum(lists).as_py() or 0
+            found.behind += count_behind(made, self.changes.contract, self.known)
             found.newest = found.newest.later(newest_of(made, self.changes.contract))
             if self.held is not None:
                 found.made.append(made)
@@ -235,6 +242,7 @@ class PlainBatch:
     def _count(self, found: _Sorted) -> None:
         self.count += found.count
         self.partial += found.partial
+        self.behind += found.behind
         self.newest = self.newest.later(found.newest)
 
     def _hold(self, made: Sequence[pa.Table], held_bytes: int) -> None:
@@ -286,7 +294,8 @@ def plain_batch(
     parts = (_files(context, step) if at_hand is None else [_Held(at_hand)]) if changes is not None else []
     if changes is None or not parts:
         return None
-    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark)
+    known = known_newest(context) if is_limited(context, step) else Newest()
+    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known)
     if changes.meaning.old_keys and late_moves.may_lack_columns(context, contract, columns_since(contract, bronze)):
         batch.last_move = late_moves.last_move(context)
     if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():

@@ -30,7 +30,7 @@ _ROUNDS: Final = 3
 
 _STANDS_ALONE: Final = frozenset(
     {"nullable", "deletes", "format_version", "properties", "live_view", "max_bad_rows", "max_bad_fraction"}
-    | {"settle_seconds", "csv_null_value", "csv_delimiter", "csv_escape"}
+    | {"max_late_fraction", "settle_seconds", "csv_null_value", "csv_delimiter", "csv_escape"}
 )
 """Settings that mean nothing for others: without them the rest of a table can still be checked."""
 

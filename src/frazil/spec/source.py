@@ -49,6 +49,11 @@ class SourceSpec(Spec, ABC):
         """Return whether records say their own place, so that the places of their files do not matter."""
 
     @property
+    def server_places(self) -> bool:
+        """Return whether the places of records belong to one server, and begin again where the source moves."""
+        return False
+
+    @property
     @abstractmethod
     def types_fields(self) -> bool:
         """Return whether fields come with types; else they are text."""

@@ -95,6 +95,11 @@ class AuditLog(SourceSpec):
         return True
 
     @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
     def types_fields(self) -> bool:
         """Return that JSON does not say the types of columns."""
         return False

@@ -99,6 +99,11 @@ class Debezium(SourceSpec):
         return True
 
     @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
     def types_fields(self) -> bool:
         """Return that records without a schema do not say the types of columns."""
         return False

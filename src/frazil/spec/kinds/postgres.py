@@ -87,6 +87,11 @@ class Postgres(SourceSpec):
         return True
 
     @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
     def types_fields(self) -> bool:
         """Return that the landing files name the types of the database."""
         return True

@@ -74,6 +74,11 @@ class Sharded(SourceSpec):
         return bool(self.first.orders_records)
 
     @property
+    def server_places(self) -> bool:
+        """Return whether places of a shard belong to its server."""
+        return bool(self.first.server_places)
+
+    @property
     def types_fields(self) -> bool:
         """Return whether fields come with types."""
         return bool(self.first.types_fields)
