@@ -54,10 +54,17 @@ class Histories:
     horizon: dt.datetime | None = None
     horizons: dict[tuple[int, str], dt.datetime | None] = field(default_factory=dict)
 
-    def draw(self, seeds: Iterable[int], *, size: int = 30, narrow: float = 0.0) -> Self:
-        """Add a history per seed, in files and runs; ``narrow`` is the share of files without ``note``."""
+    def draw(self, seeds: Iterable[int], *, size: int = 30, narrow: float = 0.0, unsequenced: float = 0.0) -> Self:
+        """Add a history per seed, in files and runs.
+
+        Args:
+            seeds: of the histories.
+            size: records of each.
+            narrow: share of files without ``note``.
+            unsequenced: share of deletes without ``ts``.
+        """
         for seed in seeds:
-            files = as_files(random_history(seed, size=size), seed, narrow=narrow)
+            files = as_files(random_history(seed, size=size, unsequenced=unsequenced), seed, narrow=narrow)
             self._add(seed, files)
             for number, names in enumerate(deliveries(files, seed)):
                 if number == len(self.runs):
@@ -65,11 +72,14 @@ class Histories:
                 self.runs[number] += [(seed, name) for name in names]
         return self
 
-    def draw_evenly(self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0) -> Self:
+    def draw_evenly(
+        self, seeds: Iterable[int], runs: int, *, size: int = 30, narrow: float = 0.0, unsequenced: float = 0.0
+    ) -> Self:
         """Add a history per seed, its files spread over a number of runs, each with something in it."""
         arriving = []
         for seed in seeds:
-            files = as_files(random_history(seed, size=size), seed, parts=2 * runs, narrow=narrow)
+            records = random_history(seed, size=size, unsequenced=unsequenced)
+            files = as_files(records, seed, parts=2 * runs, narrow=narrow)
             self._add(seed, files)
             arriving += [(seed, name) for name, records in files.items() if records]
         Random(len(arriving)).shuffle(arriving)

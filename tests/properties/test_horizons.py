@@ -69,7 +69,7 @@ def test_five_hundred_histories_with_a_retention_converge(
     is_bad, computes = lot.random() < 0.5, lot.random() < 0.5
     policy = lot.choice((DEFAULT_POLICY, Policy(broadcast_changes=0)))
     world = World.at(tmp_path / "world", *marts, gold="hard" in marts, bad=is_bad, computes=computes, policy=policy)
-    world.draw_evenly(range(first, first + 50), 4, narrow=0.2)
+    world.draw_evenly(range(first, first + 50), 4, narrow=0.2, unsequenced=lot.choice((0.0, 0.3)))
 
     live_with_a_horizon(world, lot, spark, monkeypatch)
 

@@ -16,6 +16,7 @@ from frazil.engine import batch_stats, driver_lookup, marts, state
 from frazil.engine.apply import arrow, arrow_verdicts
 from frazil.lake import merge_files
 from frazil.marts import arrow_fill, arrow_fold, arrow_history, arrow_late, fold, fold_spec, history, late
+from frazil.silver import unsequenced
 from frazil.sources.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.table_run import TableRun
     from frazil.marts.fold_spec import FoldSpec
+    from frazil.silver.contract import Contract
 
 
 def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
@@ -118,6 +120,25 @@ def merging_forgets_places(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(merge_files, "_places", lambda *given: right(*given).slice(0, 0))
 
 
+def sequences_stay_incomplete(patch: pytest.MonkeyPatch) -> None:
+    """SEQUENCE-OF-DELETES broken: a delete takes nothing from the changes before it."""
+    right = unsequenced.with_sequences
+
+    def none(rows: DataFrame, _: object, contract: Contract, **how: bool) -> DataFrame:
+        lacks = unsequenced.lacks_sequence(contract)
+        alone = right(rows.where(lacks), None, contract, **how)
+        return rows.where(f"NOT {lacks}").unionByName(alone)
+
+    patch.setattr(unsequenced, "with_sequences", none)
+
+
+def sequences_stay_as_they_are(patch: pytest.MonkeyPatch) -> None:
+    """SEQUENCE-OF-DELETES broken: what arrives later at an earlier place changes no sequence."""
+    right = unsequenced.late_sequences
+    patch.setattr(unsequenced, "late_sequences", lambda *given, **how: right(*given, **how).where("false"))
+
+
+UNSEQUENCED = (sequences_stay_incomplete, sequences_stay_as_they_are)
 IN_TIME = (arrow_folds_to_the_oldest, arrow_takes_all_as_complete, arrow_takes_states_as_equal)
 """What is broken in these is not asked where changes are late."""
 BY_ROW_DELTA = (
@@ -151,6 +172,8 @@ NARROW = (incomplete_is_complete, arrow_takes_all_as_complete)
         pytest.param(driver_forgets_older_changes, "soft", marks=pytest.mark.laws),
         pytest.param(every_batch_begins_after_all, "hard", marks=pytest.mark.laws),
         pytest.param(arrow_takes_all_as_complete, "soft", marks=pytest.mark.laws),
+        (sequences_stay_incomplete, "hard"),
+        pytest.param(sequences_stay_as_they_are, "hard", marks=pytest.mark.laws),
         (merging_forgets_places, "hard"),
         pytest.param(merging_forgets_places, "close", marks=pytest.mark.laws),
     ],
@@ -164,8 +187,13 @@ def test_a_broken_law_is_seen(
 ) -> None:
     policy = go_by("row_delta" if broken in BY_ROW_DELTA else "overwrite")
     world = World.at(tmp_path / "world", mart, policy=policy)
-    draw = world.draw_in_time if broken in IN_TIME else world.draw_evenly
-    draw(range(300, 306), runs=6 if broken is merging_forgets_places else 2, narrow=0.4 if broken in NARROW else 0.0)
+    runs = 6 if broken is merging_forgets_places else 2
+    narrow = 0.4 if broken in NARROW else 0.0
+    if broken in IN_TIME:
+        world.draw_in_time(range(300, 306), runs=runs, narrow=narrow)
+    else:
+        share = 0.7 if broken in UNSEQUENCED else 0.0
+        world.draw_evenly(range(300, 306), runs=runs, narrow=narrow, unsequenced=share)
     for number in range(len(world.runs)):
         world.deliver(number)
         with monkeypatch.context() as patch:

@@ -183,7 +183,8 @@ class World(Histories):
             if table.startswith("bronze."):
                 came = came.where("_cdc_kind NOT IN ('corrected', 'erased', 'folded')")
             elif table.endswith("_changes") and self.horizon is not None:
-                came = came.where(f"ts >= TIMESTAMP '{self.horizon:%Y-%m-%d %H:%M:%S}+00:00'")
+                is_newer = f"ts >= TIMESTAMP '{self.horizon:%Y-%m-%d %H:%M:%S}+00:00'"
+                came = came.where(f"{is_newer} OR NOT coalesce(array_contains(_cdc_known, 'ts'), true)")
             rows = came.select("_cdc_file", "_cdc_row").toArrow().to_pylist()
             seen = Counter(tuple(row.values()) for row in rows)
             found += [f"{table} has {count} x {row}" for row, count in seen.items() if count > 1]

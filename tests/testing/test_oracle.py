@@ -35,10 +35,11 @@ def changes(drawing: str) -> list[Change]:
     read = []
     for number, file in enumerate(drawing.split("|"), start=1):
         for row, text in enumerate(file.split(), start=1):
-            op, key, value, seq = re.fullmatch(r"([IUD])(\d+)([a-z]?)@([\d.]+)", text).groups()  # type: ignore[union-attr]
-            values = {"id": int(key), "seq": float(seq), "value": value or None}
+            op, key, value, seq = re.fullmatch(r"([IUD])(\d+)([a-z]?)@([\d.]+|-)", text).groups()  # type: ignore[union-attr]
+            order = None if seq == "-" else float(seq)
+            values = {"id": int(key), "seq": order, "value": value or None}
             place = (f"1/f{number}/", row)
-            read.append(Change((int(key),), (float(seq),), *place, op == "D", values, float(seq)))
+            read.append(Change((int(key),), (order,), *place, op == "D", values, order))
     return read
 
 
@@ -282,3 +283,12 @@ def test_the_tables_agree(seed: int) -> None:
 @pytest.mark.parametrize("deletes", ["close", "mark"])
 def test_without_tracked_columns_a_life_is_one_version(deletes: Any) -> None:
     assert len([row for row in history(changes(THREE), SHOP, [], deletes) if not row["is_deleted"]]) == 1
+
+
+def test_a_delete_without_sequence_is_ordered_by_its_place() -> None:
+    """SEQUENCE-OF-DELETES: it comes after the changes of its key at earlier places, and before what is newer."""
+    assert hard(changes("I1a@1 I2a@1 | D1@-")) == {2: "a"}
+    assert hard(changes("U1a@5 U1b@3 D1@- I2a@9")) == {2: "a"}
+    assert hard(changes("U1a@5 D1@- U1b@6")) == {1: "b"}
+    assert hard(changes("D1@- U1a@1")) == {1: "a"}
+    assert softly(changes("U1a@5 D1@- D1@-")) == {1: ("a", True, 5)}

@@ -28,6 +28,7 @@ from frazil.silver.cast import exact
 from frazil.silver.changes import PROBLEM, change_rows
 from frazil.silver.quarantine import good
 from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.silver.unsequenced import lacks_sequence
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 from frazil.steps import Normalize
@@ -107,7 +108,9 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
         rest = changes.where(f"NOT {older}").drop(EVENT_TIME)
         if count:
             moves = tells_old_keys(context.table, contract)
-            kept = baseline_rows(changes.where(older), spec, made, moves=moves)
+            # Deletes that lack their sequence stay, and with them what they end.
+            among = older if made.by_place else is_before(contract, made.before)
+            kept = baseline_rows(changes.where(among), spec, made, moves=moves).where(older)
             batch.replace(rest.unionByName(kept))
         else:
             batch.append(rest.limit(0))
@@ -141,7 +144,7 @@ def _baseline(context: TableRun, contract: Contract, changes: DataFrame, before:
             [behind] = times.where(f"place >= {place_sql(*first)}").agg(least).collect()[0]
             before = min(asked, behind or asked)
     else:
-        older = is_before(contract, asked)
+        older = f"({is_before(contract, asked)} AND NOT {lacks_sequence(contract)})"
     place = F.expr(f"max(struct({r.POSITION}, {r.ROW}))").alias("place")
     [seen] = changes.where(older).agg(F.count("*").alias("count"), place).collect()
     position, row = seen["place"] or (None, None)

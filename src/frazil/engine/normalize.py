@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +34,7 @@ from frazil.lake.replace import replace_table
 from frazil.lake.tables import ensure, fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.table_layout import changes_layout, quarantine_layout
+from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
@@ -61,8 +63,13 @@ _OP_AND_ONE = 2
 """No more fields than these: of no file more than one field could be read."""
 
 _IS_GOOD: Final = f"{PROBLEM} IS NULL"
-OLD_KEY: Final = "a change arrived that comes before a change of its key"
+OLD_KEY: Final = "a change arrived that comes before a delete or a change of its key"
 """Why silver is made from bronze again, which no plan can know."""
+
+
+class _UnsequencedError(Exception):
+    """Deletes of a batch lack their sequence, and nobody has completed it."""
+
 
 _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
@@ -119,7 +126,9 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     at_hand = _at_hand(step, ingested)
     plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
     if plain is not None and (at_hand is not None or not is_limited(context, step) or _passes(context, plain)):
-        return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
+        with suppress(_UnsequencedError):
+            return _normalize_plain(context, step, contract, plain, is_held=at_hand is not None)
+        return _normalize_all(context, step, contract, at_hand, completes=True)
     return _normalize_by_spark(context, step, contract, at_hand)
 
 
@@ -129,12 +138,24 @@ def _passes(context: TableRun, plain: PlainBatch) -> bool:
 
 
 def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None) -> Normalized:
-    """Let Spark make all changes; ``at_hand`` are the rows of bronze that the driver's memory has already."""
+    """Let Spark make all changes; ``at_hand`` are the rows of bronze that the driver's memory has already.
+
+    Cost: where deletes lack their sequence, which is seen when the changes are written, they are written again.
+    """
+    try:
+        return _normalize_all(context, step, contract, at_hand)
+    except _UnsequencedError:
+        return _normalize_all(context, step, contract, at_hand, completes=True)
+
+
+def _normalize_all(
+    context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None, *, completes: bool = False
+) -> Normalized:
     spark = context.spark
     base, bronze = context.head(context.changes, rebuilt=step.rebuild), _bronze_bookmark(context)
     held = None if at_hand is None else spark_frame(spark, at_hand).where(IS_RECORD)
     records = bronze_records(context, step, bronze) if held is None else held
-    spread = _rows(context, contract, records, base, rebuild=step.rebuild)
+    spread = _rows(context, contract, records, base, rebuild=step.rebuild, completes=completes)
     if spread.is_late:
         context.read_whole(context.bronze)
         return normalize(context, replace(step, after=0, rebuild=True, reason=OLD_KEY), contract)
@@ -152,12 +173,14 @@ def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, 
             new = with_baseline(context, contract, observed, step) if kept is None else kept.frame(spark)
             (batch.replace if step.rebuild else batch.append)(new)
         seen = counts.get
+        if seen[unsequenced.POSITION] is not None and not completes:
+            raise _UnsequencedError
         _judge(context, step, watched, seen, rows)
         if is_limited(context, step):
             _judge_late(context, contract, kept, lambda: batches(batch.written(), step.after, step.upto))
-        if seen["partial"] and not bookmark["partial"]:
-            # The flag must be in the commit that brings the first such change.
-            batch.set_bookmark(bookmark | {"partial": True})
+        if (more := _seen_in_bookmark(bookmark, seen)) != bookmark:
+            # What is noted must be in the commit that brings the first such change.
+            batch.set_bookmark(more)
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
             batch.row_delta(staged)
@@ -171,6 +194,14 @@ def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, 
     _warn_of_left_out(context, contract, records, step)
     newest, measures = newest_in(seen), Measures.of(seen) if is_new else None
     return Normalized(after=step.after, upto=step.upto, newest=newest, measures=measures, driver_batch=kept)
+
+
+def _seen_in_bookmark(bookmark: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return silver's bookmark with what was seen of its new changes."""
+    more = {"partial": bool(bookmark["partial"] or seen["partial"])}
+    if (position := seen[unsequenced.POSITION]) is not None:
+        more[unsequenced.POSITION] = max(position, bookmark.get(unsequenced.POSITION, ""))
+    return {**bookmark, **more}
 
 
 def _warn_of_left_out(context: TableRun, contract: Contract, records: DataFrame, step: Normalize) -> None:
@@ -203,15 +234,7 @@ def _normalize_plain(
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
     bookmark = _bookmark(context, step, contract, base, bronze) | late_moves.in_bookmark(plain.last_move)
-    seen: dict[str, Any] = {"good": 0, "bad": 0, "partial": 0, "failed": 0}
-    rest: DriverBatch | None = None
-    if plain.others is not None:
-        counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
-        rows = _rows(context, contract, spark_frame(spark, plain.others), base, rebuild=False).rows
-        observed = rows.observe(counts, *_sums(contract, is_new=False), *watched.sums(spark))
-        rest = DriverBatch(to_arrow(observed), nullable(rows.schema))
-        seen = dict(counts.get)
-        watched.report(context, seen)
+    rest, seen = _rest(context, contract, plain)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     newest = plain.newest if rest is None else plain.newest.later(newest_in(seen))
     streams = plain.streams()
@@ -246,6 +269,25 @@ def _normalize_plain(
     )
 
 
+def _rest(context: TableRun, contract: Contract, plain: PlainBatch) -> tuple[DriverBatch | None, dict[str, Any]]:
+    """Return what Spark makes of the records of a batch that are not plain, and what it counted.
+
+    Raises:
+        _UnsequencedError: deletes among them lack their sequence; it follows from the plain changes too.
+    """
+    if plain.others is None:
+        return None, {"good": 0, "bad": 0, "partial": 0, "failed": 0}
+    spark, base, bronze = context.spark, context.head(context.changes), _bronze_bookmark(context)
+    counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
+    rows = _rows(context, contract, spark_frame(spark, plain.others), base, rebuild=False).rows
+    observed = rows.observe(counts, *_sums(contract, is_new=False), *watched.sums(spark))
+    rest, seen = DriverBatch(to_arrow(observed), nullable(rows.schema)), dict(counts.get)
+    if seen[unsequenced.POSITION] is not None:
+        raise _UnsequencedError
+    watched.report(context, seen)
+    return rest, seen
+
+
 def _judge_late(
     context: TableRun, contract: Contract, held: DriverBatch | None, written: Callable[[], DataFrame]
 ) -> None:
@@ -267,11 +309,22 @@ def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> Dr
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
     """Count what is good and bad while rows are written; of a batch that is new also what its marts decide by."""
     measured = measure_sql(contract, _IS_GOOD) if is_new else newest_sql(contract, _IS_GOOD)
-    return [*map(F.expr, [*measured, *_SUMS])]
+    return [*map(F.expr, [*measured, *_SUMS, unsequenced.last_position(contract)])]
 
 
-def _rows(context: TableRun, contract: Contract, records: DataFrame, base: TableSnapshot, *, rebuild: bool) -> Spread:
-    """Return the change rows of records of bronze, and what is to be known of them."""
+def _rows(
+    context: TableRun,
+    contract: Contract,
+    records: DataFrame,
+    base: TableSnapshot,
+    *,
+    rebuild: bool,
+    completes: bool = False,
+) -> Spread:
+    """Return the change rows of records of bronze, and what is to be known of them.
+
+    With ``completes`` no delete among them lacks its sequence.
+    """
     source, can_truncate = source_of(context.table), context.table.source.truncates
     expressions, bronze = expressions_of(context.spark, contract), _bronze_bookmark(context)
     records = renamed_records(records, context.table, context.head(context.bronze).bookmark)
@@ -283,7 +336,17 @@ def _rows(context: TableRun, contract: Contract, records: DataFrame, base: Table
     else:
         held = None if base.snapshot_id is None else context.spark.table(quote(*context.changes))
         beside = Beside(rows=held, truncates=known_truncates(base.bookmark))
-    return spread_truncates(context, contract, rows, columns_since(contract, bronze), beside)
+    spread = spread_truncates(context, contract, rows, columns_since(contract, bronze), beside)
+    if spread.is_late:
+        return spread
+    orders_records = context.table.source.orders_records
+    if beside.rows is not None and not rebuild and unsequenced.POSITION in base.bookmark:
+        late = unsequenced.late_sequences(spread.rows, beside.rows, contract, orders_records=orders_records)
+        spread = replace(spread, is_late=late.first() is not None)
+    if completes and not spread.is_late:
+        rows = unsequenced.with_sequences(spread.rows, beside.rows, contract, orders_records=orders_records)
+        spread = replace(spread, rows=rows)
+    return spread
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> pa.Table | None:
@@ -302,12 +365,16 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     watched = Watched.of(contract, columns_since(contract, bronze))
     sums = [*_sums(contract, is_new=False), *watched.sums(context.spark)]
     (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
+    if seen[unsequenced.POSITION] is not None:
+        spread = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True, completes=True)
+        rows = spread.rows
+        (seen,) = (row.asDict() for row in rows.agg(*sums).collect())
     _judge(context, whole, watched, seen, rows)
     failpoint("silver.before_write")
     write_quarantine(context, whole, rows, reasons(context.spark, contract, rows) if seen["failed"] else {})
     failpoint("silver.before_publish")
     bookmark = _bookmark(context, whole, contract, base, bronze) | spread.in_bookmark()
-    bookmark["partial"] |= bool(seen["partial"])
+    bookmark = _seen_in_bookmark(bookmark, seen)
     context.heads[context.changes] = replace_table(
         context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
@@ -332,6 +399,7 @@ def _bookmark(
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_evolved(context).in_bookmark(),
         **kept,
+        **{name: value for name, value in base.bookmark.items() if name == unsequenced.POSITION},
     )
 
 

@@ -31,6 +31,7 @@ from frazil.lake.gateway import is_local
 from frazil.lake.machine import usable_cores
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.older_spark import to_arrow
+from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of
 from frazil.silver.plain_changes import PlainChanges
 from frazil.sources.kinds import source_of
@@ -207,6 +208,11 @@ class PlainBatch:
         pieces = (records for part in self.parts for records, _ in self._pieces(part))
         return any(self.changes.may_move(records) or self._is_late(records) for records in pieces)
 
+    def may_come_before(self, position: str) -> bool:
+        """Return whether some record does not stand behind a position."""
+        pieces = (piece[0].drop_null() for part in self.parts for piece in part.pieces([r.POSITION]))
+        return any(len(piece) > 0 and pc.min(piece).as_py() <= position for piece in pieces)
+
     def _is_late(self, records: pa.RecordBatch) -> bool:
         if self.last_move in {None, late_moves.NONE}:
             return False
@@ -299,6 +305,8 @@ def plain_batch(
     if changes.meaning.old_keys and late_moves.may_lack_columns(context, contract, columns_since(contract, bronze)):
         batch.last_move = late_moves.last_move(context)
     if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
+        return None
+    if unsequenced.POSITION in base.bookmark and batch.may_come_before(base.bookmark[unsequenced.POSITION]):
         return None
     return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
 

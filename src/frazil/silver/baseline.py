@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
+from frazil.silver.unsequenced import lacks_sequence
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -92,9 +93,12 @@ def kept_baseline(bookmark: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_older(contract: Contract, baseline: Baseline) -> str:
-    """Write the condition that a change is one of those that a baseline stands for."""
+    """Write the condition that a change is one of those that a baseline stands for.
+
+    A delete that lacks its sequence is never one: the sequence that it takes may yet change.
+    """
     if not baseline.by_place:
-        return is_before(contract, baseline.before)
+        return f"({is_before(contract, baseline.before)} AND NOT {lacks_sequence(contract)})"
     if baseline.position is None:
         return "false"
     last, row = literal(baseline.position), f"CAST({baseline.row} AS bigint)"

@@ -157,6 +157,8 @@ def _checked(
     # A record that carries every column lists none.
     carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
     known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
+    if contract.sequence_by:
+        known = _known_of_deletes(contract, known)
     record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
     return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
@@ -238,6 +240,15 @@ def _carries_values(contract: Contract) -> str:
     return f"CASE WHEN {r.CLASS} = {literal(r.UPSERT)} THEN {names} ELSE {r.KNOWN} END"
 
 
+def _known_of_deletes(contract: Contract, known: str) -> str:
+    """List what a row carries; a delete in which a column that orders changes is NULL carries no such column."""
+    ordering = f"array({', '.join(map(literal, contract.sequence_by))})"
+    every = f"array({', '.join(map(literal, contract.names))})"
+    is_null = " OR ".join(f"{quote(name)} IS NULL" for name in contract.sequence_by)
+    lacks = f"{r.CLASS} = {literal(r.DELETE)} AND ({is_null})"
+    return f"CASE WHEN {lacks} THEN array_except(coalesce({r.KNOWN}, {every}), {ordering}) ELSE {known} END"
+
+
 def _has(fields: Collection[str], carried: str) -> str:
     """Return the condition that a record carries some fields: all of none is always true."""
     has = " AND ".join(f"array_contains({carried}, {literal(field)})" for field in sorted(fields))
@@ -273,9 +284,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
         rules.append(
             (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))
         )
-    for rule, names, holds in (("null_key", contract.keys, has_key), ("null_sequence", contract.sequence_by, "true")):
-        is_null = f"IS NULL AND {holds}" if truncates else "IS NULL"
-        rules += [(f"{quote(name)} {is_null}", _broken(rule, literal(f"{name} is NULL"), name)) for name in names]
+    rules += _nulls(contract, has_key)
     rules += [(f"{condition} AND {is_kept}", broken) for condition, broken in _evolution(contract, fields, carried)]
     needs = {column.name: contract.needs(column) for column in contract.columns}
     for declared in row_rules(contract):
@@ -287,6 +296,19 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
         time = contract.sequence_by[0] if contract.sequence_by else contract.event_time
         rules.append((contract.too_late, _broken(BEFORE_HORIZON, literal(_TOO_LATE), time)))
     return f"CASE {' '.join(f'WHEN {condition} THEN {broken}' for condition, broken in rules)} END"
+
+
+def _nulls(contract: Contract, has_key: str) -> Iterator[tuple[str, str]]:
+    """Yield the conditions under which a record lacks what names or orders it, and what they break.
+
+    A delete may lack what orders it: see :mod:`frazil.silver.unsequenced`.
+    """
+    for name in contract.keys:
+        is_null = f"{quote(name)} IS NULL" + ("" if has_key == "true" else f" AND {has_key}")
+        yield is_null, _broken("null_key", literal(f"{name} is NULL"), name)
+    for name in contract.sequence_by:
+        is_null = f"{quote(name)} IS NULL AND {r.CLASS} <> {literal(r.DELETE)}"
+        yield is_null, _broken("null_sequence", literal(f"{name} is NULL"), name)
 
 
 def _evolution(contract: Contract, fields: Mapping[str, str], carried: _Carried) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,9 @@ _TEXTS = (
 _DELETES, _LATE, _REPEATS = 0.2, 0.2, 0.1
 
 
-def random_history(seed: int, size: int = 30, *, keys: int = 6, ties: float = 0.2) -> list[Record]:
+def random_history(
+    seed: int, size: int = 30, *, keys: int = 6, ties: float = 0.2, unsequenced: float = 0.0
+) -> list[Record]:
     """Draw a stream of changes in the order the source wrote them.
 
     Deletes, one change in five, come early, twice and before re-creations; half of them carry no payload. Updates may
@@ -53,6 +55,7 @@ def random_history(seed: int, size: int = 30, *, keys: int = 6, ties: float = 0.
         size: number of records.
         keys: ids are 1 to this.
         ties: share of records with the ``ts`` of the change of the same key before.
+        unsequenced: share of deletes without ``ts``.
     """
     rng = Random(seed)  # noqa: S311 - a stream to test with, not a secret
     records: list[Record] = []
@@ -80,7 +83,8 @@ def random_history(seed: int, size: int = 30, *, keys: int = 6, ties: float = 0.
         if is_delete and rng.random() < 0.5:  # noqa: PLR2004 - half of them
             payload = dict.fromkeys(payload)
         records.append({"op": "D" if is_delete else rng.choice("IU"), "id": key, "ts": ts, **payload})
-    return records
+    lot = Random(f"{seed} without ts")  # noqa: S311 - as above; of its own, so that all else is as without them
+    return [{**one, "ts": None} if one["op"] == "D" and lot.random() < unsequenced else one for one in records]
 
 
 def as_files(

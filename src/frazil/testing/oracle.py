@@ -26,7 +26,7 @@ class Change:
 
     Attributes:
         key: values of the key columns; never NULL, never NaN.
-        sequence: values of the sequence columns; never NULL, compared left to right.
+        sequence: values of the sequence columns, compared left to right; NULL only where a delete lacks one.
         position: sortable text of where the file stands in its source.
         row: ordinal of the record in its file, from 1.
         deleted: a delete; else an upsert.
@@ -94,9 +94,13 @@ def accepted(came: Iterable[tuple[Change, Any]]) -> list[Change]:
 
     Args:
         came: each change, and the horizon that the table had when it came; None for none. A change is too late if the
-            first value of its sequence is less.
+            first value of its sequence is less. A delete without such a value is never too late.
     """
-    return [change for change, horizon in came if horizon is None or change.sequence[0] >= horizon]
+    return [
+        change
+        for change, horizon in came
+        if horizon is None or change.sequence[0] is None or change.sequence[0] >= horizon
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +233,33 @@ def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> lis
 
 def _fold(changes: Iterable[Change], columns: Sequence[str]) -> list[list[_State]]:
     by_key: defaultdict[tuple[Any, ...], dict[tuple[Any, ...], Change]] = defaultdict(dict)
-    for change in changes:
+    for change in _sequenced(changes):
         by_key[change.key][change.order] = change  # changes equal in everything are one change
     return [_walk([change for _, change in sorted(by_key[key].items())], columns) for key in sorted(by_key)]
+
+
+def _sequenced(changes: Iterable[Change]) -> list[Change]:
+    """Complete the sequences of deletes that lack one (SEQUENCE-OF-DELETES).
+
+    Such a delete takes the greatest sequence among the changes of its key at earlier positions, and the event time
+    with it where it lacks that too; without any it comes before all.
+    """
+    every = [*changes]
+    whole: defaultdict[tuple[Any, ...], list[Change]] = defaultdict(list)
+    for change in every:
+        if None not in change.sequence:
+            whole[change.key].append(change)
+
+    def completed(change: Change) -> Change:
+        if None not in change.sequence:
+            return change
+        place = (change.position, change.row)
+        earlier = [one for one in whole[change.key] if (one.position, one.row) < place]
+        taken = max(earlier, key=lambda one: one.sequence, default=replace(change, sequence=()))
+        time = taken.event_time if change.event_time is None else change.event_time
+        return replace(change, sequence=taken.sequence, event_time=time)
+
+    return [completed(change) for change in every]
 
 
 def _walk(changes: Iterable[Change], columns: Sequence[str]) -> list[_State]:
