@@ -31,6 +31,8 @@ def test_everything_holds_on_a_sound_lake(shop: Shop) -> None:
     assert {finding.law for finding in findings} == {
         "ONCE",
         "NOTHING-LOST",
+        "KEYS",
+        "LATE",
         "ORDER",
         "HISTORY",
         "CONVERGE",

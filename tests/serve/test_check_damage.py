@@ -46,7 +46,7 @@ I,1,2026-01-01 08:00:00,ice
 I,2,2026-01-01 08:00:00,snow
 U,2,2026-01-02 08:00:00,firn
 """
-PROOFS_OF_A_TABLE: Final = 11
+PROOFS_OF_A_TABLE: Final = 13
 
 
 @pytest.fixture(scope="module")

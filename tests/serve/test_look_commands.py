@@ -36,9 +36,13 @@ def test_a_sound_lake_ends_with_0_and_a_count(shop: Shop) -> None:
     result = frazil("check", shop.folder)
 
     assert result.exit_code == 0
-    assert result.stdout.startswith("items: 17 proofs hold\n  ok ")
-    assert result.stdout.endswith("\n17 proofs hold\n")
+    assert result.stdout.startswith("items: 19 proofs hold\n  ok ")
+    way = "frazil check --against DUMP --select items"
+    assert f"\n  compared with its files, not with its source: {way}\n" in result.stdout
+    assert result.stdout.endswith("\n19 proofs hold\n")
     assert result.stderr == ""
+    last = json.loads(frazil("check", shop.folder, "--json").stdout)[-1]
+    assert (last["law"], last["table"], last["ok"], last["hint"]) == ("SOURCE", "items", None, way)
 
 
 @pytest.mark.spark
@@ -48,7 +52,7 @@ def test_a_difference_ends_with_9_and_json_stays_one_document(shop: Shop) -> Non
 
     assert (shown.exit_code, values.exit_code) == (9, 9)
     assert shown.stdout.splitlines()[1].split()[:3] == ["WRONG", "CONVERGE", "marts.items"]
-    assert "[FZ800] 4 proofs fail, 13 proofs hold" in shown.stderr
+    assert "[FZ800] 4 proofs fail, 15 proofs hold" in shown.stderr
     found = json.loads(values.stdout)
     assert [one["detail"] for one in found if one["ok"] is False and one["law"] == "CONVERGE"] == [
         "1 row is missing: 3"
@@ -181,7 +185,7 @@ def test_on_a_terminal_a_check_shows_what_it_is_at(shop: Shop) -> None:
     os.close(ours)
 
     assert process.returncode == 0
-    assert text.endswith("17 proofs hold\n")
+    assert text.endswith("19 proofs hold\n")
     assert b"look for the tables" in shown
 
 

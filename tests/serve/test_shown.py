@@ -45,6 +45,21 @@ def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_what_no_proof_looks_at_is_the_last_line_of_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    unseen = finding(None, detail="compared with its files", hint="frazil check --source --select t")
+    show_proofs([finding(True), finding(True, table="u")], [unseen])
+
+    assert printed(capsys) == [
+        "t: 1 proof holds",
+        "  ok     ORDER  marts.t  so",
+        "  compared with its files: frazil check --source --select t",
+        "",
+        "u: 1 proof holds",
+        "  ok     ORDER  marts.u  so",
+        "",
+    ]
+
+
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console.out, "width", 40)

@@ -64,7 +64,8 @@ def check(
         listener: is told what is done and found.
 
     Returns:
-        Every proof: ``ok`` is true, false, or None where it cannot be told now.
+        Every proof: ``ok`` is true, false, or None where it cannot be told now. Tables are held against their files:
+        :func:`check_source` compares them with their sources.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -123,6 +124,21 @@ def check_source(
 
     place = None if against is None else f"{against}"
     return tuple(compare(load(declaration), listener or Silent(), select=select, against=place))
+
+
+def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[Finding, ...]:
+    """Return, for each table, that :func:`check` does not look at its source, and the command that does.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        select: as for :func:`run`.
+
+    Returns:
+        A finding for each table, with ``ok`` None and the command as ``hint``; nothing is looked at.
+    """
+    from frazil.serve.compare import not_compared as say
+
+    return tuple(say(load(declaration), select=select))
 
 
 def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:

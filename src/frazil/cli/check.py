@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from frazil.cli.options import AsJson, Select, Verbose, Where
 from frazil.cli.render.check import show_proofs, summary
 from frazil.cli.render.progress import CheckProgress
 from frazil.errors import DifferenceError
+
+if TYPE_CHECKING:
+    from frazil.serve.finding import Finding
 
 Source = Annotated[
     bool, typer.Option("--source", help="Compare the marts with the tables at their sources, and nothing else.")
@@ -43,6 +46,7 @@ def check(
 ) -> None:
     """Prove that the tables say what the changes say, or what the source has; exit 9 if they do not."""
     with error_exit(as_json=as_json, verbose=verbose):
+        unseen: tuple[Finding, ...] = ()
         with CheckProgress(quiet=as_json) as progress:
             if certificates or known:
                 findings = api.check_certificates(path, known=known or (), listener=progress)
@@ -50,13 +54,14 @@ def check(
                 findings = api.check_source(path, select=select or (), against=against, listener=progress)
             else:
                 findings = api.check(path, select=select or (), listener=progress)
+                unseen = api.not_compared(path, select=select or ())
         wrong = [finding for finding in findings if finding.ok is False]
         if as_json:
-            print_json([asdict(finding) for finding in findings])
+            print_json([asdict(finding) for finding in (*findings, *unseen)])
             if wrong:
                 raise typer.Exit(DifferenceError.exit_code)
             return
-        show_proofs(findings)
+        show_proofs(findings, unseen)
         if wrong:
             raise DifferenceError(
                 summary(findings),

@@ -13,6 +13,7 @@ from frazil.lake.damage import folder_addresses
 from frazil.lake.duck import connect
 from frazil.lake.metadata import NotOnThisMachineError
 from frazil.serve.check_bytes import byte_steps
+from frazil.serve.check_changes import change_steps
 from frazil.serve.check_files import file_steps
 from frazil.serve.check_marts import mart_steps
 from frazil.serve.finding import Finding, Proof
@@ -72,6 +73,8 @@ def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener 
     - ONCE: no path and no content was taken twice.
     - NOTHING-LOST: the records of every file, counted again at the source, are in bronze; every record of
       bronze is a change or in quarantine, and not both. Each file can be written again from bronze to the byte.
+    - KEYS: a full load names each key once, but for one in a thousand.
+    - LATE: no batch is mostly older than what its keys had before.
     - ORDER: a current table has a key at most once.
     - HISTORY: versions begin before they end and do not overlap; ``is_current`` says whether one is open.
     - CONVERGE: each mart holds exactly what all changes up to its batch fold to.
@@ -168,7 +171,7 @@ def _findings(
         detail = "no such table yet"
         yield Finding(source_table=table.name, law="NOTHING-LOST", table=here.bronze.name, ok=None, detail=detail)
         return
-    for step in (*file_steps(proof), *byte_steps(proof), *mart_steps(proof)):
+    for step in (*file_steps(proof), *byte_steps(proof), *change_steps(proof), *mart_steps(proof)):
         if (step.law, step.table) not in failed:
             listener.began(table.name, step.what)
             yield _proven(proof, step, damaged, connection)

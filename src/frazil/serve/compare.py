@@ -18,8 +18,9 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.same_text import bucket_of, digest_of, form_of, row_text
 from frazil.serve.tables import tables
+from frazil.sources.capture import Reloads
 from frazil.sources.comparison import Compared
-from frazil.sources.kinds import rows_at_source
+from frazil.sources.kinds import captures_of, rows_at_source
 from frazil.spec import Current
 from frazil.spec.amount import counted
 from frazil.spec.contract import previous_keys
@@ -102,6 +103,31 @@ def _verify(chosen: Sequence[Table], against: str | None) -> None:
         raise NothingToCompareError(
             _KIND.format(kinds), hint="compare with a dump of the table: frazil check --against DUMP --select TABLE"
         )
+
+
+def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Finding]:
+    """Say of each table that its proofs hold it against its files only, and how it is compared with its source.
+
+    Args:
+        pipeline: the declaration.
+        select: tables to look at, as for a run; all by default.
+
+    Returns:
+        A finding for each table whose ``ok`` is None; ``hint`` is the command.
+    """
+    names = selected(pipeline, select).tables
+    return [
+        Finding(
+            source_table=table.name,
+            law=_LAW,
+            table=table.name,
+            ok=None,
+            detail="compared with its files, not with its source",
+            hint=f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}",
+        )
+        for table in pipeline.tables
+        if table.name in names
+    ]
 
 
 def _can_open(table: Table) -> bool:
@@ -188,7 +214,7 @@ class Comparison:
         said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
         keys = counted(sum(counts.values()), "key differs", "keys differ")
         ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
-        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, here.table.name))
+        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here.table))
         return replace(finding, differences=explanation.differences())
 
     def _found(self, detail: str, *, ok: bool | None = None, hint: str | None = None) -> Finding:
@@ -216,12 +242,25 @@ class Comparison:
         return f"{said}; only there: {', '.join(only_there)}" if only_there else said
 
 
-def _hint(counts: Mapping[str, int], table: str) -> str:
+def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
     """Return the way out of the gravest reason."""
     if FOREIGN in counts:
-        return f"make the marts again from bronze: frazil rebuild --select {table}"
+        return f"make the marts again from bronze: frazil rebuild --select {table.name}"
     if LOST in counts:
-        return "see what the lake has of one: frazil key; changes that never came are in no layer: read the table again"
+        return way_to_lost_rows(pipeline, table)
     if QUARANTINED in counts:
-        return f"frazil quarantine --table {table} shows why; fix the declaration or the source"
+        return f"frazil quarantine --table {table.name} shows why; fix the declaration or the source"
     return "frazil run applies what is in flight"
+
+
+def way_to_lost_rows(pipeline: Pipeline, table: Table) -> str:
+    """Return how rows come whose changes never came."""
+    if any(isinstance(capture, Reloads) for capture in captures_of(pipeline, [table.name])):
+        return f"read the table again: frazil capture --reload {table.name}; frazil run"
+    match table.source.kind:
+        case "audit_log":
+            return "touch the rows at the source, so that its triggers log them (UPDATE … SET id = id); frazil run"
+        case "snapshot" | "handover":
+            return f"the next snapshot corrects it: frazil capture --select {table.name} takes it when due; frazil run"
+        case _:
+            return "have the source send these rows again, as changes or a new full load; frazil run"

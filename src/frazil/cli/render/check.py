@@ -17,8 +17,13 @@ _SIGNS = {False: "WRONG", None: "?", True: "ok"}
 _STYLES = {False: "red", None: "yellow", True: ""}
 
 
-def show_proofs(findings: Sequence[Finding]) -> None:
-    """Print the findings of each table, a line each, with a headline."""
+def show_proofs(findings: Sequence[Finding], unseen: Sequence[Finding] = ()) -> None:
+    """Print the findings of each table, a line each, with a headline; last what no proof has looked at.
+
+    Args:
+        findings: the proofs.
+        unseen: of tables what the proofs do not see, each with the command that looks at it.
+    """
     law, table = (max((len(text) for text in texts), default=0) for texts in _texts(findings))
     for source in dict.fromkeys(finding.source_table for finding in findings):
         own = [finding for finding in findings if finding.source_table == source]
@@ -32,6 +37,9 @@ def show_proofs(findings: Sequence[Finding]) -> None:
                 out.print(f"         {other.key}: {other.why}: {other.detail}", style=_STYLES[one.ok], markup=False)
             if one.hint:
                 out.print(f"         hint: {one.hint}", markup=False)
+        for one in unseen:
+            if one.source_table == source:
+                out.print(f"  {one.detail}: {one.hint}", markup=False)
         out.print()
 
 
