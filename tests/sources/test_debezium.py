@@ -37,6 +37,25 @@ def envelope(op: str = "c", **parts: Any) -> dict[str, Any]:
     return {"before": None, "after": None, "source": SOURCE, "op": op, "ts_ms": 1, **parts}
 
 
+def unavailable_ways(marker: str) -> list[Any]:
+    """Return all that Debezium writes for a value it does not have, by the type of its column."""
+    data = marker.encode()
+
+    def encode(data: bytes) -> str:
+        return base64.b64encode(data).decode()
+
+    return [
+        *(marker, encode(data), data.hex(), json.dumps(marker)),
+        *([marker], [encode(data)], ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
+        *([*data], [float(byte) for byte in data], [byte / 100 for byte in data], [True] * len(data)),
+        *([encode(bytes([byte])) for byte in data], [{"scale": 0, "value": encode(bytes([byte]))} for byte in data]),
+        *({marker: marker}, json.dumps({marker: marker}), f'{{"{marker}":"{marker}"}}'),
+        {"wkb": "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ==", "srid": 4326},
+        {"wkb": "AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA==", "srid": 4326},
+        {"x": -99999999.0, "y": -99999999.0, "wkb": "AQEAAAAAAAD8g9eXwQAAAPyD15fB", "srid": None},
+    ]
+
+
 def bytes_of(number: int) -> str:
     return base64.b64encode(number.to_bytes(9, "big", signed=True)).decode()
 
@@ -65,18 +84,30 @@ def test_a_delete_without_a_row_has_the_key_of_its_message() -> None:
 
 def test_what_the_database_did_not_tell_is_not_carried() -> None:
     """MISSING-IS-NOT-NULL."""
-    marker = "__debezium_unavailable_value"
-    ways: list[Any] = [
-        marker,
-        base64.b64encode(marker.encode()).decode(),
-        [marker],
-        list(marker.encode()),
-        {marker: marker},
-    ]
+    ways = unavailable_ways("__debezium_unavailable_value")
 
     found = [records().fields(json.dumps(envelope("u", after={"id": 1, "big": way}))) for way in ways]
+    flat = [records(form="flat").fields(json.dumps({"id": 1, "big": way, "__op": "u"})) for way in ways]
+
+    assert [row for row in [*found, *flat] if row is None or "big" in row] == []
+
+
+def test_bytes_may_stand_for_what_the_database_did_not_tell() -> None:
+    mine = records(unavailable="hex:00ff")
+
+    found = [mine.fields(json.dumps(envelope(after={"id": 1, "big": way}))) for way in ("AP8=", [0, -1])]
 
     assert [row for row in found if row is None or "big" in row] == []
+
+
+@pytest.mark.parametrize(
+    "value", ["__debezium", "X19k", ["a"], [1, 2], [95, 95], {"a": "b"}, {"wkb": "AQEA", "srid": 4326}, True, 95, []]
+)
+def test_what_is_like_no_placeholder_is_a_value(value: object) -> None:
+    found = records().fields(json.dumps(envelope("u", after={"id": 1, "big": value})))
+
+    assert found is not None
+    assert found["big"] is not None
 
 
 def test_a_changed_key_says_what_it_was() -> None:
@@ -214,21 +245,24 @@ def test_a_schema_says_types_and_encodings() -> None:
         ("decimal(2)", f'"{bytes_of(-1)}"', "-0.01"),
         ("decimal(0)", f'"{bytes_of(10**19)}"', "10000000000000000000"),
         ("decimal(2)", "12.50", "12.50"),
-        ("decimal(2)", '"no base64"', "no base64"),
         ("variable_decimal", f'{{"scale": 3, "value": "{bytes_of(1234)}"}}', "1.234"),
         ("variable_decimal", f'{{"scale": -2, "value": "{bytes_of(12)}"}}', "1200"),
         ("base64", '"/wA="', "ff00"),
         ("date", "0", "1970-01-01"),
         ("date", "-719162", "0001-01-01"),
-        ("date", "2932897", "2932897"),
         ("milli_timestamp", "-1", "1969-12-31 23:59:59.999000"),
         ("micro_timestamp", "1767225600000001", "2026-01-01 00:00:00.000001"),
         ("micro_timestamp", "-62135596800000000", "0001-01-01 00:00:00.000000"),
-        ("micro_timestamp", "9223372036825200000", "9223372036825200000"),
         ("nano_timestamp", "1767225600000001000", "2026-01-01 00:00:00.000001"),
-        ("nano_timestamp", "1767225600000001001", "1767225600000001001"),
+        ("nano_timestamp", "1767225600000001001", "2026-01-01 00:00:00.000001001"),
+        ("nano_timestamp", "1699406411373333800", "2023-11-08 01:20:11.3733338"),
+        ("nano_timestamp", "-1", "1969-12-31 23:59:59.999999999"),
         ("milli_time", "3723004", "01:02:03.004"),
         ("micro_time", "86400000000", "24:00:00"),
+        ("micro_time", "108900000000", "30:15:00"),
+        ("micro_time", "-5400000000", "-01:30:00"),
+        ("micro_time", "3020399000000", "838:59:59"),
+        ("milli_time", "-1", "-00:00:00.001"),
         ("nano_time", "1", "00:00:00.000000001"),
     ],
 )
@@ -237,6 +271,43 @@ def test_a_value_is_the_text_that_it_says(encoding: str, value: str, text: str) 
 
     assert decode is not None
     assert decode(parsed(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "value"),
+    [
+        ("decimal(2)", '"no base64"'),
+        ("decimal(2)", "true"),
+        ("variable_decimal", '"12.5"'),
+        ("base64", "12"),
+        ("date", "2932897"),
+        ("date", '"2026-01-01"'),
+        ("milli_timestamp", "1.5"),
+        ("micro_timestamp", "9223372036825200000"),
+        ("nano_timestamp", '"2026-01-01 00:00:00"'),
+        ("micro_time", "3020400000000"),
+        ("micro_time", '"10:00:00"'),
+    ],
+)
+def test_what_is_no_value_of_its_encoding_is_no_value_at_all(encoding: str, value: str) -> None:
+    """A text column would take it as it is written."""
+    mine = records(encodings={"v": encoding})
+
+    with pytest.raises(NoObjectError, match=r"^no_value: v is .*encodings: \{v: text\}"):
+        mine.fields(f'{{"op": "c", "before": null, "after": {{"id": 1, "v": {value}}}, "source": {{}}}}')
+
+
+def test_a_delete_needs_its_key_alone() -> None:
+    mine = records(encodings={"id": "date", "v": "date"})
+
+    deleted = mine.fields(json.dumps(envelope("d", before={"id": 1, "v": 2_932_897})))
+    moved = mine.fields(json.dumps(envelope("u", before={"id": 1, "v": 2_932_897}, after={"id": 2, "v": 3})))
+
+    assert deleted == {"id": "1970-01-02", **OWN, "__op": "d"}
+    assert moved is not None
+    assert (moved["__before_id"], moved["v"]) == ("1970-01-02", "1970-01-04")
+    with pytest.raises(NoObjectError, match="no_value: id"):
+        mine.fields(json.dumps(envelope("d", before={"id": 2_932_897})))
 
 
 @pytest.mark.parametrize(
@@ -289,9 +360,39 @@ def test_a_schema_names_its_encoding(name: str, kind: str, value: str, text: str
         ),
         ({"scn": "12", "commit_scn": "20"}, {"scn": "11", "commit_scn": "100"}),
         ({"ts_ms": 1}, {"ts_us": 1001}),
+        ({"ts_ms": 1744620287000, "snapshot": "true"}, {"ts_ms": 1744613916000, "snapshot": "false"}),
     ],
 )
 def test_places_sort_as_changes_happened(earlier: dict[str, Any], later: dict[str, Any]) -> None:
     """ORDER."""
     assert str(place_of(earlier)) < str(place_of(later))
     assert place_of({}) is None
+
+
+@pytest.mark.parametrize("form", ["envelope", "flat"])
+def test_a_read_stands_before_changes_whatever_its_clock_says(form: Any) -> None:
+    """HANDOVER: where nothing but times orders, the time of a read is when it was read."""
+    mine = records(form=form)
+
+    def place(op: str, time: int) -> str:
+        row: dict[str, Any] = {"id": 1, "__op": op, "__source_ts_ms": time}
+        source = {"ts_ms": time, "db": "shop", "table": "orders"}
+        line = row if form == "flat" else {"before": None, "after": {"id": 1}, "source": source, "op": op}
+        found = mine.fields(json.dumps(line))
+        return str(found and found["__position"])
+
+    assert place("r", 1_744_620_287_000) < place("u", 1_744_613_916_000)
+    assert place("r", 1) < place("r", 2)
+
+
+def test_a_tombstone_behind_a_read_stands_behind_it_by_its_clock() -> None:
+    """NO-RESURRECTION: reads stand before all changes, what follows one does not."""
+    mine = records(form="flat")
+    change = mine.fields('{"key": {"id": 1}, "value": {"id": 1, "__op": "u", "__source_ts_ms": 5}, "partition": 0}')
+    mine.fields('{"key": {"id": 2}, "value": {"id": 2, "__op": "r", "__source_ts_ms": 9}, "partition": 0}')
+
+    tombstone = mine.fields('{"key": {"id": 1}, "value": null, "partition": 0}')
+
+    assert change is not None
+    assert tombstone is not None
+    assert str(change["__position"]) < str(tombstone["__position"])

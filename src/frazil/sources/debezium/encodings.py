@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from frazil.formats.json_text import Number, text_of
+from frazil.formats.json_text import Number, Pairs
 from frazil.spec.kinds.debezium import DECIMAL
 from frazil.spec.types import MAX_DIGITS
 
@@ -16,13 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Decode: TypeAlias = "Callable[[Any], str | None]"
-"""Takes a JSON value that is not null, and returns its text; one that is no such value comes back as it stands."""
+"""Takes a JSON value that is not null, and returns its text; raises :class:`NoValueError` for what is no such value."""
+
+
+class NoValueError(Exception):
+    """A value of JSON that its encoding does not have; says why, without the value."""
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_ZERO: Final = date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = date.min.toordinal(), date.max.toordinal()
 _FIRST_US: Final = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _LAST_US: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_MICROSECONDS: Final = 1_000_000
+_LONGEST_TIME_SECONDS: Final = 839 * 3600
+"""MySQL's TIME goes from -838:59:59 to 838:59:59."""
+_YEARS: Final = "outside the years 0001 to 9999"
 
 
 class Field(NamedTuple):
@@ -38,8 +47,7 @@ def decimal(scale: int) -> Decode:
     def decode(value: Any) -> str | None:
         if isinstance(value, Number):  # decimal.format=NUMERIC
             return str(value)
-        data = _bytes(value)
-        return text_of(value) if data is None else _scaled(data, scale)
+        return _scaled(_bytes(value), scale)
 
     return decode
 
@@ -67,11 +75,13 @@ def described(schema: Mapping[str, Any]) -> Field:
     return _PLAIN.get(kind, Field("string"))
 
 
-def _bytes(value: Any) -> bytes | None:
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, str) or isinstance(value, Number):
+        raise NoValueError("no base64")
     try:
-        return base64.b64decode(value, validate=True) if isinstance(value, str) else None
+        return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        return None
+        raise NoValueError("no base64") from None
 
 
 def _scaled(data: bytes, scale: int) -> str:
@@ -82,63 +92,72 @@ def _scaled(data: bytes, scale: int) -> str:
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale > 0 else f"{sign}{digits}"
 
 
-def _hex(value: Any) -> str | None:
-    data = _bytes(value)
-    return text_of(value) if data is None else data.hex()
+def _hex(value: Any) -> str:
+    return _bytes(value).hex()
 
 
-def _variable_decimal(value: Any) -> str | None:
-    fields = dict(value) if isinstance(value, list) and all(isinstance(one, tuple) for one in value) else {}
-    data = _bytes(fields.get("value"))
-    scale = _whole(fields.get("scale"))
-    return text_of(value) if data is None or scale is None else _scaled(data, scale)
+def _variable_decimal(value: Any) -> str:
+    if isinstance(value, Number):
+        return str(value)
+    fields = dict(value) if isinstance(value, Pairs) else {}
+    if not fields.keys() >= {"scale", "value"}:
+        raise NoValueError("no object with scale and value")
+    return _scaled(_bytes(fields["value"]), _whole(fields["scale"]))
 
 
-def _date(value: Any) -> str | None:
+def _date(value: Any) -> str:
     days = _whole(value)
-    if days is None or not _FIRST_DAY <= days + _DAY_ZERO <= _LAST_DAY:
-        return text_of(value)
+    if not _FIRST_DAY <= days + _DAY_ZERO <= _LAST_DAY:
+        raise NoValueError(_YEARS)
     return date.fromordinal(days + _DAY_ZERO).isoformat()
 
 
 def _timestamp(per_second: int) -> Decode:
-    def decode(value: Any) -> str | None:
+    def decode(value: Any) -> str:
         count = _whole(value)
-        if count is None:
-            return text_of(value)
-        micros, rest = divmod(count * 1_000_000, per_second)
-        # What is finer than a microsecond is no timestamp of ours, and a year of five digits neither.
-        if rest or not _FIRST_US <= micros <= _LAST_US:
-            return text_of(value)
-        return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
+        seconds, rest = divmod(count, per_second)
+        micros, nanos = divmod(rest * (1_000_000_000 // per_second), 1_000)
+        micros += seconds * _MICROSECONDS
+        if not _FIRST_US <= micros <= _LAST_US:
+            raise NoValueError(_YEARS)
+        text = (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%d %H:%M:%S.%f").rjust(26, "0")
+        return text + f"{nanos:03}".rstrip("0")
 
     return decode
 
 
 def _time(per_second: int) -> Decode:
+    """Return what reads a time of day, or a span: MySQL's TIME may have many hours, and a sign."""
     digits = len(str(per_second)) - 1
 
-    def decode(value: Any) -> str | None:
+    def decode(value: Any) -> str:
         count = _whole(value)
-        if count is None or not 0 <= count <= 86_400 * per_second:
-            return text_of(value)
-        seconds, rest = divmod(count, per_second)
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        if abs(count) >= _LONGEST_TIME_SECONDS * per_second:
+            raise NoValueError("outside the times -838:59:59 to 838:59:59")
+        seconds, rest = divmod(abs(count), per_second)
+        sign = "-" if count < 0 else ""
+        clock = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         fraction = f"{rest:0{digits}}".rstrip("0")
         return f"{clock}.{fraction}" if fraction else clock
 
     return decode
 
 
-def _without_zone(value: Any) -> str | None:
-    return str(value).removesuffix("Z") if isinstance(value, str) else text_of(value)
+def _text(value: Any) -> str:
+    if isinstance(value, Number) or not isinstance(value, str):
+        raise NoValueError("no text")
+    return value
 
 
-def _whole(value: Any) -> int | None:
+def _without_zone(value: Any) -> str:
+    return _text(value).removesuffix("Z")
+
+
+def _whole(value: Any) -> int:
     try:
-        return int(value) if isinstance(value, Number) else None
+        return int(value if isinstance(value, Number) else "")
     except ValueError:
-        return None
+        raise NoValueError("no whole number") from None
 
 
 _ENCODED: Final = {
@@ -166,13 +185,14 @@ _NAMED: Final = {
     f"{_TIME}.Timestamp": _ENCODED["milli_timestamp"],
     f"{_TIME}.MicroTimestamp": _ENCODED["micro_timestamp"],
     f"{_TIME}.NanoTimestamp": _ENCODED["nano_timestamp"],
-    f"{_TIME}.ZonedTimestamp": Field("timestamp"),
+    f"{_TIME}.ZonedTimestamp": Field("timestamp", _text),
+    f"{_TIME}.ZonedTime": Field("string", _text),
     f"{_TIME}.IsoDate": Field("date", _without_zone),
     f"{_TIME}.IsoTime": Field("string", _without_zone),
     f"{_TIME}.IsoTimestamp": Field("timestamp_ntz", _without_zone),
     f"{_DATA}.VariableScaleDecimal": _ENCODED["variable_decimal"],
 }
-"""Name of a schema -> how its values are written; names that are not here (Json, Uuid, Enum, Xml, ZonedTime, Interval,
+"""Name of a schema -> how its values are written; names that are not here (Json, Uuid, Enum, Xml, Interval,
 Year, …) are the text or number that their type is."""
 
 _PLAIN: Final = {

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DIGITS: Final = 20
+_READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
 """What ``snapshot`` says of a read that stands before all changes of its position; incremental reads are changes."""
 
@@ -19,7 +20,7 @@ def place_of(source: Mapping[str, Any]) -> str | None:
 
     PostgreSQL: the last commit before the transaction, then the record. MySQL and MariaDB: file, position, row of the
     binlog. SQL Server and Db2: commit, change, number. Oracle: commit, change, number. All others: the time in their
-    database, as finely as it is told.
+    database, as finely as it is told; reads of a snapshot before all changes.
 
     Args:
         source: fields of the block ``source``, as texts.
@@ -38,7 +39,15 @@ def place_of(source: Mapping[str, Any]) -> str | None:
         commit = source.get("commit_scn") if _number(source.get("commit_scn")) is not None else source["scn"]
         return f"{_padded(commit)}/{read}/{_padded(source['scn'])}/{_padded(source.get('ssn') or 0)}"
     micros = micros_of(source)
-    return None if micros is None else f"{_padded(micros)}/{read}"
+    if micros is None:
+        return None
+    # The clock of a read says when it was read: with nothing but times, reads stand before all changes.
+    return f"{_READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
+
+
+def after_read(place: str) -> str:
+    """Return the place of what follows a change in its file or topic: behind a read by its clock."""
+    return f"{place.removeprefix(_READS_FIRST)}/1" if place.startswith(_READS_FIRST) else place
 
 
 def micros_of(source: Mapping[str, Any]) -> int | None:

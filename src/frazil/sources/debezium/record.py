@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -10,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.field_names import safe_name
 from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
-from frazil.sources.debezium.encodings import Field, described, encoded
-from frazil.sources.debezium.place import micros_of, place_of
+from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
+from frazil.sources.debezium.place import after_read, micros_of, place_of
+from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.names import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from frazil.spec import Table
 
@@ -24,6 +24,7 @@ TOMBSTONE: Final = "tombstone"
 """What ``__op`` says of a message without a value."""
 
 _UPSERTS: Final = ("c", "r", "u", "i", "create", "read", "update", "insert", "upsert")
+_READS: Final = ("r", "read")
 _DELETES: Final = ("d", "delete", TOMBSTONE)
 _TRUNCATES: Final = ("t", "truncate")
 _MESSAGE: Final = frozenset(
@@ -116,24 +117,27 @@ class Records:
         is_envelope = self.table.source.form == "envelope"
         if is_envelope and ("op" not in whole or not {"before", "after", "source"} & whole.keys()):
             raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
-        source = _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
+        op = whole["op"] if is_envelope else self._flat_operation(whole)
+        source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole), op)
         if not self._is_own(source):
             return None
         self._last[partition] = place = _place(source)
         if is_envelope:
             return self._enveloped(whole, ways, key) | self._own(whole["op"], place, message)
-        return self._row(value, ways) | self._own(self._flat_operation(whole), place, message)
+        needed = self._lower_keys if CLASSES.get(str(op).lower()) == "delete" else None
+        return self._row(value, ways, needed) | self._own(op, place, message)
 
     def _enveloped(self, whole: Mapping[str, Any], ways: Mapping[str, Field], key: Any) -> dict[str, str | None]:
         before, after = whole.get("before"), whole.get("after")
         is_delete = whole["op"] == "d"
         image = before if is_delete else after
-        row = self._row(image, ways) if isinstance(image, Pairs) else {}
+        needed = self._lower_keys if is_delete else None
+        row = self._row(image, ways, needed) if isinstance(image, Pairs) else {}
         if is_delete:
             return self._keys(key) | row
         if isinstance(before, Pairs) and whole["op"] == "u":
-            old = self._row(before, ways)
-            keys = [name.lower() for name in self.table.keys]
+            keys = self._lower_keys
+            old = self._row(before, ways, keys)
             if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
                 for name in keys:
                     self.types.setdefault(BEFORE + name, (BEFORE + name, "string"))
@@ -153,6 +157,8 @@ class Records:
             )
         keys = self._keys(key)
         place = self._last.get(partition)
+        if place is not None and place.base is not None:
+            place = _Place(after_read(place.base), place.time)
         if place is None and self.table.source.form == "flat":
             place = _Place()
         return None if not keys or place is None else keys | self._own(TOMBSTONE, place, message)
@@ -178,8 +184,16 @@ class Records:
         del self._schemas[8:]
         return ways, parts["payload"]
 
-    def _row(self, row: Pairs, ways: Mapping[str, Field]) -> dict[str, str | None]:
+    @property
+    def _lower_keys(self) -> list[str]:
+        return [name.lower() for name in self.table.keys]
+
+    def _row(
+        self, row: Pairs, ways: Mapping[str, Field], needed: Collection[str] | None = None
+    ) -> dict[str, str | None]:
+        """Return the fields of a row; of those that are not ``needed`` one that cannot be read is not carried."""
         found: dict[str, str | None] = {}
+        wrong: list[str] = []
         for name, value in row:
             column = _column(name)
             lower = column.lower()
@@ -189,26 +203,32 @@ class Records:
             self.types.setdefault(lower, (column, (way or _AS_TEXT).type))
             if value is None:
                 found[lower] = None
-            elif self._is_unavailable(value):
+            elif is_unavailable(value, self.table.source.unavailable):
                 # Not carried: MISSING-IS-NOT-NULL.
                 continue
-            elif way is None:
-                self._check_told(lower, value)
-                found[lower] = text_of(value)
             else:
-                found[lower] = way.decode(value) if way.decode else text_of(value)
+                try:
+                    found[lower] = self._text(lower, value, way)
+                except NoValueError as why:
+                    if needed is None or lower in needed:
+                        wrong.append(f"{why}")
+        if wrong:
+            raise NoObjectError(wrong[0])
         return found
 
-    def _check_told(self, name: str, value: Any) -> None:
-        """Refuse to guess whether a text is a number's digits or their base64."""
-        kind = self._declared.get(name, "").partition("(")[0]
+    def _text(self, name: str, value: Any, way: Field | None) -> str | None:
+        if way is not None and way.decode is not None:
+            try:
+                return way.decode(value)
+            except NoValueError as why:
+                way_out = f"encodings: {{{name}: text}} keeps what is written"
+                raise NoValueError(f"no_value: {name} is {why}; {way_out}") from None
+        kind = self._declared.get(name, "").partition("(")[0] if way is None else ""
         if kind in {"decimal", "binary"} and type(value) is str:
+            # Nobody guesses whether a text is a number's digits or their base64.
             ways = "text or decimal(scale)" if kind == "decimal" else "base64 or hex"
-            raise NoObjectError(f"unknown_encoding: {name} is a text, and no schema says of what; declare {ways}")
-
-    def _is_unavailable(self, value: Any) -> bool:
-        marker = self.table.source.unavailable
-        return value in _markers(marker) if isinstance(value, str) else text_of(value) in _nested_markers(marker)
+            raise NoValueError(f"unknown_encoding: {name} is a text, and no schema says of what; declare {ways}")
+        return text_of(value)
 
     def _is_own(self, source: Mapping[str, Any]) -> bool:
         wanted = self.table.source.table
@@ -268,6 +288,12 @@ def _json(value: Any, *, strict: bool = True) -> Any:
         return value
 
 
+def _with_read(source: dict[str, Any], op: Any) -> dict[str, Any]:
+    """Say that a change is a read of a snapshot where its op alone says so, as flat rows have it."""
+    is_untold = source.get("snapshot") is None and str(text_of(op)).lower() in _READS
+    return source | {"snapshot": "true"} if is_untold else source
+
+
 def _flat_source(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return what fields such as ``__lsn`` and ``__source_ts_ms`` say of the source."""
     found = {name: whole[f"__{name}"] for name in _FLAT_SOURCE if f"__{name}" in whole}
@@ -292,17 +318,3 @@ def _fields_of(schema: Any) -> list[dict[str, Any]]:
 @cache
 def _column(name: str) -> str:
     return safe_name(name)
-
-
-@cache
-def _markers(marker: str) -> frozenset[str]:
-    return frozenset({marker, base64.b64encode(marker.encode()).decode()})
-
-
-@cache
-def _nested_markers(marker: str) -> frozenset[str]:
-    """Return what stands for arrays of texts and of numbers, and for maps."""
-    quoted = text_of([marker]) or ""
-    return frozenset(
-        {quoted, f"[{', '.join(str(byte) for byte in marker.encode())}]", f"{{{quoted[1:-1]}: {quoted[1:-1]}}}"}
-    )
