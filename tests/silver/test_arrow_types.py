@@ -13,6 +13,7 @@ from tests.silver.test_cast import EXACT, NONE
 
 from frazil.silver.arrow_types import is_provable, proven
 from frazil.silver.cast import exact
+from frazil.spec.types import TIMES, BeyondMicroseconds
 
 TYPES = [kind for kind in EXACT if is_provable(kind)]
 USUAL = {
@@ -25,14 +26,15 @@ USUAL = {
     "decimal(38,0)": ["9" * 38, "-" + "9" * 38],
     "decimal(38,38)": ["0." + "9" * 38, "0"],
     "boolean": ["true", "false"],
-    "date": ["2024-01-31", "2024-04-30", "1000-12-28"],
+    "date": ["2024-01-31", "2024-04-30", "1000-12-28", "2024-01-31 00:00:00", "2024-01-31T00:00:00.000000"],
     "timestamp": [
         "2024-01-31 03:04:05",
         "2024-01-31T23:59:59.123456Z",
         "2999-12-31 00:00:00.1+17:59",
         "2024-06-30T00:00:00-0330",
+        "2024-06-30T00:00:00.1234567-03:30",
     ],
-    "timestamp_ntz": ["2024-01-31 03:04:05", "2024-06-30T00:00:00.000001"],
+    "timestamp_ntz": ["2024-01-31 03:04:05", "2024-06-30T00:00:00.000001", "2024-06-30T00:00:00.123456789"],
     "string": ["", " a ", "null"],
 }
 SIGNS = "0123456789.-+: TZeE/"
@@ -53,7 +55,7 @@ def drawn(kind: str, count: int) -> list[str]:
 
 def test_usual_texts_are_proven() -> None:
     left = {
-        kind: [text for text in texts if not proven(pa.array([text]), kind)[1][0].as_py()]
+        kind: [text for text in texts if not proven(pa.array([text]), kind, "truncate")[1][0].as_py()]
         for kind, texts in USUAL.items()
     }
 
@@ -62,7 +64,7 @@ def test_usual_texts_are_proven() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind in NONE])
 def test_nothing_is_proven_of_a_text_that_is_no_value(kind: str) -> None:
-    values, is_proven = proven(pa.array(NONE[kind]), kind)
+    values, is_proven = proven(pa.array(NONE[kind]), kind, "truncate")
 
     assert pc.sum(is_proven).as_py() in {0, None}
     assert values.null_count == len(values)
@@ -76,17 +78,22 @@ def test_null_is_a_proven_null(kind: str) -> None:
     assert is_proven.to_pylist() == [True, True]
 
 
-def test_a_proven_value_is_the_one_that_spark_casts(spark: SparkSession) -> None:
+WAYS: tuple[BeyondMicroseconds, ...] = ("truncate", "round", "quarantine")
+
+
+@pytest.mark.parametrize("beyond", WAYS)
+def test_a_proven_value_is_the_one_that_spark_casts(beyond: BeyondMicroseconds, spark: SparkSession) -> None:
     session = spark.newSession()
-    texts = {kind: [*EXACT[kind], *USUAL[kind], *NONE.get(kind, []), *drawn(kind, 600)] for kind in TYPES}
+    kinds = TYPES if beyond == "truncate" else [kind for kind in TYPES if kind in TIMES]
+    texts = {kind: [*EXACT[kind], *USUAL[kind], *NONE.get(kind, []), *drawn(kind, 600)] for kind in kinds}
     rows = [(kind, number, text) for kind, some in texts.items() for number, text in enumerate(some)]
     frame = session.createDataFrame(rows, "kind string, number int, text string")
-    casts = [F.expr(f"CASE WHEN kind = '{kind}' THEN {exact('text', kind)} END").alias(kind) for kind in TYPES]
+    casts = [F.expr(f"CASE WHEN kind = '{kind}' THEN {exact('text', kind, beyond)} END").alias(kind) for kind in kinds]
     table = frame.select("kind", "number", *casts).toArrow()
 
-    for kind in TYPES:
+    for kind in kinds:
         mine = table.filter(pc.equal(table["kind"], kind)).sort_by("number")
-        values, is_proven = proven(pa.array(texts[kind]), kind)
+        values, is_proven = proven(pa.array(texts[kind]), kind, beyond)
         spark_values = mine[kind].combine_chunks().cast(values.type)
         assert values.filter(is_proven).equals(spark_values.filter(is_proven)), kind
         assert pc.sum(is_proven).as_py() > len(USUAL[kind])

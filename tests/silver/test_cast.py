@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from frazil.silver.cast import exact
+
+if TYPE_CHECKING:
+    from frazil.spec.types import BeyondMicroseconds
 
 NUMBERS_THAT_ARE_NONE = [
     "abc",
@@ -94,6 +99,8 @@ EXACT: dict[str, dict[str, str]] = {
         "9999-12-31": "9999-12-31",
         " 2022-01-01": "2022-01-01",
         "2022-01-01 ": "2022-01-01",
+        "2022-01-01 00:00:00": "2022-01-01",
+        "2022-01-01T00:00:00.000000": "2022-01-01",
     },
     "timestamp": {
         "2024-01-02 03:04": "2024-01-02 03:04:00",
@@ -107,8 +114,15 @@ EXACT: dict[str, dict[str, str]] = {
         "2024-01-02 03:04:05Z  ": "2024-01-02 03:04:05",
         "0001-01-01 00:00:00": "0001-01-01 00:00:00",
         "9999-12-31 23:59:59.999999": "9999-12-31 23:59:59.999999",
+        "9999-12-31 23:59:59.9999999": "9999-12-31 23:59:59.999999",
+        "1969-12-31T23:59:59.999999999Z": "1969-12-31 23:59:59.999999",
+        "2023-11-08T01:20:11.3733338+02:00": "2023-11-07 23:20:11.373333",
+        "2024-01-02 03:04:05." + "9" * 40: "2024-01-02 03:04:05.999999",
     },
-    "timestamp_ntz": {"2024-01-02 03:04:05.000001": "2024-01-02 03:04:05.000001"},
+    "timestamp_ntz": {
+        "2024-01-02 03:04:05.000001": "2024-01-02 03:04:05.000001",
+        "0001-01-01 00:00:00.0000019": "0001-01-01 00:00:00.000001",
+    },
     "binary": {"": "", "00fF": "00FF", " 00 ": "00", "  ": "", r"\x": "", r"\x00fF": "00FF"},
     "string": {"": "", " a ": " a ", "NULL": "NULL", "1": "1"},
 }
@@ -190,11 +204,13 @@ NONE: dict[str, list[str]] = {
             "10000-01-01",
             "-0044-03-15",
             "+2022-01-01",
-            "2022-01-01T00:00:00",
+            "2022-01-01 00:00:01",
+            "2022-01-01T00:00:00.001",
+            "2022-01-01 00",
+            "2022-01-01 00:00:00Z",
             "2022/01/01",
         ],
         *beside("2022-01-01"),
-        "2022-01-01 00:00:00",
         "2022-13-01",
         "2022-00-10",
         "2022-01-00",
@@ -219,7 +235,6 @@ NONE: dict[str, list[str]] = {
         "2022-01-01 23:60:00",
         "2022-01-01 1:2:3",
         "2022-01-01 12",
-        "2022-01-01 12:30:00.1234567",
         "2022-01-01 12:30:00.",
         "2022-01-01 12:30:00 Mars/Base",
         "2022-01-01 12:30:00+25:00",
@@ -272,3 +287,31 @@ def test_null_stays_null(kind: str, spark: SparkSession) -> None:
 
     assert cast.toArrow().column("value").to_pylist() == [None]
     assert cast.schema["value"].dataType.simpleString() == kind
+
+
+ROUNDED = {
+    "2024-01-02 03:04:05.1234564": "2024-01-02 03:04:05.123456",
+    "2024-01-02 03:04:05.12345649": "2024-01-02 03:04:05.123456",
+    "2024-01-02 03:04:05.1234565": "2024-01-02 03:04:05.123457",
+    "2024-02-29 23:59:59.9999999": "2024-03-01 00:00:00",
+    "1969-12-31 23:59:59.9999999": "1970-01-01 00:00:00",
+    "9999-12-31 23:59:59.9999999": "9999-12-31 23:59:59.999999",
+    "2024-01-02 03:04:05.1234560": "2024-01-02 03:04:05.123456",
+    "2024-01-02 03:04": "2024-01-02 03:04:00",
+}
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_digits_beyond_microseconds_go_as_declared(kind: str, spark: SparkSession) -> None:
+    """What is rounded never leaves the years that a timestamp has; what is quarantined is no value."""
+    frame = spark.createDataFrame([(text,) for text in ROUNDED], "text string")
+
+    def cast(beyond: BeyondMicroseconds) -> Column:
+        return F.expr(exact("text", kind, beyond)).cast("string").alias("value")
+
+    rounded = {row["text"]: row["value"] for row in frame.select("text", cast("round")).collect()}
+    kept = {row["text"] for row in frame.select("text", cast("quarantine")).where("value IS NOT NULL").collect()}
+    as_text = {row["text"] for row in frame.select("text", cast("text")).where("value IS NOT NULL").collect()}
+
+    assert rounded == ROUNDED
+    assert kept == as_text == {"2024-01-02 03:04:05.1234560", "2024-01-02 03:04"}

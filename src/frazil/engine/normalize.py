@@ -18,6 +18,7 @@ from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql
 from frazil.engine.bronze_records import IS_RECORD, bronze_records, columns_since
+from frazil.engine.digits_cut import digits_cut
 from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
 from frazil.engine.late_limit import count_behind, is_limited, known_newest, passes, verify_not_late
@@ -124,6 +125,8 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
     at_hand = _at_hand(step, ingested)
+    if context.head(context.changes).snapshot_id is None:
+        context.report.warnings += digits_cut(context, contract, step, _bronze_bookmark(context), at_hand)
     plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
     if plain is not None and (at_hand is not None or not is_limited(context, step) or _passes(context, plain)):
         with suppress(_UnsequencedError):

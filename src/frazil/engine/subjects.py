@@ -84,7 +84,8 @@ def given_subjects(context: TableRun, contract: Contract, keys: Sequence[Sequenc
     spark.createDataFrame([tuple(key) for key in keys], ddl).createOrReplaceTempView(_TYPED)
     types = {column.name: column.type for column in contract.columns}
     typed = ", ".join(
-        f"{exact(given, types[name])} AS {quote(name)}" for name, given in zip(contract.keys, names, strict=True)
+        f"{exact(given, types[name], contract.beyond)} AS {quote(name)}"
+        for name, given in zip(contract.keys, names, strict=True)
     )
     frame = spark.sql(f"SELECT {', '.join(names)}, {typed} FROM {_TYPED}")
     wrong = " OR ".join(f"{quote(name)} IS NULL" for name in contract.keys)

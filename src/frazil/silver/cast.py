@@ -14,8 +14,9 @@ int, bigint    an optional sign and digits, within range
 float, double  a decimal or exponent number, NaN, Infinity; refused are an overflow to
                infinity, and an underflow of another number to zero
 decimal(p,s)   as double without NaN; more digits than ``s`` after the point are refused
-date           yyyy-MM-dd, years 0001 to 9999
-timestamp      yyyy-MM-dd HH:mm[:ss[.ffffff]] with blank or T between, an optional zone; no zone means UTC
+date           yyyy-MM-dd, years 0001 to 9999; a time of 00:00:00 may follow, as Oracle's DATE has it
+timestamp      yyyy-MM-dd HH:mm[:ss[.f…]] with blank or T between, an optional zone; no zone means UTC; digits
+               beyond microseconds as ``beyond_microseconds`` says
 timestamp_ntz  as timestamp, without zone
 binary         hexadecimal digits, two a byte; behind \x as PostgreSQL prints them, or without it
 string         anything, spaces and all
@@ -27,17 +28,25 @@ array, struct  JSON whose values are such texts: see :mod:`frazil.silver.cast_ne
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import TYPE_CHECKING
 
 from frazil.silver.cast_nested import NestedCast
 from frazil.spec.names import literal
 from frazil.spec.nested import is_nested
 
+if TYPE_CHECKING:
+    from frazil.spec.types import BeyondMicroseconds
+
 # Java's "$" also stands before a last line end, so patterns end with "\z".
 _NUMBER = literal(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z")
 _ZERO = literal(r"^[+-]?[0.]+([eE][+-]?\d+)?\z")
 _INFINITY = literal(r"(?i)^[+-]?(NaN|Infinity|inf)\z")
-_DATE = literal(r"^\d{4}-\d{2}-\d{2}\z")
-_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6}0*)?)?"
+_DATE = literal(r"^\d{4}-\d{2}-\d{2}([ T]00:00(:00(\.0+)?)?)?\z")
+_TIME = r"^\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(:\d{2}(\.%s)?)?"
+_EXACT_FRACTION, _ANY_FRACTION = r"\d{1,6}0*", r"\d+"
+_HALF_OR_MORE = literal(r"\.\d{6}[5-9]")
+_LAST_MOMENT = literal("9999-12-31 23:59:59.999999")
 _ZONE = r"( ?(Z|UTC|[+-]\d{2}(:?\d{2})?))?\z"
 _BEFORE_POINT = literal(r"^[+-]?\d*(?:\.(\d*?)0*)?[eE]")
 _EXPONENT = literal(r"[eE]([+-]?\d+)\z")
@@ -45,12 +54,13 @@ _BYTES = literal(r"^(\\x)?([0-9A-Fa-f]{2})*\z")
 _BEFORE_BYTES = literal(r"^\\x")
 
 
-def exact(text: str, type_name: str) -> str:
+def exact(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") -> str:
     """Write the cast of a text column to a type, NULL where the text is not exactly such a value.
 
     Args:
         text: SQL that names a string column, repeated in the result; NULL stays NULL.
         type_name: a type of the contract in normal form, such as ``decimal(12,2)``.
+        beyond: what becomes of the digits of a timestamp beyond microseconds.
 
     Returns:
         SQL of a value of that type. Where it is NULL and the text is not, the cast has failed.
@@ -58,14 +68,16 @@ def exact(text: str, type_name: str) -> str:
     Cost: no UDF; regular expressions only for types that Spark reads too freely.
     """
     if is_nested(type_name):
-        return NestedCast(exact).value(text, type_name)
+        return NestedCast(partial(exact, beyond=beyond)).value(text, type_name)
     kind = type_name.partition("(")[0]
+    if kind.startswith("timestamp"):
+        return _timestamp(f"trim({text})", type_name, beyond)
     return text if kind == "string" else _CASTS[kind](f"trim({text})", type_name)
 
 
-def why_not(text: str, type_name: str) -> str:
+def why_not(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") -> str:
     """Write what a text that is not exactly such a value says instead, for people: of JSON the place and the value."""
-    return NestedCast(exact).problem(text, type_name) if is_nested(type_name) else text
+    return NestedCast(partial(exact, beyond=beyond)).problem(text, type_name) if is_nested(type_name) else text
 
 
 def field_left_out(text: str, type_name: str) -> str:
@@ -117,13 +129,19 @@ def _decimal(text: str, type_name: str) -> str:
 
 
 def _date(text: str, type_name: str) -> str:
-    is_date = f"length({text}) = {len('yyyy-MM-dd')} AND {text} RLIKE {_DATE}"
-    return _when(f"{_is_dated(text)} AND {is_date}", _try(text, type_name))
+    return _when(f"{_is_dated(text)} AND {text} RLIKE {_DATE}", _try(text, type_name))
 
 
-def _timestamp(text: str, type_name: str) -> str:
-    form = literal(_TIME + (_ZONE if type_name == "timestamp" else r"\z"))
-    return _when(f"{_is_dated(text)} AND {text} RLIKE {form}", _try(text, type_name))
+def _timestamp(text: str, type_name: str, beyond: BeyondMicroseconds) -> str:
+    """Spark's cast cuts what is beyond microseconds."""
+    fraction = _ANY_FRACTION if beyond in {"truncate", "round"} else _EXACT_FRACTION
+    form = literal(_TIME % fraction + (_ZONE if type_name == "timestamp" else r"\z"))
+    value = _try(text, type_name)
+    if beyond == "round":
+        has_next = f"{value} < CAST({_LAST_MOMENT} AS {type_name})"
+        up = f"{text} RLIKE {_HALF_OR_MORE} AND {has_next}"
+        value = f"CASE WHEN {up} THEN {value} + INTERVAL '0.000001' SECOND ELSE {value} END"
+    return _when(f"{_is_dated(text)} AND {text} RLIKE {form}", value)
 
 
 def _binary(text: str, _: str) -> str:
@@ -146,7 +164,5 @@ _CASTS = {
     "double": _float,
     "decimal": _decimal,
     "date": _date,
-    "timestamp": _timestamp,
-    "timestamp_ntz": _timestamp,
     "binary": _binary,
 }

@@ -127,12 +127,15 @@ def change_rows(
 def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str], since: Mapping[str, int]) -> str:
     """Write the SELECT of typed values, and of the texts they come from."""
     typed = ", ".join(
-        f"{exact(_text(column, fields), column.type)} AS {quote(column.name)}" for column in contract.columns
+        f"{exact(_text(column, fields), column.type, contract.beyond)} AS {quote(column.name)}"
+        for column in contract.columns
     )
     said = "".join(f", {quote(name)} AS {quote(_SAID + name)}" for name in fields.values())
     made = "".join(f", {quote(_MADE + column.name)}" for column in contract.columns if column.expr is not None)
     types = {column.name: column.type for column in contract.columns}
-    old = "".join(f", {exact(text, types[key])} AS {quote(OLD + key)}" for key, text in meaning.old_keys.items())
+    old = "".join(
+        f", {exact(text, types[key], contract.beyond)} AS {quote(OLD + key)}" for key, text in meaning.old_keys.items()
+    )
     by_source = _made_by_source(contract, meaning)
     added = "".join(f", {meaning.made[column.name.lower()]} AS {quote(column.name)}" for column in by_source)
     carried = _carried(by_source)
@@ -279,7 +282,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
         failed = f"{value} IS NULL AND {text} IS NOT NULL"
         kind = outer_of(column.type) if is_nested(column.type) else column.type
         kind = f"an {kind}" if kind in {"int", "array"} else f"a {kind}"
-        shown = f"substring({why_not(text, column.type)}, 1, {_REASON_SIGNS})"
+        shown = f"substring({why_not(text, column.type, contract.beyond)}, 1, {_REASON_SIGNS})"
         reason = f"concat({literal(f'not exactly {kind}: ')}, {shown})"
         rules.append(
             (failed if column.name in must else f"{failed} AND {is_kept}", _broken("cast", reason, column.name))

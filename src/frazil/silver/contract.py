@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from frazil.silver.evolution import Evolved
     from frazil.spec import Current, Rule, Table
+    from frazil.spec.types import BeyondMicroseconds
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
@@ -48,6 +49,7 @@ class Contract:
         ignores_nulls: an upsert does not carry the columns in which it has NULL.
         too_late: SQL condition of a change that can no longer be applied; None for none.
         previous: column with the value that a key had before it was changed, and the column of the key.
+        beyond: what becomes of the digits of a timestamp beyond microseconds.
     """
 
     columns: tuple[Column, ...]
@@ -62,6 +64,7 @@ class Contract:
     ignores_nulls: bool = False
     too_late: str | None = None
     previous: tuple[tuple[str, str], ...] = ()
+    beyond: BeyondMicroseconds = "truncate"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -104,7 +107,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
     if evolved is not None or not is_closed(table):
         taken = {column.name.lower() for column in declared}
         columns += [
-            _open_column(name, kind, renames=added(table))
+            _open_column(name, _kept_as_text(table, name, kind), renames=added(table))
             for name, kind in fields.items()
             if name.lower() not in left_out
             and not {name.lower(), open_name(name, added(table)).lower()} & taken
@@ -124,7 +127,14 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
         renames=tuple(final_names(table).items()),
         ignores_nulls=table.ignore_null_updates,
         previous=tuple(previous.items()),
+        beyond=table.beyond_microseconds or "truncate",
     )
+
+
+def _kept_as_text(table: Table, field: str, kind: str) -> str:
+    """Return the type of a column that nobody declared: with ``text``, timestamps keep all of their digits."""
+    is_time = kind.startswith("timestamp") and field not in {table.effective_at, *table.source.own_fields}
+    return "string" if is_time and table.beyond_microseconds == "text" else kind
 
 
 def _open_column(field: str, kind: str, *, renames: Collection[str]) -> Column:
@@ -172,7 +182,10 @@ def _table_settings(table: Table) -> dict[str, Any]:
     whole = {"on_missing_column": "quarantine"} if table.evolution.on_missing_column == "quarantine" else {}
     renamed = {"renames": table.renames} if table.renames else {}
     nulls = {"ignore_null_updates": True} if table.ignore_null_updates else {}
-    return own_settings | meaning | renames | implied | whole | renamed | nulls | ({"rules": rules} if rules else {})
+    beyond = table.beyond_microseconds or "truncate"
+    digits = {} if beyond == "truncate" else {"beyond_microseconds": beyond}
+    told = {"rules": rules} if rules else {}
+    return own_settings | meaning | renames | implied | whole | renamed | nulls | digits | told
 
 
 def _column_settings(column: Column) -> dict[str, Any]:

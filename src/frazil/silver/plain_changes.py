@@ -123,7 +123,9 @@ class PlainChanges:
             conditions.append(records[self.meaning.problem].is_null())
         columns: dict[str, Any] = {}
         for column in self.contract.columns:
-            columns[column.name], is_proven = proven(records[self.field_of[column.name]], column.type)
+            columns[column.name], is_proven = proven(
+                records[self.field_of[column.name]], column.type, self.contract.beyond
+            )
             conditions.append(is_proven)
             if column.name in self.must:
                 conditions.append(columns[column.name].is_valid())

@@ -62,9 +62,10 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
             text = meaning.made[name.lower()]
         elif name.lower() in fields:
             text = quote(fields[name.lower()])
-        own.append(f"{exact(text, column.type)} AS {quote(_OWN + name)}")
+        own.append(f"{exact(text, column.type, contract.beyond)} AS {quote(_OWN + name)}")
         if name in meaning.old_keys:
-            old.append(f"{exact(meaning.old_keys[name], column.type)} AS {quote(_OLD + name)}")
+            before = exact(meaning.old_keys[name], column.type, contract.beyond)
+            old.append(f"{before} AS {quote(_OLD + name)}")
     rest = [quote(name) for name in records.columns]
     typed = f"SELECT {', '.join([*rest, *own, *old])} FROM (SELECT *, {meaning.operation} AS _cdc_op FROM {_VIEW})"
     texts = [

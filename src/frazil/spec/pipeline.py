@@ -16,6 +16,7 @@ from frazil.spec.retention import Retention  # noqa: TC001 - pydantic reads it a
 from frazil.spec.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.stores import Store  # noqa: TC001 - pydantic reads it at run time
+from frazil.spec.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.upkeep import Upkeep
 
 CATALOG = "lake"
@@ -105,6 +106,11 @@ class Table(Spec):
     effective_at: str | None = Field(
         default=None,
         description="Column with the event time of history; left out: the first timestamp in sequence_by.",
+    )
+    beyond_microseconds: BeyondMicroseconds | None = Field(
+        default=None,
+        description="What becomes of the digits of a timestamp beyond microseconds: truncate (what is left out means), "
+        "round, text (a column that is not declared is text, a declared one as for quarantine), or quarantine.",
     )
     marts: tuple[Mart, ...] = Field(default=(Current(),), description="The tables made of it; left out: current, hard.")
     retention: Retention | None = Field(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from frazil.errors import DeclarationError
 from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
@@ -28,6 +28,9 @@ SIMPLE: Final = (
 
 TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 """The types that can be an event time."""
+
+BeyondMicroseconds: TypeAlias = Literal["truncate", "round", "text", "quarantine"]
+"""What becomes of the digits of a timestamp beyond microseconds, which no table keeps."""
 
 MAX_DIGITS: Final = 38
 """Iceberg and Spark keep at most this many digits in a decimal."""
