@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -52,7 +52,8 @@ def capture(
 
 
 def _print_values(name: str, landed: Landed) -> None:
-    out.out(json.dumps({"capture": name, **asdict(landed)}))
+    failed = {table: f"{error}" for table, error in landed.failed.items()}
+    out.out(json.dumps({"capture": name, **asdict(replace(landed, failed={})), "failed": failed}))
 
 
 def _print_line(name: str, landed: Landed) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from frazil.engine.options import CaptureOptions
 from frazil.errors import DeclarationError, FrazilError, worst_exit
 from frazil.lake.trouble import explained
-from frazil.sources.capture import reload_capture
+from frazil.sources.capture import Landed, reload_capture
 from frazil.sources.kinds import captures_of
 from frazil.spec.select import selected
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from frazil.engine.listener import Listener
-    from frazil.sources.capture import Landed
+    from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
 
 _MOST_RETRY_SECONDS = 60.0
@@ -39,7 +39,8 @@ def capture_once(
             listener.began(shown, "capture")
         progress = partial(listener.progressed, shown) if listener else lambda _: None
         try:
-            capture.land(pipeline.folder, progress)
+            landed = capture.land(pipeline.folder, progress)
+            failed |= {table: error for table, error in landed.failed.items() if table in names}
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
             failed |= dict.fromkeys([table for table in capture.tables if table in names], explained(error, pipeline))
     return failed
@@ -95,16 +96,14 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
     while not stop.is_set():
         moved = False
         for one in captures:
-            try:
-                landed = one.land(pipeline.folder, lambda _: None)
-            except Exception as raised:  # noqa: BLE001 - one slot stops no other
-                error = explained(raised, pipeline)
+            landed, error = _landed(one, pipeline)
+            if error is None:
+                if standing.pop(one.name, None) is not None:
+                    options.tell(one.name, "right again")
+            else:
                 if f"{standing.get(one.name)}" != f"{error}":
                     options.tell(one.name, f"{error}")
                 standing[one.name] = error
-                continue
-            if standing.pop(one.name, None) is not None:
-                options.tell(one.name, "right again")
             if landed.files:
                 moved = True
                 options.landed(one.name, landed)
@@ -114,3 +113,12 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
         pause = options.every_seconds if moved else min(2 * pause, limit)
         stop.wait(pause)
     return worst_exit(error.exit_code for error in standing.values())
+
+
+def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, FrazilError | None]:
+    """Return what a turn landed, and why some or all of its tables stop."""
+    try:
+        landed = capture.land(pipeline.folder, lambda _: None)
+    except Exception as raised:  # noqa: BLE001 - one slot stops no other
+        return Landed(), explained(raised, pipeline)
+    return landed, next(iter(landed.failed.values()), None)

@@ -33,6 +33,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
     found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
+    found += state.taken.notes
     if again := state.taken.loads_again:
         found.append(
             f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it stay. "

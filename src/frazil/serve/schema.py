@@ -14,6 +14,8 @@ from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import tables
 from frazil.silver.renames import renamed_bookmark
+from frazil.sources.capture import LeavesOutColumns
+from frazil.sources.kinds import source_of
 from frazil.spec.select import source_table
 
 if TYPE_CHECKING:
@@ -88,12 +90,14 @@ class TableSchema:
         columns: those of silver and the marts, in order.
         changes: layouts of the source's files, the first one among them.
         undeclared: fields that bronze keeps and no column takes.
+        left_out: columns that the table has at its server and that no file has, such as generated ones.
     """
 
     table: str
     columns: tuple[TableColumn, ...]
     changes: tuple[SchemaChange, ...]
     undeclared: tuple[Field, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def schema(pipeline: Pipeline, table: str) -> TableSchema:
@@ -141,7 +145,9 @@ def schema(pipeline: Pipeline, table: str) -> TableSchema:
         for name, kind in fields.items()
         if name.lower() not in taken and not declared.source.is_bookkeeping(name)
     )
-    return TableSchema(table=declared.name, columns=columns, changes=changes, undeclared=rest)
+    source = source_of(declared)
+    left_out = source.left_out(pipeline.folder) if isinstance(source, LeavesOutColumns) else ()
+    return TableSchema(table=declared.name, columns=columns, changes=changes, undeclared=rest, left_out=left_out)
 
 
 def _origin(column: Column, fields: Collection[str], *, is_declared: bool) -> str:

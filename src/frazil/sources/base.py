@@ -127,6 +127,7 @@ class SourceDelta:
         loads_again: paths of new full loads with the name of one that was taken: what they lack is not deleted.
         reordered_in: newest batch of bronze in which that happened; tables that stand before it are still to be
             rebuilt.
+        notes: sentences on what the source leaves out, or is called now; nothing is wrong.
     """
 
     files: tuple[NewFile, ...] = ()
@@ -138,6 +139,7 @@ class SourceDelta:
     reorders: bool = False
     reordered_in: int = 0
     loads_again: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

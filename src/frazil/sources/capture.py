@@ -5,14 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
+
+    from frazil.errors import FrazilError
 
 
 TYPE_KEY: Final = b"spark_type"
@@ -29,6 +31,7 @@ class Landed:
         behind_bytes: what the server still has to offer, in bytes; None where it does not tell.
         behind_seconds: age of the oldest change that is not landed; None where nothing is missing or nobody knows.
         busy: who captures instead, where another process does; then nothing was landed.
+        failed: table, as declared -> why it stops; what its slot has for others is landed all the same.
     """
 
     files: int = 0
@@ -36,6 +39,7 @@ class Landed:
     behind_bytes: int | None = None
     behind_seconds: float | None = None
     busy: str | None = None
+    failed: Mapping[str, FrazilError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +141,14 @@ class Reloads(Protocol):
 
         Cost: one scan of each table; a change in the lake for each of its rows.
         """
+
+
+@runtime_checkable
+class LeavesOutColumns(Protocol):
+    """A source whose landing files lack columns that the table has at its server."""
+
+    def left_out(self, folder: Path) -> tuple[str, ...]:
+        """Return the names of these columns, as far as is known without asking the server."""
 
 
 @runtime_checkable

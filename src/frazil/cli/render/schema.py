@@ -35,6 +35,9 @@ def show_schema(found: TableSchema) -> None:
         names = ", ".join(name for name, _ in found.undeclared)
         few = counted(len(found.undeclared), "field is", "fields are")
         out.print(f"{few} in bronze only: {names}", style="yellow", markup=False)
+    if found.left_out:
+        few = counted(len(found.left_out), "generated column is", "generated columns are")
+        out.print(f"{few} at the source only: {', '.join(found.left_out)}", style="yellow", markup=False)
 
 
 def _what(change: SchemaChange) -> str:

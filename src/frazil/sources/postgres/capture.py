@@ -123,7 +123,11 @@ class PostgresCapture:
             return find_uncaptured(url, landing, table, into, end)
 
         place, where = table.source.schema_and_name, redacted(self.source.url)
-        with table_rows(url, place, where, uncaptured, table.source.publication) as rows:
+        state = landing.state()
+        known = state.known.get(".".join(place)) if state else None
+        with table_rows(
+            url, place, where, uncaptured, table.source.publication, oid=known.oid if known else None
+        ) as rows:
             yield rows
 
     def _landing(self, folder: Path) -> Landing:

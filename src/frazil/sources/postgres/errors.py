@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from frazil.errors import HistoryChangedError, SetupError, SourceError
+from frazil.errors import HistoryChangedError, SchemaError, SetupError, SourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +37,18 @@ class SlotLostError(HistoryChangedError):
     def __init__(self, message: str, *, hint: str, places: frozenset[tuple[str, str]] | None = None) -> None:
         super().__init__(message, hint=hint)
         self.places = places
+
+
+class TableReplacedError(SlotLostError):
+    """A table is not the one whose changes were landed, or rows of it came or went that PostgreSQL does not send."""
+
+    code = "FZ709"
+
+
+class ColumnRenamedError(SchemaError):
+    """A column of a captured table has another name now, and the declaration does not say so."""
+
+    code = "FZ508"
 
 
 class DriverError(SetupError):

@@ -38,6 +38,7 @@ def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -
         broken: list[FrazilError] = []
         for rule in (rules.server, rules.published, rules.slot, rules.loads):
             broken += rule(state)
+        broken += rules.stopped.values()
         has_loads = all(landing.loaded_at(*place) is not None for place in rules.tables)
         broken += [*_rights(server, rules, source.publication), *_room(server, rules, has_loads=has_loads)]
         yield from (_told(error, where) for error in broken)
@@ -46,6 +47,9 @@ def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -
         if not broken and not soon:
             major = server.version // 10_000
             detail = f"PostgreSQL {major}, publication {source.publication}, {counted(len(rules.tables), 'table')}"
+            generated = (f"{table.full_name}: {', '.join(table.generated)}" for table in rules.tables.values())
+            if left_out := "; ".join(text for text in generated if not text.endswith(": ")):
+                detail += f", without generated columns ({left_out})"
             yield Looked(ok=True, detail=detail if state else f"{detail}; nothing captured yet")
 
 

@@ -83,7 +83,7 @@ class RangeFiles:
         self,
         span: tuple[int, int],
         era: int,
-        tables: Mapping[tuple[str, str], TableRange],
+        tables: Mapping[int, TableRange],
         domains: Mapping[int, tuple[int, int]],
     ) -> None:
         self.records = 0
@@ -103,8 +103,8 @@ class RangeFiles:
         return self.start <= commit_lsn < self.end
 
     def relation(self, relation: Relation) -> Builder | None:
-        """Return who takes the changes of a table."""
-        table = self._tables.get((relation.schema, relation.name))
+        """Return who takes the changes of a table, whatever it is called at the time."""
+        table = self._tables.get(relation.oid)
         if table is None:
             return None
         builder = table.builder(self, relation)

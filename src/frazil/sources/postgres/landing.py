@@ -24,14 +24,15 @@ import json
 import os
 import re
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.sources.capture import land_file, reveal
+from frazil.sources.postgres.known import Known
 from frazil.spec.kinds.postgres import table_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 LOAD: Final = "load-"
@@ -67,6 +68,7 @@ class State:
         era: how often the slot was created again.
         timeline: the server's timeline, which changes when another one takes over; 0 where nobody looked,
             ``NO_TIMELINE`` where the server was seen to be restored.
+        known: table, as ``schema.table`` -> what it was; a state from before that was kept has none.
     """
 
     system: str
@@ -76,6 +78,7 @@ class State:
     tables: tuple[str, ...] = ()
     era: int = 0
     timeline: int = 0
+    known: Mapping[str, Known] = field(default_factory=dict)
 
     def at(self, lsn: int) -> str:
         """Return a position of this era as text that sorts among those of all eras."""
@@ -95,7 +98,8 @@ class Landing:
             kept = json.loads(self._state.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        return State(**kept | {"tables": tuple(kept["tables"])})
+        known = {name: Known.parse(table) for name, table in kept.get("known", {}).items()}
+        return State(**kept | {"tables": tuple(kept["tables"]), "known": known})
 
     def level_at(self) -> float | None:
         """Return when the server last had nothing else, in seconds since 1970; None before that was ever so."""
@@ -107,7 +111,8 @@ class Landing:
 
     def keep(self, state: State) -> None:
         """Keep the state, durably."""
-        text = f"{json.dumps(asdict(state))}\n".encode()
+        known = {name: table.as_values() for name, table in state.known.items()}
+        text = f"{json.dumps({**asdict(replace(state, known={})), 'known': known})}\n".encode()
         land_file(self._state, lambda path: path.write_bytes(text))
 
     def table(self, schema: str, name: str) -> Path:

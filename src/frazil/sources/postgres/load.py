@@ -36,11 +36,12 @@ _WORKERS: Final = 4
 _RATIO: Final = 8
 
 _REWRITTEN: Final = """
-SELECT count(*) FILTER (WHERE relfilenode <> pg_relation_filenode(oid)) FROM pg_class
+SELECT coalesce(to_regclass(%(table)s)::oid::int8 <> %(oid)s, true)
+    OR count(*) FILTER (WHERE relfilenode <> pg_relation_filenode(oid)) > 0 FROM pg_class
 WHERE oid = to_regclass(%(table)s) AND relkind = 'r'
     OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf)"""
 """A TRUNCATE, and an ALTER TABLE that rewrites rows, hide them from older snapshots too. The catalog as the snapshot
-has it tells the old file of a table, the function the present one."""
+has it tells the old file of a table, the function the present one. Another table may have its name by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +94,7 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
         size = _BLOCK_BYTES
         while True:
             try:
-                return _load_part(
-                    snapshot,
-                    sql.Identifier(table.schema, table.name),
-                    query,
-                    _Writer(path, schema, is_binary, snapshot),
-                    size,
-                )
+                return _load_part(snapshot, table, query, _Writer(path, schema, is_binary, snapshot), size)
             except _RowTooLargeError:
                 size = min(size * _RATIO, _MOST_BLOCK_BYTES)
 
@@ -126,7 +121,7 @@ def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: Snap
 
 
 class RewrittenError(Exception):
-    """A table was emptied or rewritten after the snapshot: what was in it can no longer be seen by anybody."""
+    """A table was emptied, rewritten or replaced after the snapshot: what was in it cannot be read any more."""
 
 
 class _RowTooLargeError(Exception):
@@ -152,15 +147,14 @@ class _Writer:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _load_part(
-    snapshot: Snapshot, place: sql.Identifier, query: sql.Composed, writer: _Writer, block_bytes: int
-) -> int:
+def _load_part(snapshot: Snapshot, table: ServerTable, query: sql.Composed, writer: _Writer, block_bytes: int) -> int:
+    place = sql.Identifier(table.schema, table.name)
     names = ["", *(f"{number}" for number in range(len(writer.is_binary)))]
     with connect(snapshot.url) as session, session.transaction():
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         session.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot.name)))
         session.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(place))
-        rewritten = session.execute(_REWRITTEN, {"table": place.as_string(session)}).fetchone()
+        rewritten = session.execute(_REWRITTEN, {"table": place.as_string(session), "oid": table.oid}).fetchone()
         if rewritten and rewritten[0]:
             raise RewrittenError
         with (

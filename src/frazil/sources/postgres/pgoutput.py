@@ -37,6 +37,7 @@ class Relation:
         columns: in the order of the values.
         keys: places of the columns of the identity; all of them where the identity is full.
         types: number and modifier of each column's type.
+        oid: number by which the database knows the table.
     """
 
     schema: str
@@ -45,6 +46,7 @@ class Relation:
     columns: tuple[str, ...]
     keys: tuple[int, ...]
     types: tuple[tuple[int, int], ...]
+    oid: int
 
     @property
     def is_full(self) -> bool:
@@ -209,7 +211,8 @@ def _relation(data: bytes) -> Relation:
         columns.append(column)
         types.append(_TYPE(data, at))
         at += 8
-    return Relation(schema or "pg_catalog", name, identity, tuple(columns), tuple(keys), tuple(types))
+    oid = _NUMBER(data, 1)[0]
+    return Relation(schema or "pg_catalog", name, identity, tuple(columns), tuple(keys), tuple(types), oid)
 
 
 def _name(data: bytes, at: int) -> tuple[str, int]:

@@ -16,28 +16,26 @@ The order of things, so that a process may die between any two of them:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from frazil.errors import DeclarationError
+from frazil.errors import DeclarationError, SchemaError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Landed
 from frazil.sources.deletes import verify_deletes
 from frazil.sources.postgres.brake import known_and_gone
-from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
+from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.landing import RELOAD, RESTART, State, place_text
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table, write_truncate
 from frazil.sources.postgres.rules import own_order
 from frazil.sources.postgres.server import Server, exported_snapshot
-from frazil.sources.postgres.turn import MOST_LOADS, NOW, Turn, make_slot
+from frazil.sources.postgres.turn import BEHIND, MOST_LOADS, NOW, Turn, make_slot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from frazil.errors import FrazilError
+    from frazil.sources.postgres.known import Known
     from frazil.sources.postgres.server import ServerTable
-
-_BEHIND: Final = "+"
-"""Behind the truncate, and before ``-``, that is before all changes at the position."""
 
 
 class Reload(Turn):
@@ -60,7 +58,7 @@ class Reload(Turn):
                 self._progress("waits for the capture that is at work")
                 self._server.wait_for_lock(self._slot)
             state, broken = self._look()
-            lost = self._lost(state, broken)
+            lost = self._lost(state, broken, chosen)
             is_slot_lost = any(error.places is None for error in lost)
             for error in lost:
                 if (self._rules.loaded if error.places is None else error.places) - chosen:
@@ -69,7 +67,7 @@ class Reload(Turn):
                 raise ServerSetupError(f"{self._where}: not captured yet", hint="frazil run reads all rows by itself")
             chosen &= self._rules.loaded
             self._verify_order(chosen)
-            if not lost:
+            if all(isinstance(error, TableReplacedError) for error in lost):
                 self._land(range_bytes)
                 state = self._landing.state()
             if state is None or is_slot_lost:
@@ -78,11 +76,18 @@ class Reload(Turn):
                 self._go_on(chosen, state, {place for error in lost for place in error.places or ()})
         return Landed(files=self._files, records=self._records)
 
-    def _lost(self, state: State | None, broken: Sequence[FrazilError]) -> list[SlotLostError]:
+    def _lost(
+        self, state: State | None, broken: Sequence[FrazilError], chosen: Collection[tuple[str, str]]
+    ) -> list[SlotLostError]:
         """Return why changes are missed; stop for anything else that is wrong."""
         rules = self._rules
+        found = [*broken, *rules.published(state), *rules.slot(state), *rules.loads(state)]
+        # A column that was renamed is read again under its new name.
+        found += [
+            error for place, error in rules.stopped.items() if place in chosen and not isinstance(error, SchemaError)
+        ]
         lost = []
-        for error in (*broken, *rules.published(state), *rules.slot(state), *rules.loads(state)):
+        for error in found:
             if not isinstance(error, SlotLostError):
                 raise error
             lost.append(error)
@@ -109,10 +114,9 @@ class Reload(Turn):
         tables = self._chosen(places)
         place = place_text(self._write(tables, state.era), state.era)
         for table in tables:
-            self._show(table, f"{RESTART if (table.schema, table.name) in missed else RELOAD}{place}")
-        if missed:
-            names = known | {table.full_name for table in tables}
-            self._landing.keep(replace(state, tables=tuple(sorted(names))))
+            self._show(table, f"{RESTART if table.place in missed else RELOAD}{place}")
+        names = known | {table.full_name for table in tables}
+        self._landing.keep(replace(state, tables=tuple(sorted(names)), known={**state.known, **self._known(tables)}))
 
     def _begin_anew(self, places: Collection[tuple[str, str]], known: State | None) -> None:
         """Begin an era with a slot that works, and the rows of all its tables: what was missed is in them."""
@@ -124,7 +128,7 @@ class Reload(Turn):
             make_slot(self._server, self._slot)
         failpoint("capture.reload_slot")
         position = self._write(tables, era)
-        state = self._new_state(position, era)
+        state = replace(self._new_state(position, era), known=self._known(tables))
         self._landing.keep(state)
         failpoint("capture.reload_named")
         for table in tables:
@@ -134,7 +138,13 @@ class Reload(Turn):
     def _chosen(self, places: Collection[tuple[str, str]]) -> list[ServerTable]:
         """Return tables as they are published; one that was taken out of the publication comes into it again."""
         tables = self._published(None)
+        for place in places:
+            if place in self._rules.stopped:
+                raise self._rules.stopped[place]
         return [tables[place] for place in sorted(places)]
+
+    def _known(self, tables: Iterable[ServerTable]) -> dict[str, Known]:
+        return {table.full_name: self._rules.now[table.place] for table in tables}
 
     def _write(self, tables: Sequence[ServerTable], era: int) -> int:
         """Land the rows of tables, hidden, as they are in one snapshot; return its position."""
@@ -151,12 +161,12 @@ class Reload(Turn):
                     name=name,
                     read_at=read_at,
                     domains=self._server.domains(),
-                    position=f"{place}{_BEHIND}",
+                    position=f"{place}{BEHIND}",
                 )
                 try:
                     for table in tables:
-                        self._landing.clear(table.schema, table.name)
-                        folder = self._landing.new_load(table.schema, table.name)
+                        self._landing.clear(*table.place)
+                        folder = self._landing.new_load(*table.place)
                         write_truncate(table, folder, snapshot, place)
                         rows[table.full_name] = load_table(table, folder, snapshot, self._progress)
                 except RewrittenError:
@@ -172,7 +182,7 @@ class Reload(Turn):
         )
 
     def _verify_deletes(self, table: ServerTable) -> None:
-        place = table.schema, table.name
+        place = table.place
         named = {key.lower() for key in self._rules.keys[place]}
         keys = [column for column in table.columns if column.lower() in named]
         fresh = self._landing.unfinished_load(*place)
@@ -181,7 +191,7 @@ class Reload(Turn):
         verify_deletes(f"{self._where}: {table.full_name}", known, gone, limit)
 
     def _show(self, table: ServerTable, name: str) -> None:
-        folder = self._landing.unfinished_load(table.schema, table.name)
+        folder = self._landing.unfinished_load(*table.place)
         self._files += len([*folder.iterdir()])
         self._landing.show_load(folder, name)
         failpoint("capture.reload_shown")

@@ -203,6 +203,8 @@ def table_rows(
     where: str,
     find_uncaptured: Callable[[Path, int], str | None],
     publication: str | None = None,
+    *,
+    oid: int | None = None,
 ) -> Iterator[TableRows]:
     """Open a table as it is now.
 
@@ -213,12 +215,17 @@ def table_rows(
         find_uncaptured: see :class:`TableRows`.
         publication: the table is compared as it is published; empty for a table as it is, None for one of which JSON
             arrives.
+        oid: number of the table, which is taken where none has its name any more.
 
     Raises:
         ServerSetupError: there is no such table, or several.
         ServerError: the server does not answer.
     """
-    with explained(where), Server(url) as server, locked_table(server, where, place, publication or "") as table:
+    with (
+        explained(where),
+        Server(url) as server,
+        locked_table(server, where, _now(server, place, oid), publication or "") as table,
+    ):
         # The snapshot was taken before the position is read: all that it shows was committed before.
         position = server.one(_POSITION)
         domains = server.domains()
@@ -226,7 +233,7 @@ def table_rows(
         yield TableRows(
             server=server,
             table=table,
-            name=f"{table.full_name} of {where} at {position}",
+            name=f"{table.full_name} of {where} at {position}{_generated(table)}",
             as_printed=publication is not None,
             find_uncaptured=find_uncaptured,
             position=lsn_of(position),
@@ -234,6 +241,18 @@ def table_rows(
             types={column.lower(): oid for column, oid in zip(table.columns, types, strict=True)},
             is_utf8=server.one("SHOW server_encoding") == "UTF8",
         )
+
+
+def _generated(table: ServerTable) -> str:
+    names = ", ".join(table.generated)
+    return f" (generated there and in no copy: {names})" if names else ""
+
+
+def _now(server: Server, place: tuple[str | None, str], oid: int | None) -> tuple[str | None, str]:
+    """Return where a table is now: its number finds it where its name does not."""
+    if oid is None or server.one("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL", *place):
+        return place
+    return server.place_of(oid) or place
 
 
 @contextmanager

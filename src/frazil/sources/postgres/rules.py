@@ -8,15 +8,16 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.sources.postgres.errors import ServerSetupError, SlotLostError
+from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.files import check_columns
+from frazil.sources.postgres.known import Difference, Known, difference
 from frazil.sources.postgres.landing import lsn_of
 from frazil.sources.postgres.server import end_of_timeline
-from frazil.spec.contract import event_time
+from frazil.spec.contract import event_time, final_names
 from frazil.spec.kinds.postgres import OWN_FIELDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.errors import FrazilError
     from frazil.sources.postgres.landing import Landing, State
@@ -43,6 +44,13 @@ class Rules:
         self.is_behind = False
         """The WAL of the server ends before the landed files do."""
         self.tables: dict[tuple[str, str], ServerTable] = {}
+        self.now: dict[tuple[str, str], Known] = {}
+        """What these tables are in the catalog."""
+        self.changed: dict[tuple[str, str], Difference] = {}
+        """What became of those that were known and go on."""
+        self._known: Mapping[str, Known] = {}
+        self.stopped: dict[tuple[str, str], FrazilError] = {}
+        """Why a table stops; the others of the slot go on."""
         self.has_publication = False
         self.found_slot: tuple[Any, ...] | None = None
         """Plugin, database, whether it is lost, and the position that the server may forget what is before."""
@@ -61,6 +69,15 @@ class Rules:
     def loaded(self) -> set[tuple[str, str]]:
         """Return the tables whose rows were landed."""
         return {place for place in self.names if self._landing.loaded_at(*place) is not None}
+
+    @property
+    def failed(self) -> dict[str, FrazilError]:
+        """Return the declared names of the tables that stop, each with why; once :meth:`published` has looked."""
+        return {
+            table.name: self.stopped[table.source.schema_and_name]
+            for table in self._declared
+            if table.source.schema_and_name in self.stopped
+        }
 
     def server(self, state: State | None) -> Iterator[FrazilError]:
         """Yield what is wrong with the server: it writes no logical WAL, or has not the past that was landed."""
@@ -83,16 +100,17 @@ class Rules:
             yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
 
     def published(self, state: State | None) -> Iterator[FrazilError]:
-        """Yield what is wrong with tables and publication; a table that is only not in it yet is not wrong."""
+        """Yield what is wrong with tables and publication; a table that is only not in it yet is not wrong.
+
+        Without a state the tables are taken as they are now, whatever was known of them.
+        """
         made = self._server.rows(_PUBLICATION, self._publication)
         self.has_publication = bool(made)
+        self.tables, self.now, self.changed, self.stopped = {}, {}, {}, {}
+        self._known = self._known if state is None else state.known
         for place in self.names:
-            table = self._server.table(place, self._publication)
+            table = self._found(place, is_compared=state is not None)
             if table is None:
-                yield ServerSetupError(
-                    f"{self._where}: there is no table {'.'.join(place)}",
-                    hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
-                )
                 continue
             self.tables[place] = table
             yield from self._table(place, table)
@@ -107,9 +125,71 @@ class Rules:
                 hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
             )
         for table in self.unpublished:
-            place = (table.schema, table.name)
-            if state is not None and table.full_name in state.tables and place in self.loaded:
-                yield self.lost(f"{table.full_name} was taken out of publication {self._publication}", place)
+            if state is not None and table.full_name in state.tables and table.place in self.loaded:
+                yield self.lost(f"{table.full_name} was taken out of publication {self._publication}", table.place)
+
+    def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
+        """Return a table as the server has it, found by its number if it has another name; None where it stops."""
+        full = ".".join(place)
+        known = self._known.get(full) if place in self.loaded else None
+        table = self._server.table(place, self._publication)
+        if known is not None and (table is None or table.oid != known.oid):
+            now = self._server.place_of(known.oid)
+            if is_compared and (table is not None or now is None):
+                self.stopped[place] = self._replaced(place, now, is_there=table is not None)
+                return None
+            if table is None and now is not None:
+                table = self._server.table(now, self._publication, place)
+        if table is None:
+            self.stopped[place] = ServerSetupError(
+                f"{self._where}: there is no table {full}",
+                hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
+            )
+            return None
+        self.now[place] = Known.of(self._server, table)
+        # A table that is not published has none of its columns or rows left out; another rule tells of that.
+        if is_compared and known is not None and table.is_published:
+            self.changed[place] = difference(known, self.now[place])
+            if stops := self._stops(place, self.changed[place]):
+                self.stopped[place] = stops
+                return None
+        return table
+
+    def _replaced(self, place: tuple[str, str], now: tuple[str, str] | None, *, is_there: bool) -> FrazilError:
+        """Return the error of a name under which there is another table than the one that was captured, or none."""
+        full, where = ".".join(place), f"is called {'.'.join(now)} now" if now else "was dropped"
+        if is_there:
+            return TableReplacedError(
+                f"{self._where}: {full} is another table than the one that was captured, which {where}; what was "
+                "landed is not of it",
+                hint=self._way_out(frozenset({place})),
+                places=frozenset({place}),
+            )
+        return TableReplacedError(
+            f"{self._where}: {full} {where}",
+            hint=f"take table '{self.names[place]}' out of the declaration: what the lake has of it stays; if the "
+            f"server gets the table again: {self._way_out(frozenset({place}))}",
+            places=frozenset({place}),
+        )
+
+    def _stops(self, place: tuple[str, str], changed: Difference) -> FrazilError | None:
+        """Return why a table cannot go on by itself after what became of it; None where it can."""
+        full = ".".join(place)
+        if changed.missed is not None:
+            hint = self._way_out(frozenset({place}))
+            return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
+        for table in (one for one in self._declared if one.source.schema_and_name == place):
+            finals = final_names(table)
+            for old, new in changed.renamed.items():
+                if old.lower() == new.lower() or finals.get(old.lower(), "").lower() == new.lower():
+                    continue
+                hint = f"say so in table '{table.name}', and use the new name everywhere else in it: "
+                hint += f"renames: {{{old}: {new}}}"
+                if old.lower() in {key.lower() for key in table.keys}:
+                    hint = "it is of the key, which cannot be renamed: give it its name back; or use the new name in "
+                    hint += f"the declaration and begin again: {self._begin_again(table)}; frazil run"
+                return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
+        return None
 
     def _table(self, place: tuple[str, str], table: ServerTable) -> Iterator[FrazilError]:
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
@@ -177,17 +257,17 @@ class Rules:
         """Write what to type. A table of which nobody knows the order of what is gone begins again."""
         missed = [table for table in self._declared if table.source.schema_and_name in (places or self.loaded)]
         dropped = [table for table in missed if own_order(table)]
-        steps = [
-            f"frazil drop --select {table.name}; "
-            f"rm -r {shlex.quote(f'{self._landing.table(*table.source.schema_and_name)}')}"
-            for table in dropped
-        ]
+        steps = [self._begin_again(table) for table in dropped]
         again = [table.name for table in missed if table not in dropped]
         if not again and places is None:
             again = [table.name for table in self._declared]
         if again:
             steps.append(" ".join(["frazil capture", *(f"--reload {name}" for name in dict.fromkeys(again))]))
         return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
+
+    def _begin_again(self, table: Table) -> str:
+        folder = self._landing.table(*table.source.schema_and_name)
+        return f"frazil drop --select {table.name}; rm -r {shlex.quote(f'{folder}')}"
 
 
 def own_order(table: Table) -> str | None:

@@ -41,9 +41,14 @@ class ServerTable:
     """A table as the server has it.
 
     Attributes:
-        schema, name: of the table.
-        sql_name: both, quoted where they must be.
+        place: schema and name under which it is landed: those that are declared, also after the table was renamed.
+        schema, name: of the table now.
+        oid: number by which the database knows it, whatever its name.
+        sql_name: schema and name, quoted where they must be.
         columns: those that are published, in order.
+        numbers: the numbers by which the database knows these columns.
+        filled: those of these numbers whose columns may have given older rows a value when they were added.
+        generated: columns that are not published because the server computes them.
         types: number and modifier of each column's type.
         row_filter: SQL of the rows that are published; None for all.
         identity: names of the columns of its replica identity.
@@ -53,10 +58,15 @@ class ServerTable:
         pages: pages that its rows are on; 0 where it has partitions.
     """
 
+    place: tuple[str, str]
     schema: str
     name: str
+    oid: int
     sql_name: str
     columns: tuple[str, ...]
+    numbers: tuple[int, ...]
+    filled: frozenset[int]
+    generated: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
     row_filter: str | None
     identity: tuple[str, ...]
@@ -67,8 +77,8 @@ class ServerTable:
 
     @property
     def full_name(self) -> str:
-        """Schema and name, for people."""
-        return f"{self.schema}.{self.name}"
+        """Schema and name as they are declared, for people and for the state."""
+        return ".".join(self.place)
 
 
 class Server:
@@ -119,12 +129,20 @@ class Server:
         found = self.rows("SELECT oid::int8, typbasetype::int8, typtypmod FROM pg_type WHERE typtype = 'd'")
         return {oid: (base, modifier) for oid, base, modifier in found}
 
-    def table(self, place: tuple[str, str], publication: str) -> ServerTable | None:
+    def place_of(self, oid: int) -> tuple[str, str] | None:
+        """Return schema and name of the table with a number; None where there is none."""
+        found = self.rows(_PLACE, oid)
+        return (found[0][0], found[0][1]) if found else None
+
+    def table(
+        self, place: tuple[str, str], publication: str, landed_as: tuple[str, str] | None = None
+    ) -> ServerTable | None:
         """Return a table as it is published; None where there is none.
 
         Args:
             place: schema and name.
             publication: empty for the table as it is, which may then be a view.
+            landed_as: schema and name under which it is landed, where they are others.
         """
         schema, name = place
         lists = self.version >= _COLUMN_LISTS
@@ -135,20 +153,27 @@ class Server:
         oid, identity, kind, pages, sql_name = found[0]
         names, row_filter = published[0] if published else (None, None)
         generated = self.version >= _GENERATED and names is not None
+        every = self.rows(_COLUMNS, oid)
         columns = [
-            (column, base, modifier)
-            for column, base, modifier, is_generated in self.rows(_COLUMNS, oid)
+            (column, base, modifier, number, is_filled)
+            for column, base, modifier, is_generated, number, is_filled in every
             if (names is None or column in names) and (generated or not is_generated)
         ]
+        own = {column for column, *_ in columns}
         keys = self.rows(_IDENTITY, {"d": "p", "i": "i"}.get(identity, ""), oid)
         return ServerTable(
+            place=landed_as or place,
             schema=schema,
             name=name,
+            oid=oid,
             sql_name=sql_name,
-            columns=tuple(column for column, _, _ in columns),
-            types=tuple((base, modifier) for _, base, modifier in columns),
+            columns=tuple(column for column, *_ in columns),
+            numbers=tuple(number for *_, number, _ in columns),
+            filled=frozenset(number for *_, number, is_filled in columns if is_filled),
+            generated=tuple(column for column, _, _, is_generated, *_ in every if is_generated and column not in own),
+            types=tuple((base, modifier) for _, base, modifier, *_ in columns),
             row_filter=row_filter,
-            identity=tuple(column for column, _, _ in columns) if identity == "f" else tuple(key for (key,) in keys),
+            identity=tuple(column for column, *_ in columns) if identity == "f" else tuple(key for (key,) in keys),
             is_full=identity == "f",
             is_partitioned=kind == "p",
             is_published=bool(published),
@@ -179,9 +204,15 @@ SELECT c.oid::int8, c.relreplident::text, c.relkind::text,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind::text = ANY (%s)"""
 
+_PLACE: Final = """
+SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = %s::int8::oid AND c.relkind IN ('r', 'p')"""
+
 _COLUMNS: Final = """
-SELECT attname::text, atttypid::int8, atttypmod, attgenerated <> ''
-FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+SELECT attname::text, atttypid::int8, atttypmod, attgenerated <> '', attnum::int,
+    attidentity <> '' OR atthasdef OR atthasmissing OR typdefault IS NOT NULL
+FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
+WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 
 _IDENTITY: Final = """
 SELECT a.attname::text

@@ -13,7 +13,7 @@ from frazil.formats.parquet_file import ParquetFile
 from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
-from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
+from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART, Landing
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.spec.kinds.postgres import ERASED, OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.formats.records import Parsed, RecordReader
-    from frazil.sources.base import FileRecords, NewFile
+    from frazil.sources.base import FileRecords, NewFile, SourceDelta
+    from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
+    from frazil.sources.postgres.known import Known
+    from frazil.spec.kinds import Postgres
     from frazil.storage.base import Entry, Found
     from frazil.storage.files import HashedFile
 
@@ -52,6 +55,28 @@ class PostgresSource(RecordFiles):
         if parent.startswith((RELOAD, RESTART)):
             return replace(file, position=change_position(f"{parent.partition('-')[2]}/{name}"))
         return file
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold; say once what the files lack, and how a table that was renamed is called."""
+        found = super().find_new(folder, ledger)
+        known, notes = self._known(folder), list[str]()
+        if known is not None and known.generated and any(_is_rows(file) for file in found.files):
+            names = ", ".join(known.generated)
+            notes.append(f"generated columns are not captured: PostgreSQL does not send them ({names})")
+        if known is not None and found.files and known.place != self.table.source.schema_and_name:
+            notes.append(f"its table is called {'.'.join(known.place)} now; it is followed by its number")
+        return replace(found, notes=tuple(notes))
+
+    def left_out(self, folder: Path) -> tuple[str, ...]:
+        """Return the columns that the server computes and does not send."""
+        known = self._known(folder)
+        return known.generated if known is not None else ()
+
+    def _known(self, folder: Path) -> Known | None:
+        source: Postgres = self.table.source
+        place = locate(source.landing, setting="landing", folder=folder).path
+        state = Landing(place, source.slot).state() if place is not None else None
+        return state.known.get(".".join(source.schema_and_name)) if state is not None else None
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its columns have the types of the database."""
@@ -116,6 +141,11 @@ class PostgresSource(RecordFiles):
     def reading(self) -> dict[str, Any]:
         """Return where the files are; the rest is the server's."""
         return {"path": [*self.table.source.locations["landing"]], "by_place": False}
+
+
+def _is_rows(file: SourceFile) -> bool:
+    """Return whether a file has rows that were read from the table."""
+    return file.path.split("/")[-2].startswith((LOAD, RELOAD, RESTART))
 
 
 def _with_lists(parsed: Parsed, own: Sequence[str], unchanged: str | None) -> Parsed:

@@ -13,16 +13,17 @@ from frazil.failpoints import failpoint
 from frazil.sources.capture import Lag, Landed
 from frazil.sources.postgres.errors import ServerError
 from frazil.sources.postgres.files import RangeFiles, TableRange
-from frazil.sources.postgres.landing import LOAD, NO_TIMELINE, State, lsn_of
+from frazil.sources.postgres.landing import LOAD, NO_TIMELINE, RELOAD, State, lsn_of
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
 from frazil.sources.postgres.pgoutput import Decoder
 from frazil.sources.postgres.rules import PLUGIN, Rules
 from frazil.sources.postgres.server import Server, exported_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from frazil.errors import FrazilError
+    from frazil.sources.postgres.known import Known
     from frazil.sources.postgres.landing import Landing
     from frazil.sources.postgres.server import ServerTable
     from frazil.spec import Table
@@ -71,7 +72,8 @@ class Turn:
             budget = range_bytes if self._records > before else 2 * budget
             self._progress(f"{self._records:,} changes, {max(0, target - state.position):,} bytes to go")
         self._landing.is_level_at(moment)
-        return distance(self._server.flushed() - state.position, moment, files=self._files, records=self._records)
+        found = distance(self._server.flushed() - state.position, moment, files=self._files, records=self._records)
+        return replace(found, failed=self._rules.failed)
 
     def _look(self) -> tuple[State | None, list[FrazilError]]:
         """Return how far the files reach, and what is wrong with the server."""
@@ -86,11 +88,16 @@ class Turn:
     def _published(self, state: State | None) -> dict[tuple[str, str], ServerTable]:
         """Return the declared tables as they are published; add those to the publication that are not in it."""
         _obey(self._rules.published(state))
+        if state is None and not self._rules.tables:
+            _obey(self._rules.stopped.values())
         if missing := self._rules.unpublished:
             places = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in missing)
             command = _ADD if self._rules.has_publication else _CREATE
             self._server.tell(command.format(sql.Identifier(self._publication), places))
-        found = {place: self._server.table(place, self._publication) for place in self._rules.names}
+        found = {
+            place: self._server.table((table.schema, table.name), self._publication, place)
+            for place, table in self._rules.tables.items()
+        }
         return {place: table for place, table in found.items() if table is not None}
 
     def _with_slot(self, state: State | None) -> State:
@@ -124,48 +131,91 @@ class Turn:
         loaded = {place: self._landing.loaded_at(*place) for place in tables}
         for place in tables:
             self._landing.clear(*place)
-        missing = [table for place, table in tables.items() if loaded[place] is None]
-        for _ in range(MOST_LOADS):
-            if not missing:
-                break
-            missing = self._load(missing, state)
-        if missing:
-            raise ServerError(
-                f"{self._where}: {missing[0].full_name} was emptied or rewritten during each of {MOST_LOADS} loads",
-                hint="run again when nobody does so",
-            )
-        state = replace(state, tables=tuple(sorted(table.full_name for table in tables.values())))
+        known: dict[str, Known] = {table.full_name: self._rules.now[place] for place, table in tables.items()}
+        self._load_all([table for place, table in tables.items() if loaded[place] is None], state, LOAD)
+        self._refill(tables, state)
+        # Of those that stop it stays as it was: what they were is to be known until somebody has decided.
+        stopped = {".".join(place) for place in self._rules.stopped}
+        names = {*known, *(stopped & {*state.tables})}
+        known |= {name: one for name, one in state.known.items() if name in stopped}
+        state = replace(state, tables=tuple(sorted(names)), known=known)
         if state != self._landing.state():
             self._landing.keep(state)
         return state
 
-    def _load(self, tables: list[ServerTable], state: State) -> list[ServerTable]:
-        """Land initial rows from one snapshot; return the tables that were rewritten meanwhile: they need another."""
+    def _refill(self, tables: dict[tuple[str, str], ServerTable], state: State) -> None:
+        """Land rows again that have values, or came with a partition, of which PostgreSQL sends no change."""
+        again = []
+        for place, changed in self._rules.changed.items():
+            if changed.refilled is not None and place in tables:
+                self._progress(f"{tables[place].full_name}: {changed.refilled}: all rows are read again")
+                again.append(tables[place])
+            elif changed.attached and place in tables:
+                again += self._leaves(tables[place], changed.attached)
+        # Two parts of one table do not fit into one folder.
+        while again:
+            now = {table.place: table for table in again}
+            self._load_all([*now.values()], state, RELOAD)
+            again = [table for table in again if table not in now.values()]
+
+    def _leaves(self, table: ServerTable, partitions: Collection[int]) -> list[ServerTable]:
+        """Return partitions as tables that have the columns of the whole one; those without rows are passed over."""
+        found = []
+        for oid, schema, name, pages in self._server.rows(_LEAVES, [*partitions]):
+            if pages:
+                self._progress(f"{table.full_name}: partition {schema}.{name} was attached: its rows are read")
+                found.append(replace(table, oid=oid, schema=schema, name=name, is_partitioned=False, pages=pages))
+        return found
+
+    def _load_all(self, missing: list[ServerTable], state: State, prefix: str) -> None:
+        for _ in range(MOST_LOADS):
+            if not missing:
+                return
+            missing = self._load(missing, state, prefix)
+        raise ServerError(
+            f"{self._where}: {missing[0].full_name} was emptied or rewritten during each of {MOST_LOADS} loads",
+            hint="run again when nobody does so",
+        )
+
+    def _load(self, tables: list[ServerTable], state: State, prefix: str) -> list[ServerTable]:
+        """Land rows from one snapshot; return the tables that were rewritten meanwhile: they need another.
+
+        Initial rows stand before all changes, others at the place of the snapshot.
+        """
         again = []
         read_at = self._server.one(NOW)
         self._progress("waits for a snapshot: transactions that are open now end first")
         with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
-            domains = self._server.domains()
-            snapshot = Snapshot(url=self._url, lsn=lsn, name=name, read_at=read_at, domains=domains)
+            snapshot = Snapshot(
+                url=self._url,
+                lsn=lsn,
+                name=name,
+                read_at=read_at,
+                domains=self._server.domains(),
+                position=None if prefix == LOAD else f"{state.at(lsn)}{BEHIND}",
+            )
             for table in tables:
-                folder = self._landing.new_load(table.schema, table.name)
+                folder = self._landing.new_load(*table.place)
                 try:
                     self._records += load_table(table, folder, snapshot, self._progress)
                 except RewrittenError:
-                    self._landing.clear(table.schema, table.name)
+                    self._landing.clear(*table.place)
                     again.append(table)
                     continue
                 self._files += len([*folder.iterdir()])
                 failpoint("capture.rows_written")
-                self._landing.show_load(folder, f"{LOAD}{state.at(lsn)}")
+                self._landing.show_load(folder, f"{prefix}{state.at(lsn)}")
                 failpoint("capture.rows_shown")
         return again
 
     def _range(self, state: State, end: int) -> State:
         """Land the changes that were committed from the state's position to ``end``."""
         tables = {
-            place: TableRange(self._landing.table(*place), self._landing.loaded_at(*place) or "", keys)
-            for place, keys in self._rules.keys.items()
+            state.known[name].oid: TableRange(
+                self._landing.table(*place), self._landing.loaded_at(*place) or "", self._rules.keys[place]
+            )
+            for place in self._rules.names
+            if (name := ".".join(place)) in state.known
         }
         files = RangeFiles((state.position, end), state.era, tables, self._server.domains())
         decoder = Decoder(files)
@@ -238,5 +288,13 @@ def distance(behind_bytes: int, level_at: float | None, *, files: int = 0, recor
 
 _CREATE: Final = sql.SQL("CREATE PUBLICATION {} FOR TABLE {} WITH (publish_via_partition_root = true)")
 _ADD: Final = sql.SQL("ALTER PUBLICATION {} ADD TABLE {}")
+
+_LEAVES: Final = """
+SELECT c.oid::int8, n.nspname::text, c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::int
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%s::int8[]::oid[]) AND c.relkind = 'r' ORDER BY c.oid"""
+
+BEHIND: Final = "+"
+"""Behind a truncate at a position, and before ``-``, that is before all changes at it."""
 
 NOW: Final = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"

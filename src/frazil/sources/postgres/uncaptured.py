@@ -38,11 +38,14 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
     folder.mkdir(parents=True)
     with Server(url) as server:
         _wait_until_flushed(server, end)
+        known = state.known.get(".".join(place))
+        if known is None:
+            return "it was captured by an older version: frazil run"
         # While a capture reads the slot nobody else can; what it lands meanwhile is found among the files.
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             rows = TableRange(folder, landing.loaded_at(*place) or "", table.keys)
-            files = RangeFiles((state.position, end), state.era, {place: rows}, server.domains())
+            files = RangeFiles((state.position, end), state.era, {known.oid: rows}, server.domains())
             try:
                 decoder = Decoder(files)
                 for message in server.peek(source.slot, source.publication, end):

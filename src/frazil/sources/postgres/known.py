@@ -1,0 +1,211 @@
+"""What a table was when its rows or changes were last landed: it is known by numbers, not by names.
+
+PostgreSQL sends changes of rows, and nothing of what an ``ALTER TABLE`` does to them. So each capture compares the
+catalog with what is kept here, in the state of the landing folder, and decides for each table:
+
+- its number is another one, or a partition is gone: rows are missed, the table stops;
+- a column has another name: the declaration decides, the table stops until it does;
+- a column was added with a default, labels of an enum were renamed, a partition came with rows: all rows that may
+  differ are landed again, as upserts at the place of a snapshot. A row that is what the lake has changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.sources.postgres.server import Server, ServerTable
+
+_NUMERIC: Final = 1700
+_WIDER: Final = frozenset({(21, 23), (21, 20), (23, 20), (1043, 25), (25, 1043)})
+"""Numbers of types whose values stay what they are where a column goes from one to the other."""
+
+_TEXTS: Final = frozenset({1043, 25})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column that is published: its name, and number and modifier of its type."""
+
+    name: str
+    type: int
+    modifier: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A table as the catalog has it.
+
+    Attributes:
+        oid: its number.
+        place: schema and name at the server.
+        columns: number of a published column -> the column.
+        last: the greatest number of a published column.
+        filled: numbers of the columns that may have given older rows a value when they were added.
+        filenode: number of the file with its rows, which changes when they are written again; 0 where it has none.
+        partitions: number of a partition -> the transaction that attached it.
+        labels: number of an enum's label -> the label, of all enums among the columns.
+        row_filter: SQL of the rows that are published; None for all.
+        generated: columns that are not published because the server computes them.
+    """
+
+    oid: int
+    place: tuple[str, str]
+    columns: Mapping[int, Column]
+    last: int
+    filled: frozenset[int]
+    filenode: int
+    partitions: Mapping[int, int]
+    labels: Mapping[int, str]
+    row_filter: str | None
+    generated: tuple[str, ...]
+
+    @classmethod
+    def of(cls, server: Server, table: ServerTable) -> Self:
+        """Ask the server for what a table is now."""
+        described = zip(table.numbers, table.columns, table.types, strict=True)
+        columns = {number: Column(name=name, type=kind[0], modifier=kind[1]) for number, name, kind in described}
+        return cls(
+            oid=table.oid,
+            place=(table.schema, table.name),
+            columns=columns,
+            last=max(columns, default=0),
+            filled=table.filled,
+            filenode=server.one("SELECT coalesce(pg_relation_filenode(%s::int8::oid), 0)::int8", table.oid),
+            partitions=dict(server.rows(_PARTITIONS, table.oid)),
+            labels=dict(server.rows(_LABELS, [kind for kind, _ in table.types])),
+            row_filter=table.row_filter,
+            generated=table.generated,
+        )
+
+    @classmethod
+    def parse(cls, kept: Mapping[str, Any]) -> Self:
+        """Return what :meth:`as_values` wrote."""
+        return cls(
+            **{
+                **kept,
+                "place": tuple(kept["place"]),
+                "columns": {int(number): Column(**column) for number, column in kept["columns"].items()},
+                "filled": frozenset(kept["filled"]),
+                "partitions": {int(oid): attached for oid, attached in kept["partitions"].items()},
+                "labels": {int(oid): label for oid, label in kept["labels"].items()},
+                "generated": tuple(kept["generated"]),
+            }
+        )
+
+    def as_values(self) -> dict[str, Any]:
+        """Return it as plain values, for JSON."""
+        columns = {
+            number: {"name": column.name, "type": column.type, "modifier": column.modifier}
+            for number, column in self.columns.items()
+        }
+        return {
+            "oid": self.oid,
+            "place": self.place,
+            "columns": columns,
+            "last": self.last,
+            "filled": sorted(self.filled),
+            "filenode": self.filenode,
+            "partitions": dict(self.partitions),
+            "labels": dict(self.labels),
+            "row_filter": self.row_filter,
+            "generated": self.generated,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What became of a table since it was known.
+
+    Attributes:
+        missed: why rows of it came or went that nobody sends; None where none did.
+        renamed: old name of a column -> its new one.
+        refilled: why rows have other values now that nobody sends; None where they have not.
+        attached: numbers of the partitions that came, perhaps with rows.
+    """
+
+    missed: str | None = None
+    renamed: Mapping[str, str]
+    refilled: str | None = None
+    attached: frozenset[int] = frozenset()
+
+
+def difference(known: Known, now: Known) -> Difference:
+    """Compare a table with what it was; its number is the same."""
+    renamed = {
+        known.columns[number].name: column.name
+        for number, column in now.columns.items()
+        if number in known.columns and known.columns[number].name != column.name
+    }
+    refilled = [*_refilled(known, now)]
+    gone = [oid for oid, attached in known.partitions.items() if now.partitions.get(oid) != attached]
+    return Difference(
+        missed=_missed(known, now, renamed, gone),
+        renamed=renamed,
+        refilled=refilled[0] if refilled else None,
+        attached=frozenset(now.partitions) - frozenset(known.partitions),
+    )
+
+
+def _missed(known: Known, now: Known, renamed: Mapping[str, str], gone: list[int]) -> str | None:
+    if gone:
+        count = "a partition was" if len(gone) == 1 else f"{len(gone)} partitions were"
+        return f"{count} detached or dropped, and PostgreSQL does not send which rows went"
+    if known.row_filter != now.row_filter:
+        return "the row filter of its publication changed, and PostgreSQL does not send which rows came or went"
+    before = {column.name for column in known.columns.values()}
+    after = {column.name for column in now.columns.values()}
+    if taken := sorted({old for old in renamed if old in after} | {new for new in renamed.values() if new in before}):
+        return f"column {taken[0]} is another column than before under this name"
+    return None
+
+
+def _refilled(known: Known, now: Known) -> list[str]:
+    """Write why rows have values now that nobody sends, most of all first."""
+    found = []
+    names = {column.name for column in known.columns.values()}
+    for number, column in now.columns.items():
+        before = known.columns.get(number)
+        if before is None and column.name in names:
+            found.append(f"column {column.name} was dropped and added again")
+        elif before is None and number <= known.last:
+            found.append(f"column {column.name} is published now")
+        elif before is None and (number in now.filled or known.filenode != now.filenode):
+            found.append(f"column {column.name} was added, and older rows have its default")
+        elif before is not None and not _keeps_values(before, column):
+            found.append(f"column {column.name} has another type")
+    relabelled = [
+        (known.labels[oid], label) for oid, label in now.labels.items() if known.labels.get(oid, label) != label
+    ]
+    return [*found, *(f"enum label '{old}' is called '{new}' now" for old, new in relabelled)]
+
+
+def _keeps_values(before: Column, after: Column) -> bool:
+    """Return whether all values are printed as before, as far as the types tell."""
+    if before.type != after.type:
+        return (before.type, after.type) in _WIDER
+    if before.modifier == after.modifier or after.type in _TEXTS:
+        return True
+    return after.type == _NUMERIC and _scale(before.modifier) <= _scale(after.modifier)
+
+
+def _scale(modifier: int) -> int:
+    """Return how many digits behind the point a ``numeric`` keeps; without a modifier all."""
+    return 16_384 if modifier < 0 else ((modifier - 4) & 0x7FF ^ 1024) - 1024
+
+
+_PARTITIONS: Final = """
+SELECT t.relid::oid::int8, i.xmin::text::int8
+FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0"""
+"""A partition that was detached and attached again has another transaction."""
+
+_LABELS: Final = """
+WITH RECURSIVE types AS (
+    SELECT unnest(%s::int8[])::oid AS oid
+    UNION
+    SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.typelem END
+    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0)
+SELECT e.oid::int8, e.enumlabel::text FROM pg_enum e JOIN types ON types.oid = e.enumtypid"""

@@ -1,0 +1,256 @@
+"""IDENTITY: a table of PostgreSQL is known by its number, and what no message tells of it is landed or refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.sources.replay import declare, land, records, selected
+
+from frazil import api
+from frazil.sources.postgres.errors import ColumnRenamedError, TableReplacedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from frazil.errors import FrazilError
+
+pytestmark = pytest.mark.server
+
+Session = psycopg.Connection[Any]
+
+
+def rows(folder: Path, table: str, keys: Sequence[str]) -> dict[Any, dict[str, Any]]:
+    """Play the landed records of a table back; rows that were read again are upserts."""
+    found: dict[Any, dict[str, Any]] = {}
+    for record in records(folder, table):
+        values = {name: value for name, value in record.items() if not name.startswith("__")}
+        for name in json.loads(record["__unchanged"] or "[]"):
+            del values[name]
+        old, key = (tuple(record.get(f"{before}{key}") for key in keys) for before in ("__old_", ""))
+        match record["__op"]:
+            case "t":
+                found.clear()
+            case "d":
+                found.pop(key, None)
+            case "u" if None not in old:
+                found[key] = found.pop(old, {}) | values
+            case _:
+                found[key] = found.get(key, {}) | values
+    return found
+
+
+def is_level(folder: Path, url: str, table: str, keys: Sequence[str] = ("id",), *, now: str | None = None) -> bool:
+    """Whether the landed records end in the rows of the source, by the columns that it has."""
+    there, landed = selected(url, now or table, keys), rows(folder, table, keys)
+    names = {name for row in there.values() for name in row}
+    return {key: {name: row.get(name) for name in names} for key, row in landed.items()} == there
+
+
+def stopped(folder: Path) -> dict[str, FrazilError]:
+    """The tables that one turn of the capture stops."""
+    return dict(land(folder).failed)
+
+
+def test_a_renamed_table_is_followed_by_its_number(session: Session, url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    declare(tmp_path, {"public.t": "id"})
+    land(tmp_path)
+
+    session.execute("ALTER TABLE t RENAME TO away; UPDATE away SET v = 'A' WHERE id = 1; DELETE FROM away WHERE id = 2")
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.t", now="away")
+    session.execute("INSERT INTO away VALUES (3, 'c'); ALTER TABLE away RENAME TO t; INSERT INTO t VALUES (4, 'd')")
+    assert stopped(tmp_path) == {}
+
+    assert is_level(tmp_path, url, "public.t")
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_a_table_that_was_swapped_or_dropped_stops_alone(
+    session: Session, url: str, tmp_path: Path, *, everything: bool
+) -> None:
+    if everything:
+        session.execute("CREATE PUBLICATION frazil FOR ALL TABLES")
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    session.execute("CREATE TABLE other (id int PRIMARY KEY); CREATE TABLE gone (id int PRIMARY KEY)")
+    declare(tmp_path, {"public.t": "id", "public.other": "id", "public.gone": "id"})
+    land(tmp_path)
+
+    session.execute(
+        "CREATE TABLE new (id bigint PRIMARY KEY, v text); INSERT INTO new VALUES (1, 'A!'), (2, 'b'), (3, 'c')"
+    )
+    session.execute("BEGIN; ALTER TABLE t RENAME TO old; ALTER TABLE new RENAME TO t; COMMIT")
+    session.execute("INSERT INTO t VALUES (4, 'd'); INSERT INTO other VALUES (1); DROP TABLE gone")
+    failed = stopped(tmp_path)
+
+    assert {name: type(error) for name, error in failed.items()} == {
+        "t": TableReplacedError,
+        "gone": TableReplacedError,
+    }
+    assert "another table than the one that was captured, which is called public.old now" in failed["t"].message
+    assert "--reload t; frazil run" in (failed["t"].hint or "")
+    assert "public.gone was dropped" in failed["gone"].message
+    assert is_level(tmp_path, url, "public.other"), "the slot goes on without them"
+
+    session.execute("INSERT INTO t VALUES (5, 'e')")
+    api.reload(tmp_path, ["t"])
+    assert {*stopped(tmp_path)} == {"gone"}
+    session.execute("UPDATE t SET v = 'after' WHERE id = 4")
+    land(tmp_path)
+    assert is_level(tmp_path, url, "public.t")
+
+
+def test_partitions_that_come_are_read_and_those_that_go_stop_the_table(
+    session: Session, url: str, tmp_path: Path
+) -> None:
+    session.execute("CREATE TABLE p (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    session.execute("CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); INSERT INTO p VALUES (1, 'a')")
+    session.execute("CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20); INSERT INTO p VALUES (11, 'b')")
+    session.execute("CREATE TABLE p3 (v text, id int PRIMARY KEY); INSERT INTO p3 VALUES ('before', 21), ('gone', 22)")
+    session.execute("CREATE TABLE p4 (id int PRIMARY KEY, v text); INSERT INTO p4 VALUES (31, 'before')")
+    declare(tmp_path, {"public.p": "id"})
+    land(tmp_path)
+
+    session.execute("ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30); DELETE FROM p WHERE id = 22")
+    session.execute(
+        "ALTER TABLE p ATTACH PARTITION p4 FOR VALUES FROM (30) TO (40); INSERT INTO p VALUES (32, 'after')"
+    )
+    session.execute("CREATE TABLE p5 PARTITION OF p FOR VALUES FROM (40) TO (50); INSERT INTO p VALUES (41, 'e')")
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.p")
+    assert stopped(tmp_path) == {}
+
+    session.execute("ALTER TABLE p DETACH PARTITION p2; UPDATE p2 SET v = 'missed'")
+    session.execute("ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20)")
+    for _ in range(2):
+        [error] = stopped(tmp_path).values()
+        assert isinstance(error, TableReplacedError)
+        assert "a partition was detached or dropped" in error.message
+    api.reload(tmp_path, ["p"])
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.p")
+
+
+REFILLS = (
+    "ALTER TABLE {t} ADD COLUMN n int NOT NULL DEFAULT 7",
+    "ALTER TABLE {t} ADD COLUMN n int DEFAULT 7; ALTER TABLE {t} ALTER COLUMN n DROP DEFAULT; VACUUM FULL {t}",
+    "ALTER TABLE {t} ADD COLUMN n float8 DEFAULT random()",
+    "ALTER TABLE {t} ADD COLUMN n int GENERATED ALWAYS AS IDENTITY",
+    "ALTER TABLE {t} DROP COLUMN w; ALTER TABLE {t} ADD COLUMN w int",
+    "ALTER TABLE {t} ALTER COLUMN w TYPE text USING 'w' || w",
+    "ALTER TYPE mood_{t} RENAME VALUE 'sad' TO 'blue'",
+)
+
+
+def test_values_that_older_rows_have_now_are_landed(session: Session, url: str, tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(len(REFILLS))]
+    for name in names:
+        session.execute(f"CREATE TYPE mood_{name} AS ENUM ('ok', 'sad')".encode())
+        session.execute(f"CREATE DOMAIN feels_{name} AS mood_{name}[]".encode())
+        session.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, w int, m mood_{name}, f feels_{name})".encode())
+        session.execute(f"INSERT INTO {name} VALUES (1, 10, 'ok', '{{sad}}'), (2, 20, 'sad', NULL)".encode())
+    declare(tmp_path, {f"public.{name}": "id" for name in names})
+    land(tmp_path)
+
+    for name, change in zip(names, REFILLS, strict=True):
+        for part in change.format(t=name).split("; "):
+            session.execute(part.encode())
+        session.execute(f"INSERT INTO {name} (id, m) VALUES (3, 'ok')".encode())
+    assert land(tmp_path).records == 4 * len(names)
+    for name, change in zip(names, REFILLS, strict=True):
+        assert is_level(tmp_path, url, f"public.{name}"), change
+
+    session.execute("ALTER TABLE t0 ALTER COLUMN id TYPE bigint; ALTER TABLE t1 ADD COLUMN nothing text")
+    session.execute("ALTER TYPE mood_t2 ADD VALUE 'new'; ALTER TABLE t3 DROP COLUMN w")
+    for name in names:
+        session.execute(f"UPDATE {name} SET m = 'ok' WHERE id = 1".encode())
+    assert land(tmp_path).records == len(names), "what the changes alone tell is not read again"
+    for name in names:
+        assert is_level(tmp_path, url, f"public.{name}")
+
+
+def test_a_renamed_column_stops_its_table_until_it_is_declared(session: Session, url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text); INSERT INTO t VALUES (1, 'a', 'b')")
+    declare(tmp_path, {"public.t": "id"})
+    land(tmp_path)
+    session.execute("UPDATE t SET a = 'before'; ALTER TABLE t RENAME COLUMN a TO aa; UPDATE t SET aa = 'after'")
+
+    for _ in range(2):
+        [error] = stopped(tmp_path).values()
+        assert isinstance(error, ColumnRenamedError)
+        assert (error.exit_code, "renames: {a: aa}" in (error.hint or "")) == (6, True)
+    file = tmp_path / "frazil.yml"
+    file.write_text(file.read_text(encoding="utf-8").replace("keys:", "renames: {a: aa}\n    keys:"), encoding="utf-8")
+    assert stopped(tmp_path) == {}
+    assert {"before", "after"} <= {record.get("a") or record.get("aa") for record in records(tmp_path, "public.t")}
+
+    session.execute("ALTER TABLE t RENAME aa TO c; ALTER TABLE t RENAME b TO aa; ALTER TABLE t RENAME c TO b")
+    [error] = stopped(tmp_path).values()
+    assert isinstance(error, TableReplacedError)
+    api.reload(tmp_path, ["t"])
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.t")
+
+
+DDL = (
+    "ALTER TABLE {t} RENAME TO away_{n}; UPDATE away_{n} SET v = 'away'; ALTER TABLE away_{n} RENAME TO {t}",
+    (
+        "CREATE TABLE new_{n} AS SELECT id, 'n' AS v, m FROM {t}; ALTER TABLE new_{n} ADD PRIMARY KEY (id); "
+        "ALTER TABLE {t} RENAME TO old_{n}; ALTER TABLE new_{n} RENAME TO {t}"
+    ),
+    "DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, v text, m mood)",
+    "ALTER TABLE {t} ADD COLUMN c{n} int DEFAULT {n}",
+    "ALTER TABLE {t} ADD COLUMN c{n} text",
+    "ALTER TABLE {t} DROP COLUMN v; ALTER TABLE {t} ADD COLUMN v text",
+    "ALTER TYPE mood RENAME VALUE '{mood}' TO 'mood_{n}'",
+    "TRUNCATE {t}",
+)
+DML = (
+    "INSERT INTO {t} (id, v) VALUES ({i}, 'i{n}') ON CONFLICT (id) DO UPDATE SET v = 'u{n}'",
+    "DELETE FROM {t} WHERE id = {i}",
+    "UPDATE {t} SET id = 100 + {n} WHERE id = {i}",
+    "UPDATE {t} SET m = '{mood}' WHERE id < {i}",
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.laws) for seed in range(3, 60))])
+def test_tables_that_are_altered_at_random_are_those_of_the_source(
+    seed: int, session: Session, url: str, tmp_path: Path
+) -> None:
+    random = Random(seed)
+    if random.random() < 0.5:
+        session.execute("CREATE PUBLICATION frazil FOR ALL TABLES")
+    session.execute("CREATE TYPE mood AS ENUM ('ok', 'sad')")
+    names = ("a", "b")
+    for name in names:
+        session.execute(f"CREATE TABLE {name} (id int PRIMARY KEY, v text, m mood)".encode())
+    declare(tmp_path, {f"public.{name}": "id" for name in names})
+    (tmp_path / "frazil.yml").write_text(
+        (tmp_path / "frazil.yml")
+        .read_text(encoding="utf-8")
+        .replace("./landing}", "./landing, max_delete_fraction: 1}"),
+        encoding="utf-8",
+    )
+    land(tmp_path)
+    for number in range(60):
+        [mood] = random.choice(session.execute("SELECT enumlabel FROM pg_enum").fetchall())
+        text = random.choice(DDL) if random.random() < 0.15 else random.choice(DML)
+        filled = text.format(t=random.choice(names), n=number, i=random.randrange(9), mood=mood)
+        with session.transaction():
+            for part in re.split("; ", filled):
+                session.execute(part.encode())
+        if random.random() < 0.2 and (failed := stopped(tmp_path)):
+            assert {type(error) for error in failed.values()} == {TableReplacedError}
+            api.reload(tmp_path, [*failed])
+    if failed := stopped(tmp_path):
+        api.reload(tmp_path, [*failed])
+    assert stopped(tmp_path) == {}
+
+    for name in names:
+        assert is_level(tmp_path, url, f"public.{name}")
