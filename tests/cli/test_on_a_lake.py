@@ -78,7 +78,8 @@ def project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pr
 def test_looking_prints_values(project: Project) -> None:
     assert project.values("validate") == {"pipeline": "shop", "tables": ["orders"], "problems": [], "warnings": []}
     assert project.values("plan") == {
-        "steps": [], "captures": {}, "passed": {}, "warnings": {}, "gold_left": {}, "errors": [], "exit_code": 0,
+        "steps": [], "captures": {}, "waiting": {}, "passed": {}, "warnings": {}, "gold_left": {}, "errors": [],
+        "exit_code": 0,
     }  # fmt: skip
     status = project.values("status")
     assert set(status) == {"tables", "gold", "open_run"}

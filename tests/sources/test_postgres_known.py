@@ -11,14 +11,15 @@ import psycopg
 import pytest
 from tests.sources.replay import declare, land, records, selected
 
+import frazil
 from frazil import api
+from frazil.errors import FrazilError
+from frazil.sources.kinds import captures_of
 from frazil.sources.postgres.errors import ColumnRenamedError, TableReplacedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from frazil.errors import FrazilError
 
 pytestmark = pytest.mark.server
 
@@ -196,6 +197,45 @@ def test_a_renamed_column_stops_its_table_until_it_is_declared(session: Session,
     api.reload(tmp_path, ["t"])
     assert stopped(tmp_path) == {}
     assert is_level(tmp_path, url, "public.t")
+
+
+def test_keys_that_do_not_name_a_row_are_refused_before_anything_is_loaded(session: Session, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE pair (id int, day date, v text, PRIMARY KEY (id, day))")
+    session.execute("INSERT INTO pair SELECT g / 2, '2026-01-01'::date + g, '' FROM generate_series(1, 9) g")
+    session.execute("CREATE TABLE good (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED)")
+    declare(tmp_path, {"public.pair": "id", "public.good": "id"})
+
+    for said in (stopped(tmp_path)["pair"], wrong(tmp_path)):
+        assert "id of table 'pair' does not name a row of public.pair: 4 of 5 values have several" in said.message
+        assert said.hint == "declare keys: [id, day]"
+    assert session.execute("SELECT count(*) FROM pg_publication_tables").fetchone() == (1,)
+    declare(tmp_path, {"public.pair": "id, day", "public.good": "id"})
+    assert stopped(tmp_path) == {}
+    declare(tmp_path, {"public.pair": "id, day", "public.good": "Nr"})
+    assert "key 'Nr' of table 'good' is not a column of public.good" in wrong(tmp_path).message
+
+
+def wrong(folder: Path) -> FrazilError:
+    """The only thing that doctor finds wrong with the slot."""
+    [capture] = captures_of(pipeline := frazil.load(folder), ["good"])
+    [found] = [one for one in capture.examine(pipeline.folder) if not one.ok]
+    return FrazilError(found.detail, hint=found.hint)
+
+
+def test_what_waits_is_counted_and_what_is_left_out_is_said(session: Session, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED)")
+    declare(tmp_path, {"public.t": "id"})
+    assert [*api.plan(tmp_path).waiting.values()] == [{"t": None}]
+    session.execute("INSERT INTO t VALUES (1, 1)")
+    land(tmp_path)
+    session.execute("UPDATE t SET net = 2; INSERT INTO t VALUES (2, 2); TRUNCATE t")
+
+    plan = api.plan(tmp_path)
+    [found] = captures_of(plan.pipeline, ["t"])[0].examine(plan.pipeline.folder)
+
+    assert plan.waiting == {"slot frazil of ${env:TEST_DB}": {"t": 3}}
+    assert plan.warnings["t"] == ["generated columns are not captured: PostgreSQL does not send them (gross)"]
+    assert found.detail.endswith("1 table, without generated columns (public.t: gross)")
 
 
 DDL = (

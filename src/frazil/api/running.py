@@ -44,7 +44,8 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
         rebuild: plan to compute silver and marts from all of bronze.
 
     Returns:
-        The plan, with the errors of tables that cannot be planned. ``run`` takes it and does exactly that.
+        The plan, with the errors of tables that cannot be planned, and what waits at servers and is not captured yet.
+        ``run`` takes it and does exactly that.
 
     Raises:
         DeclarationError: the declaration is wrong, or the selection names nothing.
@@ -53,7 +54,12 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
 
     Cost: lists the sources, and reads each new file once for its content's hash.
     """
-    return _plan(load(declaration), select, {}, rebuild=rebuild)
+    from dataclasses import replace
+
+    from frazil.serve.lag import waiting
+
+    found = _plan(load(declaration), select, {}, rebuild=rebuild)
+    return replace(found, waiting=waiting(found.pipeline, found.selection.tables))
 
 
 def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:

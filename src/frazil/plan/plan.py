@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from frazil.errors import Failure, SetupError, StorageError, worst_exit
@@ -32,6 +33,8 @@ class Plan:
         state: where every table stands, by batch and snapshot, and what the sources have, each file with its SHA-256.
         steps: what will be done, in order.
         rebuild: whether silver and marts are computed from all of bronze.
+        waiting: what is captured -> changes by table that are not landed, None for a table that was not loaded yet; or
+            why nobody knows. Only where somebody asked.
     """
 
     pipeline: Pipeline
@@ -39,6 +42,7 @@ class Plan:
     state: State
     steps: tuple[Step, ...] = ()
     rebuild: bool = False
+    waiting: Mapping[str, Mapping[str, int | None] | str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pipeline: Pipeline, selection: Selection, state: State, *, rebuild: bool = False) -> Self:
@@ -132,6 +136,7 @@ class Plan:
         return {
             "steps": as_values(self.steps),
             "captures": self.captures,
+            "waiting": {name: dict(of) if isinstance(of, Mapping) else of for name, of in self.waiting.items()},
             "passed": {name: dict(passed) for name, passed in self.passed.items()},
             "warnings": self.warnings,
             "gold_left": self.gold_left,

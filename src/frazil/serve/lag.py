@@ -70,3 +70,33 @@ class Lags:
         if lag is None:
             return None
         return replace(known, begun=lag.begun, behind_bytes=lag.behind_bytes, behind_seconds=lag.behind_seconds)
+
+
+def waiting(pipeline: Pipeline, names: Collection[str]) -> dict[str, dict[str, int | None] | str]:
+    """Count what waits at the servers of some tables and is not landed; nothing is captured.
+
+    Returns:
+        What is captured -> number of changes by table, None for one that was not loaded yet; or why nobody knows.
+        Kinds that cannot count are not among them.
+
+    Cost: as long as the servers need to read what is not landed, some seconds at most.
+    """
+    from frazil.sources.capture import CountsWaiting  # noqa: PLC0415 - as above
+    from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
+
+    captures = [capture for capture in captures_of(pipeline, names) if isinstance(capture, CountsWaiting)]
+
+    def ask(capture: Capture) -> dict[str, int | None]:
+        return capture.waiting(pipeline.folder) if isinstance(capture, CountsWaiting) else {}
+
+    answers = Answers(captures, ask, _ANSWER_SECONDS)
+    found: dict[str, dict[str, int | None] | str] = {}
+    for number, capture in enumerate(captures):
+        try:
+            counts = answers.of(number)
+        except Exception as raised:  # noqa: BLE001 - whatever it is, the rest can be planned
+            error = explained(raised, pipeline)
+            found[capture.name] = f"[{error.code}] {error.message.removeprefix(f'{capture.name}: ')}"
+        else:
+            found[capture.name] = {table: count for table, count in counts.items() if table in names}
+    return found

@@ -144,6 +144,17 @@ class Reloads(Protocol):
 
 
 @runtime_checkable
+class CountsWaiting(Protocol):
+    """A capture that can count what waits at its server."""
+
+    def waiting(self, folder: Path) -> dict[str, int | None]:
+        """Return how many changes of each table, as declared, are not landed; None where it was not loaded yet.
+
+        Changes nothing there. Cost: the server reads what is not landed once more.
+        """
+
+
+@runtime_checkable
 class LeavesOutColumns(Protocol):
     """A source whose landing files lack columns that the table has at its server."""
 

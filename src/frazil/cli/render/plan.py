@@ -10,6 +10,8 @@ from frazil.plan.explain import explain
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from frazil.plan.plan import Plan
 
 
@@ -20,11 +22,30 @@ def show_plan(plan: Plan) -> None:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
     for captured, tables in plan.captures.items():
-        out.print(f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured", markup=False)
+        out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
-        out.print(todo if plan.steps else "nothing to do", style="green", markup=False)
+        idle = "nothing to do of what was captured: frazil run" if _may_wait(plan) else "nothing to do"
+        out.print(todo if plan.steps else idle, style="green", markup=False)
     show_failures(plan.errors)
+
+
+def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:
+    if waiting is None:
+        return f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured"
+    if isinstance(waiting, str):
+        return f"{', '.join(tables)}: what waits at {captured} is not known: {waiting}"
+    counts = (
+        f"{table}: " + ("all rows are to be loaded" if count is None else f"{counted(count, 'change')} to be captured")
+        for table, count in waiting.items()
+    )
+    return f"{captured}: {', '.join(counts)}"
+
+
+def _may_wait(plan: Plan) -> bool:
+    """Return whether a run may find more than what was captured."""
+    known = plan.waiting.values()
+    return any(isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
 
 
 def show_rebuild(plan: Plan) -> str:

@@ -104,6 +104,14 @@ class PostgresCapture:
         with explained(self.name):
             return behind(self.declared, url, landing, self.name)
 
+    def waiting(self, folder: Path) -> dict[str, int | None]:
+        """Return how many changes of each table are not landed."""
+        landing, url = self._landing(folder), self._url(folder)
+        from frazil.sources.postgres.uncaptured import count_uncaptured  # noqa: PLC0415 - needs the driver
+
+        with explained(self.name):
+            return count_uncaptured(url, landing, self.declared)
+
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at server, publication, tables and slot."""
         landing, url = self._landing(folder), self._url(folder)

@@ -38,9 +38,12 @@ def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -
         broken: list[FrazilError] = []
         for rule in (rules.server, rules.published, rules.slot, rules.loads):
             broken += rule(state)
+        rights = [*_rights(server, rules, source.publication)]
+        if not rights:
+            rules.verify_keys()
         broken += rules.stopped.values()
         has_loads = all(landing.loaded_at(*place) is not None for place in rules.tables)
-        broken += [*_rights(server, rules, source.publication), *_room(server, rules, has_loads=has_loads)]
+        broken += [*rights, *_room(server, rules, has_loads=has_loads)]
         yield from (_told(error, where) for error in broken)
         soon = [*_slot(server, source.slot), *_stands_still(server, landing)]
         yield from soon

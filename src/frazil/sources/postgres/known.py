@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from frazil.sources.postgres.server import Server, ServerTable
-
 _NUMERIC: Final = 1700
 _WIDER: Final = frozenset({(21, 23), (21, 20), (23, 20), (1043, 25), (25, 1043)})
 """Numbers of types whose values stay what they are where a column goes from one to the other."""
@@ -62,24 +60,6 @@ class Known:
     labels: Mapping[int, str]
     row_filter: str | None
     generated: tuple[str, ...]
-
-    @classmethod
-    def of(cls, server: Server, table: ServerTable) -> Self:
-        """Ask the server for what a table is now."""
-        described = zip(table.numbers, table.columns, table.types, strict=True)
-        columns = {number: Column(name=name, type=kind[0], modifier=kind[1]) for number, name, kind in described}
-        return cls(
-            oid=table.oid,
-            place=(table.schema, table.name),
-            columns=columns,
-            last=max(columns, default=0),
-            filled=table.filled,
-            filenode=server.one("SELECT coalesce(pg_relation_filenode(%s::int8::oid), 0)::int8", table.oid),
-            partitions=dict(server.rows(_PARTITIONS, table.oid)),
-            labels=dict(server.rows(_LABELS, [kind for kind, _ in table.types])),
-            row_filter=table.row_filter,
-            generated=table.generated,
-        )
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
@@ -195,17 +175,3 @@ def _keeps_values(before: Column, after: Column) -> bool:
 def _scale(modifier: int) -> int:
     """Return how many digits behind the point a ``numeric`` keeps; without a modifier all."""
     return 16_384 if modifier < 0 else ((modifier - 4) & 0x7FF ^ 1024) - 1024
-
-
-_PARTITIONS: Final = """
-SELECT t.relid::oid::int8, i.xmin::text::int8
-FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0"""
-"""A partition that was detached and attached again has another transaction."""
-
-_LABELS: Final = """
-WITH RECURSIVE types AS (
-    SELECT unnest(%s::int8[])::oid AS oid
-    UNION
-    SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.typelem END
-    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0)
-SELECT e.oid::int8, e.enumlabel::text FROM pg_enum e JOIN types ON types.oid = e.enumtypid"""

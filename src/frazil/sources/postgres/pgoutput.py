@@ -11,7 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _LENGTH: Final = Struct("!i").unpack_from
 _COUNT: Final = Struct("!H").unpack_from
@@ -153,6 +153,19 @@ class Decoder:
             for _, column in rows.old:
                 column.append(None)
             rows.add("t", self._sequence, range(len(relation.columns)), len(data))
+
+
+def changed_tables(messages: Iterable[bytes], start: int) -> Iterator[int]:
+    """Yield the number of its table for each change that was committed from a position on."""
+    is_taken = False
+    for data in messages:
+        kind = data[0]
+        if kind == _BEGINS:
+            is_taken = _BEGIN(data, 1)[0] >= start
+        elif is_taken and kind in (_INSERT, _UPDATE, _DELETE):
+            yield _NUMBER(data, 1)[0]
+        elif is_taken and kind == _TRUNCATE:
+            yield from (_NUMBER(data, 6 + 4 * number)[0] for number in range(_NUMBER(data, 1)[0]))
 
 
 def _append(data: bytes, at: int, columns: Sequence[list[bytes | None]]) -> Sequence[int]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.sources.postgres.catalog import known_table
 from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.files import check_columns
-from frazil.sources.postgres.known import Difference, Known, difference
+from frazil.sources.postgres.keys import missing_key, repeated_key
+from frazil.sources.postgres.known import difference
 from frazil.sources.postgres.landing import lsn_of
 from frazil.sources.postgres.server import end_of_timeline
 from frazil.spec.contract import event_time, final_names
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.errors import FrazilError
+    from frazil.sources.postgres.known import Difference, Known
     from frazil.sources.postgres.landing import Landing, State
     from frazil.sources.postgres.server import Server, ServerTable
     from frazil.spec import Table
@@ -146,7 +149,7 @@ class Rules:
                 hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
             )
             return None
-        self.now[place] = Known.of(self._server, table)
+        self.now[place] = known_table(self._server, table)
         # A table that is not published has none of its columns or rows left out; another rule tells of that.
         if is_compared and known is not None and table.is_published:
             self.changed[place] = difference(known, self.now[place])
@@ -178,7 +181,7 @@ class Rules:
         if changed.missed is not None:
             hint = self._way_out(frozenset({place}))
             return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
-        for table in (one for one in self._declared if one.source.schema_and_name == place):
+        for table in self._of(place):
             finals = final_names(table)
             for old, new in changed.renamed.items():
                 if old.lower() == new.lower() or finals.get(old.lower(), "").lower() == new.lower():
@@ -200,6 +203,9 @@ class Rules:
                 hint=f"give it a primary key, or: {full}",
             )
             return
+        for one in self._of(place):
+            if (error := missing_key(self._where, table, one)) is not None:
+                yield error
         identity = {column.lower() for column in table.identity}
         columns = {column.lower() for column in table.columns}
         keys = {key for key in self.keys[place] if key.lower() in columns}
@@ -213,6 +219,20 @@ class Rules:
             check_columns(table.full_name, table.columns)
         except ServerSetupError as error:
             yield error
+
+    def verify_keys(self) -> None:
+        """Stop tables that are not loaded yet and have several rows of one key; once :meth:`published` has looked."""
+        for place, table in [*self.tables.items()]:
+            if place in self.loaded:
+                continue
+            errors = (repeated_key(self._where, self._server, table, one) for one in self._of(place))
+            if (error := next(filter(None, errors), None)) is not None:
+                self.stopped[place] = error
+                del self.tables[place]
+
+    def _of(self, place: tuple[str, str]) -> list[Table]:
+        """Return the tables that are declared for a place."""
+        return [table for table in self._declared if table.source.schema_and_name == place]
 
     def slot(self, state: State | None) -> Iterator[FrazilError]:
         """Yield why the slot cannot give what comes after the landed files; a slot that is to be made is right."""

@@ -88,6 +88,7 @@ class Turn:
     def _published(self, state: State | None) -> dict[tuple[str, str], ServerTable]:
         """Return the declared tables as they are published; add those to the publication that are not in it."""
         _obey(self._rules.published(state))
+        self._rules.verify_keys()
         if state is None and not self._rules.tables:
             _obey(self._rules.stopped.values())
         if missing := self._rules.unpublished:

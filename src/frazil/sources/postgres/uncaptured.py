@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from frazil.sources.postgres.files import RangeFiles, TableRange
 from frazil.sources.postgres.landing import Landing, server_lsn
-from frazil.sources.postgres.pgoutput import Decoder
+from frazil.sources.postgres.pgoutput import Decoder, changed_tables
 from frazil.sources.postgres.server import Server
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from frazil.spec import Table
@@ -60,6 +62,24 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
             files.close()
             files.show()
             return None
+
+
+def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table]) -> dict[str, int | None]:
+    """Return how many changes of each table are not landed; None where it was not loaded yet.
+
+    Cost: decodes the WAL behind the landed files once more; the slot stays where it is.
+    """
+    state, source = landing.state(), declared[0].source
+    counts: Counter[int] = Counter()
+    known: dict[str, int] = {}
+    for table in declared if state is not None else ():
+        if state is not None and (one := state.known.get(".".join(table.source.schema_and_name))) is not None:
+            known[table.name] = one.oid
+    if state is not None:
+        with Server(url) as server:
+            changes = changed_tables(server.peek(source.slot, source.publication, server.flushed()), state.position)
+            counts.update(changes)
+    return {table.name: counts[known[table.name]] if table.name in known else None for table in declared}
 
 
 def _wait_until_flushed(server: Server, end: int) -> None:
