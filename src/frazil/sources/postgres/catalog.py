@@ -11,32 +11,37 @@ if TYPE_CHECKING:
 
 
 def known_table(server: Server, table: ServerTable) -> Known:
-    """Ask the server for what a table is now."""
+    """Ask the server for what a table is now, in one query: it is asked at each turn."""
     described = zip(table.numbers, table.columns, table.types, strict=True)
     columns = {number: Column(name=name, type=kind[0], modifier=kind[1]) for number, name, kind in described}
+    types = [kind for kind, _ in table.types]
+    [(filenode, partitions, attached, numbers, labels)] = server.rows(_KNOWN, table.oid, types, table.oid)
     return Known(
         oid=table.oid,
         place=(table.schema, table.name),
         columns=columns,
         last=max(columns, default=0),
         filled=table.filled,
-        filenode=server.one("SELECT coalesce(pg_relation_filenode(%s::int8::oid), 0)::int8", table.oid),
-        partitions=dict(server.rows(_PARTITIONS, table.oid)),
-        labels=dict(server.rows(_LABELS, [kind for kind, _ in table.types])),
+        filenode=filenode or 0,
+        partitions=dict(zip(partitions or (), attached or (), strict=True)),
+        labels=dict(zip(numbers or (), labels or (), strict=True)),
         row_filter=table.row_filter,
         generated=table.generated,
     )
 
 
-_PARTITIONS: Final = """
-SELECT t.relid::oid::int8, i.xmin::text::int8
-FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0"""
-"""A partition that was detached and attached again has another transaction."""
-
-_LABELS: Final = """
-WITH RECURSIVE types AS (
-    SELECT unnest(%s::int8[])::oid AS oid
+_KNOWN: Final = """
+WITH RECURSIVE parts AS (
+    SELECT t.relid::oid::int8 AS part, i.xmin::text::int8 AS attached
+    FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0),
+types AS (
+    SELECT unnest(%s::int8[]::oid[]) AS oid
     UNION
     SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.typelem END
-    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0)
-SELECT e.oid::int8, e.enumlabel::text FROM pg_enum e JOIN types ON types.oid = e.enumtypid"""
+    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0),
+labels AS (
+    SELECT e.oid::int8 AS number, e.enumlabel::text AS label FROM pg_enum e JOIN types ON types.oid = e.enumtypid)
+SELECT pg_relation_filenode(%s::int8::oid)::int8,
+    (SELECT array_agg(part ORDER BY part) FROM parts), (SELECT array_agg(attached ORDER BY part) FROM parts),
+    (SELECT array_agg(number ORDER BY number) FROM labels), (SELECT array_agg(label ORDER BY number) FROM labels)"""
+"""A partition that was detached and attached again has another transaction; a label that was renamed its number."""

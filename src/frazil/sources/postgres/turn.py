@@ -96,7 +96,9 @@ class Turn:
             command = _ADD if self._rules.has_publication else _CREATE
             self._server.tell(command.format(sql.Identifier(self._publication), places))
         found = {
-            place: self._server.table((table.schema, table.name), self._publication, place)
+            place: table
+            if table.is_published
+            else self._server.table((table.schema, table.name), self._publication, place)
             for place, table in self._rules.tables.items()
         }
         return {place: table for place, table in found.items() if table is not None}
