@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.formats.field_names import safe_name
 from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
+from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import after_read, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
@@ -115,6 +116,9 @@ class Records:
             raise NoObjectError("malformed_json: the value is no object")
         whole = _object(value)
         is_envelope = self.table.source.form == "envelope"
+        check_form(whole, is_envelope=is_envelope)
+        if is_no_change(whole, self._own_names):
+            return None
         if is_envelope and ("op" not in whole or not {"before", "after", "source"} & whole.keys()):
             raise NoObjectError("no_envelope: no op, before, after and source; rows without one are form: flat")
         op = whole["op"] if is_envelope else self._flat_operation(whole)
@@ -183,6 +187,10 @@ class Records:
         self._schemas[:0] = [(parts["schema"], ways)]
         del self._schemas[8:]
         return ways, parts["payload"]
+
+    @property
+    def _own_names(self) -> set[str]:
+        return {*self._lower_keys, *self._declared}
 
     @property
     def _lower_keys(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
 from frazil.sources.base import PlainMeaning, RecordMeaning
+from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.record import CLASSES, Records, change_class
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION
@@ -32,13 +33,21 @@ class DebeziumSource(RecordFiles):
         return float(self.table.source.settle_seconds)
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
-        """Return the columns that the rows inside of events name, with their types."""
-        records = Records(self.table, file.name)
+        """Return the columns that the rows inside of events name, with their types.
+
+        Raises:
+            RecordFormError: no record is of the declared form, and some are of another.
+        """
+        records, is_any, other = Records(self.table, file.name), False, None
         for line in lines:
             try:
-                records.fields(line.decode())
+                is_any |= records.fields(line.decode()) is not None
+            except OtherFormError as error:
+                other = other or error.form
             except (NoObjectError, UnicodeDecodeError):
                 continue
+        if other is not None and not is_any:
+            raise RecordFormError(file.path, other)
         return tuple(records.types.values())
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from frazil.errors import DeclarationError, HistoryChangedError
 from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
 from frazil.sources.debezium.broker import Broker
+from frazil.sources.debezium.forms import BINARY, RecordFormError, is_binary
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
 from frazil.spec.secrets import resolve
@@ -193,7 +194,11 @@ class TopicCapture:
         return upto
 
     def _pieces(self, broker: Broker, partition: int, first: int) -> Iterator[tuple[list[Any], int]]:
-        """Yield messages enough for a file, and the offset behind them."""
+        """Yield messages enough for a file, and the offset behind them.
+
+        Raises:
+            RecordFormError: a value is Avro or Protobuf.
+        """
         piece: list[Any] = []
         size = 0
         for message, upto in broker.messages(partition, first):
@@ -201,6 +206,8 @@ class TopicCapture:
                 if piece:
                     yield piece, upto
                 return
+            if is_binary(message.value()):
+                raise RecordFormError(f"{self.name}, partition {partition}, offset {message.offset()}", BINARY)
             piece.append(message)
             size += len(message)
             if size >= self.file_bytes or len(piece) >= self.file_messages:
