@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -19,34 +19,65 @@ if TYPE_CHECKING:
     from frazil.engine.table_run import TableRun
 
 
+USUAL_FRACTION: Final = 0.1
+"""Share of a batch that may be bad where the table does not say ``max_bad_fraction``."""
+FEWEST_RECORDS: Final = 100
+"""Smaller batches have no limit of which the table says nothing."""
+_NEVER_TOO_MANY: Final = int(USUAL_FRACTION * FEWEST_RECORDS)
+_REASONS_SHOWN: Final = 3
+
+
 class TooManyBadRowsError(ContractError):
     """A batch has more bad records than the table's limit."""
 
     code = "FZ401"
 
 
-def bad_by_batch(context: TableRun, rows: DataFrame) -> dict[int, dict[str, int]]:
-    """Count good and bad records of every batch, if the table has limits: they are a batch's, a rebuild takes many."""
-    if context.table.max_bad_rows is None and context.table.max_bad_fraction is None:
+def bad_by_batch(context: TableRun, rows: DataFrame, bad: int) -> dict[int, dict[str, int]]:
+    """Count good and bad records of every batch of a rebuild; nothing where ``bad`` in all pass no limit of one."""
+    table = context.table
+    if not bad or (table.max_bad_rows is None and table.max_bad_fraction is None and bad <= _NEVER_TOO_MANY):
         return {}
     is_good = F.col(PROBLEM).isNull()
     counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
 
 
-def check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]]) -> None:
-    """Refuse more bad records than the table allows; ``by_batch``: good and bad records by batch number."""
+def check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]], rows: DataFrame | None) -> None:
+    """Refuse more bad records than the table allows.
+
+    Args:
+        context: the table's part of the run.
+        by_batch: good and bad records by batch number.
+        rows: the change rows, bad ones among them; None for none. Read only to say what is wrong with them.
+
+    Raises:
+        TooManyBadRowsError: a limit is passed.
+    """
     table = context.table
     for number, seen in by_batch.items():
         bad = int(seen["bad"])
         total = bad + int(seen["good"])
         over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
-        over_fraction = table.max_bad_fraction is not None and bad > table.max_bad_fraction * total
-        if over_rows or over_fraction:
-            limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {table.max_bad_fraction}"
+        share = table.max_bad_fraction
+        if share is None:
+            share = USUAL_FRACTION if total >= FEWEST_RECORDS else 1.0
+        if over_rows or bad > share * total:
+            limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {share:g}"
             raise TooManyBadRowsError(
                 f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
                 f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
-                "they are in bronze, nothing of the batch is visible past it",
-                hint="look at them in bronze, fix the declaration or raise the limit, and run again",
+                f"they are in bronze, nothing of the batch is visible past it{_why(rows)}",
+                hint="fix the declaration or raise the limit, and run again",
             )
+
+
+def _why(rows: DataFrame | None) -> str:
+    """Return the usual reasons with how many records each has."""
+    if rows is None:
+        return ""
+    reason = F.concat_ws(": ", F.col(f"{PROBLEM}.column"), F.col(f"{PROBLEM}.reason"))
+    bad = rows.where(F.col(PROBLEM).isNotNull()).groupBy(F.col(f"{PROBLEM}.rule").alias("rule"), f"{PROBLEM}.column")
+    found = bad.agg(F.count("*").alias("count"), F.min(reason).alias("reason"))
+    most = found.orderBy(F.desc("count"), "reason").limit(_REASONS_SHOWN).collect()
+    return "".join(f"; {row['count']:,} with {row['reason']}" for row in most)

@@ -90,7 +90,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     if told:
         keep_ledger(context, base, told)
     _report(context.report, step, seen)
-    return Ingested(batch=step.batch, rows=here)
+    return Ingested(batch=step.batch, rows=here, has_loads=any(file.load for file in step.files))
 
 
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:

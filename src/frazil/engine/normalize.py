@@ -23,6 +23,7 @@ from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
 from frazil.engine.late_limit import count_behind, is_limited, known_newest, passes, verify_not_late
 from frazil.engine.left_out import fields_left_out
+from frazil.engine.load_keys import verify_load_keys
 from frazil.engine.newest import newest_in, newest_sql
 from frazil.engine.plain_batch import plain_batch
 from frazil.engine.rules import Watched
@@ -115,16 +116,18 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     Raises:
         TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
             of the batch is visible past bronze.
+        RepeatedKeyError: a full load has different records of one key, beyond ``max_repeated_key_fraction``; likewise.
         RuleBrokenError: changes break a rule that stops the run; likewise.
         LateChangesError: more changes are late than ``max_late_fraction`` allows; likewise.
     """
     context.tell("normalize")
     spark, layout = context.spark, changes_layout(context.tables.changes, contract)
     ensure(spark, quarantine_layout(context.tables.quarantine))
+    at_hand = _at_hand(step, ingested)
+    verify_load_keys(context, step, contract, ingested, at_hand)
     if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
-    at_hand = _at_hand(step, ingested)
     if context.head(context.changes).snapshot_id is None:
         context.report.warnings += digits_cut(context, contract, step, _bronze_bookmark(context), at_hand)
     plain = plain_batch(context, step, contract, _bronze_bookmark(context), at_hand)
@@ -245,7 +248,7 @@ def _normalize_plain(
         streams.append(iter([_good(rest, contract).rows]))
     held = _held(streams, names) if is_held else None
     failpoint("silver.before_write")
-    check_limits(context, {step.upto: seen})
+    check_limits(context, {step.upto: seen}, None if rest is None else rest.frame(spark))
     if held is not None and is_limited(context, step) and not _passes(context, plain):
         verify_not_late(context, contract, held.frame(spark), few=True)
     with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
@@ -427,4 +430,5 @@ def note_declared(context: TableRun) -> None:
 def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[str, Any], rows: DataFrame) -> None:
     """Hold what was counted of change rows against the rules of the contract and the table's limits."""
     watched.report(context, seen)
-    check_limits(context, {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows))
+    by_batch = {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows, int(seen["bad"]))
+    check_limits(context, by_batch, rows)

@@ -20,10 +20,12 @@ class Ingested:
     Attributes:
         batch: its number.
         rows: its rows of bronze, where the batch is small enough to stay in the driver's memory; else None.
+        has_loads: some of its files are a copy of the whole table.
     """
 
     batch: int
     rows: pa.Table | None
+    has_loads: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

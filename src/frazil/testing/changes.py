@@ -105,7 +105,8 @@ def as_files(
         records: the stream, in the order of the source.
         seed: same seed, same files.
         parts: number of change files.
-        load: begin with a full load file of upserts from the head of the stream; None leaves it to the seed.
+        load: begin with a full load file: the first upsert of each key in the head of the stream; None leaves it to the
+            seed.
         op_in_load: the full load file has the op field.
         narrow: share of change files without the field ``note``.
 
@@ -115,9 +116,15 @@ def as_files(
     rng = Random(seed)  # noqa: S311 - as above
     head = rng.randrange(len(records) // 2 + 1) if (rng.random() < 0.5 if load is None else load) else 0  # noqa: PLR2004
     files: dict[str, list[Record]] = {}
-    if upserts := [record for record in records[:head] if record["op"] != "D"]:
+    # A load names each key once.
+    firsts: dict[str | None, int] = {}
+    for number, record in enumerate(records[:head]):
+        if record["op"] != "D":
+            firsts.setdefault(record["id"], number)
+    if upserts := [records[number] for number in firsts.values()]:
         files["LOAD00000001.csv"] = upserts if op_in_load else [_without("op", record) for record in upserts]
-    changes = [record for record in records[:head] if record["op"] == "D"] + list(records[head:])
+    loaded = {*firsts.values()}
+    changes = [record for number, record in enumerate(records) if number not in loaded]
     cuts = sorted(rng.randint(0, len(changes)) for _ in range(parts - 1))
     clock = _START
     for start, end in pairwise((0, *cuts, len(changes))):
