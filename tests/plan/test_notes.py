@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -94,3 +95,16 @@ def test_files_that_wait_are_named_with_the_reason() -> None:
     found = warnings(a_table(ID), TableState(taken=SourceDelta(deferred=waiting)))
 
     assert (found[0], found[9:]) == ("0.csv waits: no line end", ["9.csv waits: no line end", "2 more files wait"])
+
+
+def test_only_fields_that_came_later_are_promised_to_evolve() -> None:
+    state = with_fields(a_table(ID), "op", "id", "secret")
+    wide = replace(state.taken.files[0], columns=(*state.taken.files[0].columns, ("channel", "string")))
+    state = replace(state, taken=SourceDelta(files=(state.taken.files[0], wide)))
+
+    first, later = warnings(a_table(ID), state)
+
+    assert "'secret'" in first
+    assert first.endswith("declare it")
+    assert "'channel'" in later
+    assert later.endswith("declare it, or say on_new_column: evolve")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.silver.evolution import evolved, treated_otherwise
+from frazil.silver.evolution import evolved, later_fields, treated_otherwise
 from frazil.silver.renames import renamed_bookmark
 from frazil.spec import Column, DmsFiles, Table
 from frazil.spec.evolution import Evolution
@@ -36,7 +36,7 @@ def a_table(*columns: str, policy: Any = None, **more: Any) -> Table:
         (a_table(policy="quarantine"), 3, set(), set()),
         (a_table("id", "a"), 2, {"b", "late"}, set()),
         (a_table("id", "a", policy="evolve"), 2, {"b"}, set()),
-        (a_table("id", "a", policy="evolve"), 0, {"b", "late"}, set()),
+        (a_table("id", "a", policy="evolve"), 0, {"b"}, set()),
         (a_table("id", "a", policy="quarantine"), 2, {"b", "late"}, {"late"}),
         (a_table("id", "late", policy="quarantine"), 2, {"a", "b"}, set()),
         (a_table("id", "*", policy="keep"), 2, {"late"}, set()),
@@ -47,6 +47,17 @@ def test_fields_go_where_the_policy_says(table: Table, batch: int, left_out: set
     now = evolved(table, renamed_bookmark(table, BRONZE), {"batch": batch} if batch else {})
 
     assert (set(now.left_out), set(now.blocked)) == (left_out, blocked)
+
+
+def test_evolve_takes_what_came_behind_the_first_file_also_before_it_was_said() -> None:
+    named = [[("Op", "string"), ("id", "string")], [("id", "string"), ("Channel", "string")], []]
+    bronze = {"fields": {"Op": "string", "id": "string", "Channel": "string"}, "later": later_fields(named), "batch": 1}
+    kept = {"batch": 1, **evolved(a_table("id"), bronze, {}).in_bookmark()}
+
+    now = evolved(a_table("id", policy="evolve"), bronze, kept)
+
+    assert now.followed == {"channel"}
+    assert treated_otherwise(now, kept) == "'channel' is a column now"
 
 
 def after(table: Table, silver: dict[str, Any]) -> dict[str, Any]:

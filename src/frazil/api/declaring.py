@@ -125,14 +125,17 @@ def validate(declaration: Declaration) -> Validation:
     Raises:
         DeclarationProblems: all mistakes.
     """
+    from frazil.errors import DeclarationProblems
     from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
-    from frazil.plan.names import check_names
-    from frazil.serve.fields import source_contracts
+    from frazil.plan.names import name_problems
+    from frazil.serve.fields import known_sources
     from frazil.spec.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
-    check_names(pipeline, source_contracts(pipeline))
+    contracts, problems = known_sources(pipeline)
+    if problems := [*problems, *name_problems(pipeline, contracts)]:
+        raise DeclarationProblems(str(problem) for problem in problems)
     missing = missing_client(pipeline.lake.catalog)
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 

@@ -25,6 +25,7 @@ from frazil.lake.tables import ensure
 from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.table_layout import bronze_layout
 from frazil.silver.baseline import kept_baseline
+from frazil.silver.evolution import later_fields
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.pii import declared_pii
@@ -96,8 +97,9 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
 
-    ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``lists``: some
-    record lists the columns it carries; true of tables that do not say. ``corrections``: batches of corrected records.
+    ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``later``: those of
+    its first batch that its first file does not have. ``lists``: some record lists the columns it carries; true of
+    tables that do not say. ``corrections``: batches of corrected records.
     ``baseline``: the horizon before which records are gone.
     """
     fields = dict(before.get("fields", {}))
@@ -108,9 +110,11 @@ def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[s
         opened.known is not None or opened.lists
         for opened in (new.source.read(file, new.columns) for file in step.files if not file.broken)
     )
+    named = [file.fields for file in step.files if not file.broken]
+    later = before.get("later", []) if fields else later_fields(named)
     fields = {column: types.get(column, "string") for column in [*fields, *arrived]}
     corrections = {"corrections": before["corrections"]} if "corrections" in before else {}
-    return {"fields": fields, "since": since, "lists": lists, **corrections, **kept_baseline(before)}
+    return {"fields": fields, "since": since, "later": later, "lists": lists, **corrections, **kept_baseline(before)}
 
 
 def _report(report: TableReport, step: Ingest, seen: Mapping[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from frazil.errors import DeclarationProblems
 from frazil.marts.layout import mart_columns
 from frazil.silver.evolution import added
 from frazil.spec.contract import added_columns, is_closed
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import Pipeline, Table
     from frazil.spec.problem import Path
-
-
-def check_names(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> None:
-    """Stop if a name is of nothing.
-
-    Raises:
-        DeclarationProblems: with all problems, as :func:`name_problems` finds them.
-    """
-    if found := name_problems(pipeline, contracts):
-        raise DeclarationProblems(str(problem) for problem in found)
 
 
 def name_problems(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> list[Problem]:

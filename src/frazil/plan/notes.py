@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from frazil.silver.evolution import later_fields
 from frazil.spec.amount import counted
 from frazil.spec.contract import on_new_column
 
@@ -41,10 +42,18 @@ def warnings(table: Table, state: TableState) -> list[str]:
             f"frazil drop --select {table.name}, then frazil run"
         )
     fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]
-    return [*found, *_undeclared(fields, on_new_column(table))]
+    if state.seen_fields:
+        return [*found, *_undeclared(fields, on_new_column(table), is_later=True)]
+    named = [file.fields for file in state.taken.files if not file.broken]
+    later = {name.lower() for name in later_fields(named)}
+    for is_later in (False, True):
+        some = [name for name in fields if (name.lower() in later) == is_later]
+        found += _undeclared(some, on_new_column(table), is_later=is_later)
+    return found
 
 
-def _undeclared(fields: Sequence[str], policy: OnChange) -> list[str]:
+def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> list[str]:
+    """Say which fields are in no column; ``evolve`` would take those that came later than the first file."""
     if not fields:
         return []
     shown = ", ".join(map(repr, fields[:_SHOWN])) + (f" and {len(fields) - _SHOWN} more" if fields[_SHOWN:] else "")
@@ -52,4 +61,5 @@ def _undeclared(fields: Sequence[str], policy: OnChange) -> list[str]:
     text = f"{counted(len(fields), 'field')} of the source {are} in no column: {shown}. Bronze keeps {they}; "
     if policy == "quarantine":
         text += f"records with a value in {they} wait in quarantine; "
-    return [f"{text}to have {they} in the marts, declare {they}, or say on_new_column: evolve"]
+    or_evolve = ", or say on_new_column: evolve" if is_later and policy != "evolve" else ""
+    return [f"{text}to have {they} in the marts, declare {they}{or_evolve}"]

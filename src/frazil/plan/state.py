@@ -15,7 +15,7 @@ from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.widening import as_made, later_columns, retyped
 from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
-from frazil.silver.evolution import check_evolution, evolved, treated_otherwise
+from frazil.silver.evolution import check_evolution, evolved, later_fields, treated_otherwise
 from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
@@ -196,6 +196,7 @@ def _contract(
     if not fields:
         return None, fields, hint
     called, before = renamed_fields(table, fields), renamed_bookmark(table, bronze)
+    before = before if before.get("fields") else {**before, "later": later_fields(named)}
     now = evolved(table, before, bookmarks[SILVER], called)
     check_evolution(table, before, now, files)
     try:

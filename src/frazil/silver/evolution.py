@@ -1,7 +1,7 @@
 """Which fields of the source become columns, once it has changed shape: the table's ``evolution``, settled.
 
-What is new is told by the batch that a field came with, and what became of earlier fields is in silver's bookmark. So a
-rebuild makes the columns that were there before it.
+What is new is told by the batch that a field came with, in the first batch by the file, and what became of earlier
+fields is in silver's bookmark. So a rebuild makes the columns that were there before it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     coming = {name.lower() for name in offered if not table.source.is_bookkeeping(name)} - known
     columns = declared(table).values()
     own = {column.name.lower() for column in columns}
+    came = {*_called_now(table, bronze.get("later", ())), *since} & (known | coming)
     read = {name.lower() for column in columns if column.expr is not None for name in fields_of(column.expr)}
     batch = int(silver.get("batch", 0))
     # What is there when silver is made is no change.
@@ -88,7 +89,7 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     blocked -= read
     match on_new_column(table):
         case "evolve":
-            left_out, followed, blocked = set(), followed | new | blocked, set()
+            left_out, followed, blocked = set(), followed | new | blocked | (came - own), set()
         case "keep":
             left_out, blocked = left_out | new, set()
         case "quarantine":
@@ -107,6 +108,17 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
             name for name in sorted(followed if is_closed(table) else ()) if open_name(name, added(table)) != name
         ),
     )
+
+
+def later_fields(named: Iterable[Sequence[tuple[str, str]]]) -> list[str]:
+    """Return the fields that come later than the first of some files; ``named``: what each names, in their order."""
+    first: set[str] | None = None
+    found: dict[str, str] = {}
+    for fields in named:
+        if fields and first is None:
+            first = {name.lower() for name, _ in fields}
+        found |= {name.lower(): name for name, _ in fields if name.lower() not in (first or ())}
+    return [*found.values()]
 
 
 def _called_now(table: Table, names: Iterable[str]) -> set[str]:

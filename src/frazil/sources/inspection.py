@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final, cast
 
@@ -25,7 +26,7 @@ from frazil.formats.parquet_file import first_line, parquet_columns
 from frazil.sources.new_files import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from frazil.formats.csv_lines import Dialect
     from frazil.sources.base import SourceFile
@@ -44,11 +45,13 @@ class FileForm:
         dialect: of CSV; None for Parquet.
         header: the first record of CSV names the fields.
         op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
+        verify: refuses the first record of CSV without header, given the file's path and the fields.
     """
 
     dialect: Dialect | None
     header: bool = True
     op: str | None = None
+    verify: Callable[[str, Sequence[str]], None] | None = None
 
 
 def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
@@ -75,7 +78,7 @@ def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
     except UNREADABLE as error:
         return Content(broken=f"unreadable: {error}", unfinished="the gzip breaks off")
     unfinished = None if last in _LINE_ENDS else "no line end at its end"
-    columns, broken = _header(file, form.dialect, form.op) if form.header else ((), _encoding(file))
+    columns, broken = _header(file, form.dialect, form.op) if form.header else ((), _headerless(file, form))
     return Content(columns, broken=broken, unfinished=unfinished)
 
 
@@ -84,21 +87,42 @@ def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...
 
     Cost: the beginning of a CSV file, the end of a Parquet file.
     """
+    if form.dialect is not None and not form.header:
+        with suppress(OSError, EOFError, zlib.error):
+            _headerless(file, form)
+        return ()
     try:
         if form.dialect is None:
             return file_columns(parquet_columns(file.path, file.uri), form.op)
-        columns, broken = _header(file, form.dialect, form.op) if form.header else ((), None)
+        columns, broken = _header(file, form.dialect, form.op)
     except (pa.ArrowException, OSError, EOFError, zlib.error, FrazilError):
         return None
     return None if broken else columns
 
 
-def _encoding(file: SourceFile) -> str | None:
+def _headerless(file: SourceFile, form: FileForm) -> str | None:
+    """Return why a CSV file without header cannot be read, as far as its beginning tells."""
     try:
-        open_text(file.uri).close()
+        with open_text(file.uri) as text:
+            first = _first(text, cast("Dialect", form.dialect)) if form.verify is not None else ()
     except UnicodeError as error:
         return f"encoding: {error}"
+    if form.verify is not None:
+        form.verify(file.path, first)
     return None
+
+
+def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:
+    """Return the fields of the first record; none of one that cannot be read, for its reader says why."""
+    try:
+        for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
+            if block.reason or block.is_part:
+                break
+            if found := records_in(block.data, dialect):
+                return header_of(found[0], dialect)
+    except (UnicodeDecodeError, *UNREADABLE):
+        pass
+    return ()
 
 
 def count_csv(uri: str, form: FileForm) -> int:

@@ -119,16 +119,17 @@ class Table(Spec):
     max_bad_rows: int | None = Field(
         default=None, ge=0, description="More bad records than this in a batch stop the run."
     )
-    max_late_fraction: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Share of a batch of 100 changes or more that may come late; more stop the run. 1: all may.",
     max_bad_fraction: float | None = Field(
         default=None,
         ge=0,
         le=1,
         description="As above, as a share of the batch; left out: a tenth of a batch of 100 records or more.",
+    )
+    max_late_fraction: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Share of a batch of 100 changes or more that may come late; more stop the run. 1: all may.",
     )
     max_repeated_key_fraction: float = Field(
         default=0.001,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError
 from frazil.formats.csv_lines import Dialect
 from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
+from frazil.sources.dms.header import verify_no_header
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
 from frazil.spec.types import type_after
@@ -37,10 +39,12 @@ def has_header(file: SourceFile, source: DmsFiles) -> bool:
     return source.header and file.variant != TRANSACTIONS
 
 
-def form_of(file: SourceFile, source: DmsFiles) -> FileForm:
+def form_of(file: SourceFile, table: Table) -> FileForm:
     """Return how a file is written."""
+    source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
-    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op)
+    verify = None if file.variant == TRANSACTIONS else partial(verify_no_header, table)
+    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op, verify=verify)
 
 
 def own_records(table: Table) -> OwnRecords:

@@ -57,11 +57,11 @@ class DmsSource:
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file."""
-        return inspect(hashed, file, layout.form_of(file, self.table.source))
+        return inspect(hashed, file, layout.form_of(file, self.table))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names."""
-        return named_fields(file, layout.form_of(file, self.table.source))
+        return named_fields(file, layout.form_of(file, self.table))
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns."""

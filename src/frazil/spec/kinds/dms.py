@@ -21,7 +21,11 @@ class DmsFiles(SourceSpec):
         description="Folders, files or glob patterns, searched recursively; relative to the declaration.",
     )
     format: Literal["csv", "parquet"] = Field(default="csv", description="Format of the files below path.")
-    header: bool = Field(default=False, description="CSV: the first record names the fields (AddColumnName).")
+    header: bool = Field(
+        default=False,
+        description="CSV: the first record names the fields (AddColumnName). Left out: false, and files whose first "
+        "record looks like names are refused until it is said.",
+    )
     fields: tuple[str, ...] | None = Field(
         default=None,
         description="CSV without header: the field names in file order, without the op column. "
