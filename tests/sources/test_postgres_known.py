@@ -138,6 +138,23 @@ def test_partitions_that_come_are_read_and_those_that_go_stop_the_table(
     assert is_level(tmp_path, url, "public.p")
 
 
+def test_a_renamed_column_is_followed_where_that_is_declared(session: Session, url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, a text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    declare(tmp_path, {"public.t": "id"})
+    file = tmp_path / "frazil.yml"
+    text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, on_rename: follow}")
+    file.write_text(text, encoding="utf-8")
+    land(tmp_path)
+    session.execute("UPDATE t SET a = 'c' WHERE id = 1; ALTER TABLE t RENAME a TO aa; INSERT INTO t VALUES (3, 'd')")
+
+    assert stopped(tmp_path) == {}
+    assert is_level(tmp_path, url, "public.t")
+    assert land(tmp_path).files == 0
+    session.execute("ALTER TABLE t RENAME id TO nr")
+    [error] = stopped(tmp_path).values()
+    assert "it is of the key, which cannot be renamed" in (error.hint or "")
+
+
 REFILLS = (
     "ALTER TABLE {t} ADD COLUMN n int NOT NULL DEFAULT 7",
     "ALTER TABLE {t} ADD COLUMN n int DEFAULT 7; ALTER TABLE {t} ALTER COLUMN n DROP DEFAULT; VACUUM FULL {t}",

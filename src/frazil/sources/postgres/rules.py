@@ -6,6 +6,7 @@ A capture stops at the first rule that is broken. ``frazil doctor`` tells of the
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.sources.postgres.catalog import known_table
@@ -156,6 +157,8 @@ class Rules:
             if stops := self._stops(place, self.changed[place]):
                 self.stopped[place] = stops
                 return None
+            for old, new in (one for table in self._of(place) for one in _undeclared(table, self.changed[place])):
+                self.changed[place] = replace(self.changed[place], refilled=f"column {old} is called {new} now")
         return table
 
     def _replaced(self, place: tuple[str, str], now: tuple[str, str] | None, *, is_there: bool) -> FrazilError:
@@ -182,13 +185,13 @@ class Rules:
             hint = self._way_out(frozenset({place}))
             return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
         for table in self._of(place):
-            finals = final_names(table)
-            for old, new in changed.renamed.items():
-                if old.lower() == new.lower() or finals.get(old.lower(), "").lower() == new.lower():
+            for old, new in _undeclared(table, changed):
+                is_key = old.lower() in {key.lower() for key in table.keys}
+                if table.source.on_rename == "follow" and not is_key:
                     continue
                 hint = f"say so in table '{table.name}', and use the new name everywhere else in it: "
-                hint += f"renames: {{{old}: {new}}}"
-                if old.lower() in {key.lower() for key in table.keys}:
+                hint += f"renames: {{{old}: {new}}}; or on_rename: follow in its source"
+                if is_key:
                     hint = "it is of the key, which cannot be renamed: give it its name back; or use the new name in "
                     hint += f"the declaration and begin again: {self._begin_again(table)}; frazil run"
                 return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
@@ -288,6 +291,16 @@ class Rules:
     def _begin_again(self, table: Table) -> str:
         folder = self._landing.table(*table.source.schema_and_name)
         return f"frazil drop --select {table.name}; rm -r {shlex.quote(f'{folder}')}"
+
+
+def _undeclared(table: Table, changed: Difference) -> list[tuple[str, str]]:
+    """Return old and new names of columns that were renamed, as far as the declaration does not say so."""
+    finals = final_names(table)
+    return [
+        (old, new)
+        for old, new in changed.renamed.items()
+        if old.lower() != new.lower() and finals.get(old.lower(), "").lower() != new.lower()
+    ]
 
 
 def own_order(table: Table) -> str | None:

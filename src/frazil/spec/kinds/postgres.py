@@ -55,6 +55,11 @@ class Postgres(SourceSpec):
         le=1,
         description="Rows that are read again and lack more than this share of those before are refused.",
     )
+    on_rename: Literal["fail", "follow"] = Field(
+        default="fail",
+        description="A column that has another name now: fail (the table stops until renames says so) or follow (a new "
+        "column of that name, filled by reading all rows again; the old one keeps its values).",
+    )
 
     @property
     def schema_and_name(self) -> tuple[str, str]:
