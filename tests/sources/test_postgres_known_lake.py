@@ -1,0 +1,94 @@
+"""IDENTITY, LOUD: tables of PostgreSQL that are altered are right in the lake, or their run fails, alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.sources.replay import declare
+
+import frazil
+from frazil import api
+from frazil.engine.report import RunFailedError
+from frazil.lake.session import spark_session
+from frazil.serve.query import query
+from frazil.serve.schema import schema
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.spec import Pipeline
+
+pytestmark = [pytest.mark.spark, pytest.mark.server]
+
+BEFORE = """
+CREATE TABLE moved (id int PRIMARY KEY, v text); INSERT INTO moved VALUES (1, 'a');
+CREATE TABLE swapped (id int PRIMARY KEY, v text); INSERT INTO swapped VALUES (1, 'a'), (2, 'b'), (3, 'c');
+CREATE TABLE filled (id int PRIMARY KEY, v text); INSERT INTO filled SELECT g, 'x' FROM generate_series(1, 30) g;
+CREATE TABLE parts (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
+INSERT INTO parts VALUES (1, '2024-01-05');
+CREATE TABLE gen (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED);
+INSERT INTO gen (id, net) VALUES (1, 1)"""
+
+AFTER = """
+ALTER TABLE moved RENAME TO moved2; INSERT INTO moved2 VALUES (2, 'b'); UPDATE moved2 SET v = 'A' WHERE id = 1;
+CREATE TABLE new (id bigint PRIMARY KEY, v text); INSERT INTO new VALUES (1, 'A!'), (2, 'b'), (4, 'd');
+BEGIN; ALTER TABLE swapped RENAME TO old; ALTER TABLE new RENAME TO swapped; COMMIT; DELETE FROM swapped WHERE id = 2;
+ALTER TABLE filled ADD COLUMN n int NOT NULL DEFAULT 7; UPDATE filled SET n = 8 WHERE id = 30;
+CREATE TABLE parts_2 (id int, day date, PRIMARY KEY (id, day)); INSERT INTO parts_2 VALUES (2, '2024-02-05');
+ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
+UPDATE parts SET day = '2024-02-07' WHERE id = 1"""
+
+NOW = {"moved": "moved2"}
+
+
+def run(pipeline: Pipeline) -> dict[str, str]:
+    """Run; return the codes of the tables that fail."""
+    try:
+        frazil.run(pipeline, spark=spark_session(pipeline))
+    except RunFailedError as error:
+        return {one.name: one.code for one in error.report.errors}
+    return {}
+
+
+@pytest.mark.parametrize("everything", [pytest.param(False, marks=pytest.mark.laws), True])
+def test_marts_of_altered_tables_are_those_of_the_source(
+    *, everything: bool, database: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del spark  # only there so that Java runs
+    monkeypatch.setenv("TEST_DB", database)
+    names = ["moved", "swapped", "filled", "parts", "gen"]
+    declare(tmp_path, {f"public.{name}": "id, day" if name == "parts" else "id" for name in names})
+    file = tmp_path / "frazil.yml"
+    text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, max_delete_fraction: 1}")
+    file.write_text(
+        text.replace("marts: [{kind: current}, {kind: history}]", "marts: [{kind: current}]"), encoding="utf-8"
+    )
+    pipeline = frazil.load(tmp_path)
+
+    with psycopg.connect(database, autocommit=True) as session:
+        if everything:
+            session.execute("CREATE PUBLICATION frazil FOR ALL TABLES WITH (publish_via_partition_root = true)")
+        for part in BEFORE.split(";"):
+            session.execute(part.encode())
+        assert run(pipeline) == {}
+        assert schema(pipeline, "gen").left_out == ("gross",)
+        for part in AFTER.split(";"):
+            session.execute(part.encode())
+        assert run(pipeline) == {"swapped": "FZ709"}
+        api.reload(pipeline, ["swapped"])
+        assert run(pipeline) == {}
+
+        for name in names:
+            columns = {"filled": "id, n", "parts": "id, day", "gen": "id, net"}.get(name, "id, v")
+            there: list[Any] = session.execute(
+                f"SELECT {columns} FROM {NOW.get(name, name)} ORDER BY 1".encode()
+            ).fetchall()
+            assert query(pipeline, f"SELECT {columns} FROM marts.{name} ORDER BY 1").rows == there
+    findings = [*api.check_source(pipeline)]
+    assert {one.ok for one in findings} == {True}
+    assert [one for one in findings if "(generated there and in no copy: gross)" in one.detail]
