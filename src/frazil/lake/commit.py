@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,7 +26,7 @@ from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     import pyarrow as pa
@@ -169,14 +170,8 @@ class TableTransaction:
             BusyError: another run published first; nothing of this transaction is visible.
         """
         table = java_table(self._spark, self.table)
-        try:
+        with refused_as_second(self._path):
             self.published = self._publish_by_sql() if table is None else self._publish_by_java(table)
-        except FrazilError:
-            raise
-        except Exception as error:
-            if isinstance(told(error), BusyError):
-                raise came_second(self._path) from error
-            raise
         return self.published
 
     def _publish_by_java(self, table: Any) -> TableSnapshot:
@@ -275,6 +270,19 @@ class TableTransaction:
             f"WHERE name = {literal(self._name)}"
         ).collect()
         return (found[0][0], found[0][1]) if found else (None, None)
+
+
+@contextmanager
+def refused_as_second(path: tuple[str, ...]) -> Iterator[None]:
+    """Say of a commit that a catalog refuses, because the table is not as it was, that another run published first."""
+    try:
+        yield
+    except FrazilError:
+        raise
+    except Exception as error:
+        if isinstance(told(error), BusyError):
+            raise came_second(path) from error
+        raise
 
 
 def came_second(path: tuple[str, ...]) -> BusyError:

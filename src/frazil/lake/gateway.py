@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame
 from frazil.older_spark import is_older
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import Column, SparkSession
 
 _KEPT_SECONDS: Final = 300
@@ -117,6 +119,29 @@ def schema_fields(spark: SparkSession, schema: Any) -> list[dict[str, Any]]:
     parser = java_class(spark, "org.apache.iceberg.SchemaParser")
     fields: list[dict[str, Any]] = json.loads(parser.toJson(schema))["fields"]
     return fields
+
+
+def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapping[str, str]) -> None:
+    """Append rows, columns by name, to the table of an Iceberg transaction, as Spark does for ``CREATE TABLE ... AS``.
+
+    Args:
+        rows: of a session with a JVM gateway.
+        catalog: name of the table's catalog; it has the functions that Spark distributes rows by.
+        transaction: ``org.apache.iceberg.Transaction``. Nobody sees the rows before it is committed.
+        summary: properties of the snapshot.
+    """
+    spark, java = rows.sparkSession, rows._jdf  # noqa: SLF001
+    staged = java_class(spark, "org.apache.iceberg.spark.source.StagedSparkTable")(transaction)
+    found = spark._jsparkSession.sessionState().catalogManager().catalog(catalog)  # noqa: SLF001
+    functions, nothing = java_class(spark, "scala.Some")(found), _companion(spark, "scala.None")
+    relations = _companion(spark, "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation")
+    options = {f"snapshot-property.{key}": value for key, value in summary.items()}
+    written = java_class(spark, "org.apache.spark.api.python.PythonUtils").toScalaMap(options)
+    appends = _companion(spark, "org.apache.spark.sql.catalyst.plans.logical.AppendData")
+    relation = relations.create(staged, functions, nothing)
+    command = appends.byName(relation, java.queryExecution().analyzed(), written)
+    # A command is done when its Dataset is made.
+    _companion(spark, sql_class("Dataset")).ofRows(spark._jsparkSession, command)  # noqa: SLF001
 
 
 def is_local(spark: SparkSession) -> bool:

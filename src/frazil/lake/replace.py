@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
-from frazil.lake.commit import RUN_ID, bookmark_text, came_second
+from frazil.lake.commit import RUN_ID, bookmark_text, came_second, refused_as_second
+from frazil.lake.durable import make_table_durable
+from frazil.lake.gateway import append_staged, java_class, java_table
 from frazil.lake.heads import head
 from frazil.lake.snapshot import BOOKMARK, TableSnapshot
-from frazil.lake.tables import partition_clause, property_list, set_sort_order
-from frazil.older_spark import is_older
+from frazil.lake.tables import set_sort_order
 from frazil.spec.names import quote
-from frazil.spec.transforms import Transform, partition_transform
+from frazil.spec.transforms import partition_transform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.plan.table_layout import TableLayout
-
-_SNAPSHOT_PROPERTY: Final = "spark.sql.iceberg.snapshot-property."
-"""Prefix of a session's settings that get into the summary of what it writes."""
 
 
 def replace_table(
@@ -37,11 +33,10 @@ def replace_table(
     """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
 
     For tables that :func:`frazil.lake.tables.ensure` cannot bring to a layout. Readers see the old table or the new
-    one; the old snapshots can still be read until they expire. The bookmark is handed over as a setting of the session,
-    so nothing else may be written in it meanwhile.
+    one; the old snapshots can still be read until they expire.
 
     Args:
-        spark: a session that this thread alone writes with.
+        spark: a session with a JVM gateway.
         layout: how the table is to be; the rows have its columns.
         base: where the table stood when the rows were computed.
         bookmark: what the commit carries.
@@ -52,62 +47,39 @@ def replace_table(
         Where the table stands now.
 
     Raises:
-        BusyError: another run published first.
+        BusyError: the table was changed since; what was written for it are orphans.
     """
     name = quote(*layout.path)
-    if head(spark, name, rebuilt=True).snapshot_id != base.snapshot_id:
+    table = java_table(spark, name)
+    if table is None:
+        raise TypeError(f"{name} cannot be reached through a JVM gateway")
+    operations = table.operations()
+    before, newest = operations.current(), table.currentSnapshot()
+    if (newest and newest.snapshotId()) != base.snapshot_id:
         raise came_second(layout.path)
     casts = [f"CAST({quote(column)} AS {kind}) AS {quote(column)}" for column, kind in layout.columns.items()]
+    rows = rows.selectExpr(*casts)
+    replacement = _replacement(spark, before, layout, rows)
+    transactions = java_class(spark, "org.apache.iceberg.Transactions")
+    staged = transactions.replaceTableTransaction(table.name(), operations, replacement)
     summary = {BOOKMARK: bookmark_text(bookmark), RUN_ID: run_id, "frazil.strategy": "recompute"}
-    (_by_writer if is_older() else _by_sql)(rows.selectExpr(*casts), layout, summary)
+    append_staged(rows, layout.path[0], staged, summary)
+    make_table_durable(table)
+    with refused_as_second(layout.path):
+        # A transaction of Iceberg's own would replace whatever has come in between.
+        operations.commit(before, staged.currentMetadata())
     if layout.sort_by:
         set_sort_order(spark, name, layout.sort_by)
     return head(spark, name)
 
 
-def _by_sql(rows: DataFrame, layout: TableLayout, summary: Mapping[str, str]) -> None:
-    spark, view = rows.sparkSession, f"frazil_rows_{layout.path[-1]}"
-    rows.createOrReplaceTempView(quote(view))
-    for key, value in summary.items():
-        spark.conf.set(_SNAPSHOT_PROPERTY + key, value)
-    try:
-        spark.sql(
-            f"REPLACE TABLE {quote(*layout.path)} USING iceberg{partition_clause(layout)} "
-            f"TBLPROPERTIES ({property_list(layout.all_properties)}) AS SELECT * FROM {quote(view)}"
-        )
-    finally:
-        for key in summary:
-            spark.conf.unset(_SNAPSHOT_PROPERTY + key)
-        spark.catalog.dropTempView(view)
-
-
-def _by_writer(rows: DataFrame, layout: TableLayout, summary: Mapping[str, str]) -> None:
-    """Replace a table on Spark 3.5, where Iceberg takes what a commit carries from a writer and not from the session.
-
-    A writer has no ``truncate``, and takes no column with both a dot and a backtick in its name. Such a partition is
-    added right afterwards, for what is written from then on; a run that dies in between leaves the table without it.
-    """
-    name = quote(*layout.path)
-    writer = rows.writeTo(name).using("iceberg")
-    for key, value in layout.all_properties.items():
-        writer = writer.tableProperty(key, value)
-    for key, value in summary.items():
-        writer = writer.option(f"snapshot-property.{key}", value)
-    transforms = [partition_transform(text) for text in layout.partition_by]
-    later = [one for one in transforms if one.kind == "truncate" or {".", "`"} <= {*one.column}]
-    partitions = [_partition(one) for one in transforms if one not in later]
-    (writer.partitionedBy(*partitions) if partitions else writer).replace()
-    for partition in (one.sql for one in later):
-        rows.sparkSession.sql(f"ALTER TABLE {name} ADD PARTITION FIELD {partition}")
-
-
-def _partition(transform: Transform) -> Column:
-    # Spark reads the name a second time; it quotes one with a dot before that, and no other.
-    name = quote(transform.column)
-    column = F.col(name if "." in transform.column else quote(name))
-    if transform.kind == "identity":
-        return column
-    if transform.n is not None:
-        return F.bucket(transform.n, column)
-    of_time: Column = getattr(F, f"{transform.kind}s")(column)
-    return of_time
+def _replacement(spark: SparkSession, before: Any, layout: TableLayout, rows: DataFrame) -> Any:
+    """Return a table's metadata with the columns, partitions and properties of a layout, and without rows."""
+    types = rows._jdf.schema().asNullable()  # noqa: SLF001
+    schema = java_class(spark, "org.apache.iceberg.spark.SparkSchemaUtil").convert(types)
+    spec = java_class(spark, "org.apache.iceberg.PartitionSpec").builderFor(schema)
+    for transform in map(partition_transform, layout.partition_by):
+        number = () if transform.n is None else (transform.n,)
+        spec = getattr(spec, transform.kind)(transform.column, *number)
+    order = java_class(spark, "org.apache.iceberg.SortOrder").unsorted()
+    return before.buildReplacement(schema, spec.build(), order, before.location(), dict(layout.all_properties))

@@ -82,11 +82,6 @@ def property_list(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
-def partition_clause(layout: TableLayout) -> str:
-    """Write the PARTITIONED BY clause of a layout; empty for a table that is not partitioned."""
-    return f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
-
-
 def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
     """Read a table's columns with their types; None if it does not exist."""
     try:
@@ -106,7 +101,8 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
     name = quote(*layout.path)
     _namespace(spark, quote(*layout.path[:-1]))
     columns = ", ".join(f"{quote(column)} {kind}" for column, kind in layout.columns.items())
-    partition, properties = partition_clause(layout), property_list(layout.all_properties)
+    partition = f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
+    properties = property_list(layout.all_properties)
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
     # A commit that the catalog does not take counts as another's table of the same name, which IF NOT EXISTS forgives.
     if _columns(spark, name) is None:
