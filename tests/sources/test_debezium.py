@@ -471,3 +471,14 @@ def test_a_topic_of_avro_is_refused_at_its_capture() -> None:
 
     with pytest.raises(RecordFormError, match=r"shop.orders.*offset 7: its records are Avro or Protobuf"):
         next(capture._pieces(Broker(), 0, 7))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["envelope", "flat"])
+def test_fields_that_differ_by_case_get_names(form: Any) -> None:
+    mine = records(form=form, names={"ID": "id_2"})
+    row = {"id": 1, "ID": 2, "__op": "c"}
+
+    found = mine.fields(json.dumps(row if form == "flat" else envelope(after=row)))
+
+    assert found is not None
+    assert (found["id"], found["id_2"]) == ("1", "2")

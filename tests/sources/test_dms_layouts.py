@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -61,6 +62,28 @@ def test_fields_named_alike_stop_the_run(tmp_path: Path) -> None:
     with pytest.raises(DuplicateFieldsError) as caught:
         take_all(tmp_path)
     assert (caught.value.code, caught.value.exit_code) == ("FZ501", 6)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_fields_named_alike_get_names_in_the_declaration(tmp_path: Path, kind: Literal["csv", "parquet"]) -> None:
+    put(tmp_path, {f"a.{kind}": b"Op,id,ID,op\nI,1,x,buy\n"})
+    if kind == "parquet":
+        rows = pa.table([["I"], ["1"], ["x"], ["buy"]], names=["Op", "id", "ID", "op"])
+        pq.write_table(rows, tmp_path / "in" / "a.parquet")
+    source = DmsFiles(path=("in",), format=kind, header=kind == "csv", names={"ID": "id_2", "op": "action"})
+    table = Table(name="t", source=source, keys=("id",))
+
+    [file] = take_all(tmp_path, now=9e9, source=source).files
+    columns = DmsSource(table).columns([file], ())
+    [read] = DmsSource(table).read(replace(file, uri=str(tmp_path / "in" / f"a.{kind}")), columns).reader
+
+    assert columns == ("op", "id", "id_2", "action")
+    assert {name: values.to_pylist() for name, values in read.fields.items()} == {
+        "op": ["I"],
+        "id": ["1"],
+        "id_2": ["x"],
+        "action": ["buy"],
+    }
 
 
 def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class DuplicateFieldsError(SchemaError):
         self.path, self.names = path, tuple(names)
         super().__init__(
             f"{path}: {', '.join(map(repr, self.names))} name more than one field, without regard to case",
-            hint="rename or remove the field at the source and write the file again, under another name",
+            hint=f"give one another name in the source: names: {{{self.names[-1]}: {self.names[-1].lower()}_2}}",
         )
 
 

@@ -27,8 +27,13 @@ BATCH_ROWS: Final = 32_768
 _INT96: Final = "INT96"
 
 
-def parquet_columns(path: str, uri: str) -> tuple[tuple[str, str], ...]:
+def parquet_columns(path: str, uri: str, named: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
     """Read the names and Spark types of a file's fields from its footer.
+
+    Args:
+        path: names the file in errors.
+        uri: opens it.
+        named: field, exactly as the file names it -> the name that it has here; others keep theirs.
 
     Raises:
         pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
@@ -36,8 +41,9 @@ def parquet_columns(path: str, uri: str) -> tuple[tuple[str, str], ...]:
     """
     with closing(opened(uri)) as parquet:
         fields = parquet.schema_arrow
-    check_names(path, fields.names)
-    return tuple((field.name, spark_type(field.type)) for field in fields)
+    names = [(named or {}).get(name, name) for name in fields.names]
+    check_names(path, names)
+    return tuple((name, spark_type(field.type)) for name, field in zip(names, fields, strict=True))
 
 
 def opened(uri: str, **options: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Final, cast
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from frazil.formats.parquet_file import first_line, parquet_columns
 from frazil.sources.new_files import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from frazil.formats.csv_lines import Dialect
     from frazil.sources.base import SourceFile
@@ -46,12 +46,14 @@ class FileForm:
         header: the first record of CSV names the fields.
         op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
         verify: refuses the first record of CSV without header, given the file's path and the fields.
+        names: field, exactly as the file names it -> the name that it has here.
     """
 
     dialect: Dialect | None
     header: bool = True
     op: str | None = None
     verify: Callable[[str, Sequence[str]], None] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
@@ -65,7 +67,7 @@ def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
     """
     if form.dialect is None:
         try:
-            return Content(file_columns(parquet_columns(file.path, file.uri), form.op))
+            return Content(file_columns(parquet_columns(file.path, file.uri, form.names), form.op))
         except (pa.ArrowException, OSError) as error:
             reason = f"unreadable: {first_line(error)}"
             return Content(broken=reason, unfinished="no sound Parquet footer")
@@ -78,7 +80,7 @@ def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
     except UNREADABLE as error:
         return Content(broken=f"unreadable: {error}", unfinished="the gzip breaks off")
     unfinished = None if last in _LINE_ENDS else "no line end at its end"
-    columns, broken = _header(file, form.dialect, form.op) if form.header else ((), _headerless(file, form))
+    columns, broken = _header(file, form.dialect, form) if form.header else ((), _headerless(file, form))
     return Content(columns, broken=broken, unfinished=unfinished)
 
 
@@ -93,8 +95,8 @@ def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...
         return ()
     try:
         if form.dialect is None:
-            return file_columns(parquet_columns(file.path, file.uri), form.op)
-        columns, broken = _header(file, form.dialect, form.op)
+            return file_columns(parquet_columns(file.path, file.uri, form.names), form.op)
+        columns, broken = _header(file, form.dialect, form)
     except (pa.ArrowException, OSError, EOFError, zlib.error, FrazilError):
         return None
     return None if broken else columns
@@ -138,11 +140,12 @@ def count_csv(uri: str, form: FileForm) -> int:
     return 1 if is_broken else count_records(uri, dialect)
 
 
-def _header(file: SourceFile, dialect: Dialect, op: str | None) -> tuple[tuple[tuple[str, str], ...], str | None]:
+def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Read the fields that the first record names, or why it cannot be read; an empty file has none."""
-    names, broken = _names(file.uri, dialect)
+    written, broken = _names(file.uri, dialect)
+    names = [form.names.get(name, name) for name in written]
     check_names(file.path, names)
-    return file_columns(((name, "string") for name in names), op) if names else (), broken
+    return file_columns(((name, "string") for name in names), form.op) if names else (), broken
 
 
 def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:

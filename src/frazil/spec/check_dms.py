@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Find what is wrong with the source of one table, whose kind is ``dms``; ``at`` is the path of the source."""
     yield from _naming_of_fields(table, at)
+    yield from _names(table, at)
     yield from _fields(table, at)
     yield from _signs(table, at)
     yield from _transaction_files(table, at)
@@ -36,6 +37,14 @@ def _naming_of_fields(table: Table, at: Path) -> Iterator[Problem]:
             at,
             f"{whose} has CSV files without a header, and nothing names their fields",
             'write fields: [...] in file order, declare columns without "*", or set header: true',
+        )
+
+
+def _names(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"names in the source of table '{table.name}'"
+    if source.names and source.format == "csv" and not source.header:
+        yield Problem(
+            (*at, "names"), f"{whose} has no use: CSV without a header names no fields", "name them in fields"
         )
 
 

@@ -96,7 +96,7 @@ class Records:
             return None
         if not isinstance(line, Pairs):
             raise NoObjectError("malformed_json: not an object")
-        whole = _object(line)
+        whole = self._named(line)
         is_message = "value" in whole and whole.keys() <= _MESSAGE
         key, value = (_json(whole.get("key"), strict=False), _json(whole["value"])) if is_message else (None, line)
         found = self._change(value, key, whole if is_message else {})
@@ -114,7 +114,7 @@ class Records:
             return self._tombstone(key, message, partition)
         if not isinstance(value, Pairs):
             raise NoObjectError("malformed_json: the value is no object")
-        whole = _object(value)
+        whole = self._named(value)
         is_envelope = self.table.source.form == "envelope"
         check_form(whole, is_envelope=is_envelope)
         if is_no_change(whole, self._own_names):
@@ -188,6 +188,11 @@ class Records:
         del self._schemas[8:]
         return ways, parts["payload"]
 
+    def _named(self, value: Pairs) -> dict[str, Any]:
+        """Return the fields of an object by their lower-case names, those of ``names`` by the name that they have."""
+        names = self.table.source.names
+        return _object(Pairs((names.get(name, name), one) for name, one in value) if names else value)
+
     @property
     def _own_names(self) -> set[str]:
         return {*self._lower_keys, *self._declared}
@@ -203,7 +208,7 @@ class Records:
         found: dict[str, str | None] = {}
         wrong: list[str] = []
         for name, value in row:
-            column = _column(name)
+            column = _column(self.table.source.names.get(name, name))
             lower = column.lower()
             if lower in found:
                 raise NoObjectError(_NAMED_TWICE)

@@ -77,5 +77,6 @@ class DebeziumSource(RecordFiles):
         """Return the settings that records depend on."""
         source = self.table.source
         read = source.model_dump(mode="json", include={"table", "form", "op", "encodings", "unavailable"})
+        read |= {"names": source.names} if source.names else {}
         paths = [path for places in source.locations.values() for path in places]
         return {"path": paths, "by_place": False, "keys": [*self.table.keys], **read}

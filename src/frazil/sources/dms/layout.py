@@ -44,7 +44,7 @@ def form_of(file: SourceFile, table: Table) -> FileForm:
     source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
     verify = None if file.variant == TRANSACTIONS else partial(verify_no_header, table)
-    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op, verify=verify)
+    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op, verify=verify, names=source.names)
 
 
 def own_records(table: Table) -> OwnRecords:
@@ -139,6 +139,8 @@ def reading(table: Table) -> dict[str, Any]:
         "format": source.format,
         "by_place": not table.sequence_by and not source.change_seq,
     }
+    if source.names:
+        kept["names"] = source.names
     if source.cdc_path:
         kept["cdc_table"] = source.cdc_table
     if source.format == "csv":

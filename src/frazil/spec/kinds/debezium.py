@@ -63,6 +63,11 @@ class Debezium(SourceSpec):
         default=OP,
         description="With form: flat, the field that says what a record does. null: every record is an upsert.",
     )
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Field, exactly as records name it -> the name that it has here: for two that differ by case, or "
+        "one called like the op column.",
+    )
     encodings: dict[str, str] = Field(
         default_factory=dict,
         description="Field -> how its values are written, for records without a schema: "

@@ -31,6 +31,11 @@ class DmsFiles(SourceSpec):
         description="CSV without header: the field names in file order, without the op column. "
         "Left out: the declared columns that have no expr.",
     )
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Field, exactly as records name it -> the name that it has here: for two that differ by case, or "
+        "one called like the op column.",
+    )
     op: str = Field(default="op", description="Name of the op column (I, U, D), compared without regard to case.")
     include_op_for_full_load: bool = Field(
         default=False, description="CSV without header: full load files have the op column too."
