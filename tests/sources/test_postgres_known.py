@@ -162,6 +162,8 @@ REFILLS = (
     "ALTER TABLE {t} ADD COLUMN n int GENERATED ALWAYS AS IDENTITY",
     "ALTER TABLE {t} DROP COLUMN w; ALTER TABLE {t} ADD COLUMN w int",
     "ALTER TABLE {t} ALTER COLUMN w TYPE text USING 'w' || w",
+    "ALTER TABLE {t} ALTER COLUMN w TYPE bigint USING w * 10",
+    "ALTER TABLE {t} ALTER COLUMN w TYPE int USING w + 1",
     "ALTER TYPE mood_{t} RENAME VALUE 'sad' TO 'blue'",
 )
 
@@ -184,7 +186,8 @@ def test_values_that_older_rows_have_now_are_landed(session: Session, url: str, 
     for name, change in zip(names, REFILLS, strict=True):
         assert is_level(tmp_path, url, f"public.{name}"), change
 
-    session.execute("ALTER TABLE t0 ALTER COLUMN id TYPE bigint; ALTER TABLE t1 ADD COLUMN nothing text")
+    session.execute("ALTER TABLE t0 ALTER COLUMN w SET DEFAULT 5; ALTER TABLE t1 ADD COLUMN nothing text")
+    session.execute("VACUUM FULL t4")
     session.execute("ALTER TYPE mood_t2 ADD VALUE 'new'; ALTER TABLE t3 DROP COLUMN w")
     for name in names:
         session.execute(f"UPDATE {name} SET m = 'ok' WHERE id = 1".encode())
@@ -264,6 +267,7 @@ DDL = (
     "DROP TABLE {t}; CREATE TABLE {t} (id int PRIMARY KEY, v text, m mood)",
     "ALTER TABLE {t} ADD COLUMN c{n} int DEFAULT {n}",
     "ALTER TABLE {t} ADD COLUMN c{n} text",
+    "ALTER TABLE {t} ALTER COLUMN v TYPE text USING 'w' || {n}",
     "ALTER TABLE {t} DROP COLUMN v; ALTER TABLE {t} ADD COLUMN v text",
     "ALTER TYPE mood RENAME VALUE '{mood}' TO 'mood_{n}'",
     "TRUNCATE {t}",

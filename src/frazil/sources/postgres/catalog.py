@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 def known_table(server: Server, table: ServerTable) -> Known:
     """Ask the server for what a table is now, in one query: it is asked at each turn."""
-    described = zip(table.numbers, table.columns, table.types, strict=True)
-    columns = {number: Column(name=name, type=kind[0], modifier=kind[1]) for number, name, kind in described}
+    described = zip(table.numbers, table.columns, table.types, table.altered, strict=True)
+    columns = {
+        number: Column(name=name, type=kind[0], modifier=kind[1], altered=altered)
+        for number, name, kind, altered in described
+    }
     types = [kind for kind, _ in table.types]
     [(filenode, partitions, attached, numbers, labels)] = server.rows(_KNOWN, table.oid, types, table.oid)
     return Known(

@@ -26,11 +26,18 @@ _TEXTS: Final = frozenset({1043, 25})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column that is published: its name, and number and modifier of its type."""
+    """A column that is published.
+
+    Attributes:
+        name: of the column.
+        type, modifier: number and modifier of its type.
+        altered: the transaction that last altered it.
+    """
 
     name: str
     type: int
     modifier: int
+    altered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +86,8 @@ class Known:
     def as_values(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
         columns = {
-            number: {"name": column.name, "type": column.type, "modifier": column.modifier}
-            for number, column in self.columns.items()
+            number: {"name": one.name, "type": one.type, "modifier": one.modifier, "altered": one.altered}
+            for number, one in self.columns.items()
         }
         return {
             "oid": self.oid,
@@ -157,10 +164,20 @@ def _refilled(known: Known, now: Known) -> list[str]:
             found.append(f"column {column.name} was added, and older rows have its default")
         elif before is not None and not _keeps_values(before, column):
             found.append(f"column {column.name} has another type")
+        elif before is not None and before.altered != column.altered and _is_rewritten(known, now, before, column):
+            found.append(f"column {column.name} was altered, and its values may be others")
     relabelled = [
         (known.labels[oid], label) for oid, label in now.labels.items() if known.labels.get(oid, label) != label
     ]
     return [*found, *(f"enum label '{old}' is called '{new}' now" for old, new in relabelled)]
+
+
+def _is_rewritten(known: Known, now: Known, before: Column, after: Column) -> bool:
+    """Return whether the rows were written again, as ``ALTER COLUMN … TYPE … USING`` does.
+
+    A table with partitions has no file of its own: any change of the column counts, but for its name.
+    """
+    return known.filenode != now.filenode or (now.filenode == 0 and before.name == after.name)
 
 
 def _keeps_values(before: Column, after: Column) -> bool:

@@ -47,6 +47,7 @@ class ServerTable:
         sql_name: schema and name, quoted where they must be.
         columns: those that are published, in order.
         numbers: the numbers by which the database knows these columns.
+        altered: the transactions that last altered them.
         filled: those of these numbers whose columns may have given older rows a value when they were added.
         generated: columns that are not published because the server computes them.
         types: number and modifier of each column's type.
@@ -65,6 +66,7 @@ class ServerTable:
     sql_name: str
     columns: tuple[str, ...]
     numbers: tuple[int, ...]
+    altered: tuple[int, ...]
     filled: frozenset[int]
     generated: tuple[str, ...]
     types: tuple[tuple[int, int], ...]
@@ -155,8 +157,8 @@ class Server:
         generated = self.version >= _GENERATED and names is not None
         every = self.rows(_COLUMNS, oid)
         columns = [
-            (column, base, modifier, number, is_filled)
-            for column, base, modifier, is_generated, number, is_filled in every
+            (column, base, modifier, number, is_filled, altered)
+            for column, base, modifier, is_generated, number, is_filled, altered in every
             if (names is None or column in names) and (generated or not is_generated)
         ]
         own = {column for column, *_ in columns}
@@ -168,8 +170,9 @@ class Server:
             oid=oid,
             sql_name=sql_name,
             columns=tuple(column for column, *_ in columns),
-            numbers=tuple(number for *_, number, _ in columns),
-            filled=frozenset(number for *_, number, is_filled in columns if is_filled),
+            numbers=tuple(number for *_, number, _, _ in columns),
+            altered=tuple(altered for *_, altered in columns),
+            filled=frozenset(number for *_, number, is_filled, _ in columns if is_filled),
             generated=tuple(column for column, _, _, is_generated, *_ in every if is_generated and column not in own),
             types=tuple((base, modifier) for _, base, modifier, *_ in columns),
             row_filter=row_filter,
@@ -210,7 +213,7 @@ WHERE c.oid = %s::int8::oid AND c.relkind IN ('r', 'p')"""
 
 _COLUMNS: Final = """
 SELECT attname::text, atttypid::int8, atttypmod, attgenerated <> '', attnum::int,
-    attidentity <> '' OR atthasdef OR atthasmissing OR typdefault IS NOT NULL
+    attidentity <> '' OR atthasdef OR atthasmissing OR typdefault IS NOT NULL, pg_attribute.xmin::text::int8
 FROM pg_attribute JOIN pg_type t ON t.oid = atttypid
 WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 
