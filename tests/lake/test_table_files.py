@@ -48,7 +48,7 @@ def test_what_is_not_below_a_value_is_in_a_file_that_stays(column: str, spark: S
         least = values[number]
         if not least.is_valid:
             continue
-        staying = files.not_below(column, least)
+        staying = files.not_below({column: least})
         left_out.add(len(files.rows) - len(staying.rows))
         wanted = pc.greater_equal(values, least)
         kept = rows_of(staying, column)
@@ -65,8 +65,8 @@ def test_the_largest_value_of_a_long_text_is_its_bound_or_above(spark: SparkSess
     table.append(0, 3)
     files = table.files()
 
-    assert files.not_below("text", pa.scalar("é" * 20 + "2")).rows == files.rows
-    assert not files.not_below("text", pa.scalar("ü")).rows
+    assert files.not_below({"text": pa.scalar("é" * 20 + "2")}).rows == files.rows
+    assert not files.not_below({"text": pa.scalar("ü")}).rows
 
 
 def parted(spark: SparkSession, folder: Path, by: str, kind: str, value: str) -> TableFiles:

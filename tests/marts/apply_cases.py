@@ -1,7 +1,8 @@
 """Cases for every backend that applies a batch, as they are drawn.
 
-``I1a@1`` inserts key 1 with value a at second 1, ``U1@2`` sets NULL, ``D1@3`` deletes, ``~U1@4`` does not carry the
-value. What the keys have stands before ``||``, the batch after it. All cases of a set are one batch on one mart.
+``I1a@1`` inserts key 1 with value a at second 1, ``U1@2`` sets NULL, ``D1@3`` deletes, ``D1/9@3`` does so at second 9
+by its source, ``~U1@4`` does not carry the value. What the keys have stands before ``||``, the batch after it. All
+cases of a set are one batch on one mart.
 """
 
 from __future__ import annotations
@@ -54,6 +55,15 @@ LATE = (
     "I1a@1 U1b@13 || D1@12",
     "D1@13 || I1a@12",
     "I1a@5 U1b@13 || U1c@4 U1d@6",
+    "I1a@1 || D1/12@1",
+    "I1a@1 || D1/0.5@1",
+    "I1a@1 U1a@10 || D1@10",
+    "I1a@1 D1/12@1 || U1b@11",
+    "I1a@1 D1/12@1 || U1b@11 U1c@11.5 D1@13",
+    "I1a@1 D1/30@1 I1b@2 || U1b@11 D1/12@11 D1/15@11",
+    "I1a@1 D1/12@9 || D1/13@9",
+    "D1/12@1 || I1a@11",
+    "D1/12@1 || I1a@11 D1/11@11 I1a@11",
 )
 INCOMPLETE = (
     *IN_TIME,
@@ -81,25 +91,27 @@ LATE_INCOMPLETE = (
 )
 
 
-def random_cases(seed: int, *, first: float, last: float) -> Iterator[str]:
-    """Draw cases of three keys, the changes of whose batch lie between two seconds."""
+def random_cases(seed: int, *, first: float, last: float, timed: bool = False) -> Iterator[str]:
+    """Draw cases of three keys, the changes of whose batch lie between two seconds; ``timed``: with sources' times."""
     chance = Random(seed)
     for _ in range(25):
-        before = [_change(chance, 1, 10) for _ in range(chance.randint(0, 6))]
-        batch = [_change(chance, first, last) for _ in range(chance.randint(0, 6))]
+        before = [_change(chance, 1, 10, timed=timed) for _ in range(chance.randint(0, 6))]
+        batch = [_change(chance, first, last, timed=timed) for _ in range(chance.randint(0, 6))]
         yield f"{' '.join(before)} || {' '.join(batch)}"
 
 
-def _change(chance: Random, first: float, last: float) -> str:
+def _change(chance: Random, first: float, last: float, *, timed: bool) -> str:
     op = chance.choice("IUUUD")
     value = "" if op == "D" else chance.choice(["a", "b", "c", ""])
+    if op == "D" and timed and chance.random() < 0.5:
+        value = f"/{chance.randint(0, 40) / 2:g}"
     return f"{op}{chance.randint(1, 3)}{value}@{chance.randint(int(2 * first), int(2 * last)) / 2:g}"
 
 
-def random_incomplete(seed: int, *, first: float, last: float) -> Iterator[str]:
+def random_incomplete(seed: int, *, first: float, last: float, timed: bool = False) -> Iterator[str]:
     """As :func:`random_cases`, with upserts that do not carry the value."""
     chance = Random(seed)
-    for case in random_cases(seed, first=first, last=last):
+    for case in random_cases(seed, first=first, last=last, timed=timed):
         yield " ".join(_narrowed(one) if chance.random() < 0.4 else one for one in case.split())
 
 
@@ -131,11 +143,11 @@ SETS = {
     "in time": CaseSet((*IN_TIME, *random_cases(1, first=11, last=20)), in_driver=True),
     "overlapping": CaseSet(OVERLAPPING, in_driver=True),
     "overlapping, large": CaseSet(OVERLAPPING, LARGE),
-    "late": CaseSet((*LATE, *random_cases(2, first=5, last=15)), LARGE, recomputes=True),
+    "late": CaseSet((*LATE, *random_cases(2, first=5, last=15, timed=True)), LARGE, recomputes=True),
     "incomplete": CaseSet((*INCOMPLETE, *random_incomplete(3, first=11, last=20)), in_driver=True, partial=True),
     "incomplete, large": CaseSet((*INCOMPLETE, *random_incomplete(4, first=11, last=20)), LARGE, partial=True),
     "incomplete, late": CaseSet(
-        (*LATE_INCOMPLETE, *random_incomplete(5, first=5, last=15)), LARGE, recomputes=True, partial=True
+        (*LATE_INCOMPLETE, *random_incomplete(5, first=5, last=15, timed=True)), LARGE, recomputes=True, partial=True
     ),
 }
 
@@ -145,7 +157,8 @@ def changes_of(cases: Sequence[str]) -> Iterator[Row]:
     for number, case in enumerate(cases):
         for batch, drawn in enumerate(case.split("||"), start=1):
             for row, text in enumerate(drawn.split(), start=1):
-                narrow, op, key, value, second = re.fullmatch(r"(~?)([IUD])(\d)([a-z]?)@([\d.]+)", text).groups()  # type: ignore[union-attr]
+                found = re.fullmatch(r"(~?)([IUD])(\d)([a-z]?)(?:/([\d.]+))?@([\d.]+)", text)
+                narrow, op, key, value, source, second = found.groups()  # type: ignore[union-attr]
                 yield {
                     "case": number,
                     "id": int(key),
@@ -157,4 +170,5 @@ def changes_of(cases: Sequence[str]) -> Iterator[Row]:
                     "_cdc_row": row,
                     "_cdc_batch": batch,
                     "_cdc_known": ["case", "id", "ts"] if narrow else None,
+                    "_cdc_source_time": START + timedelta(seconds=float(source)) if source else None,
                 }

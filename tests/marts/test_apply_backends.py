@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ from frazil.spec import Column, Current, History
 from frazil.testing import oracle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from tests.marts.apply_cases import CaseSet
@@ -67,7 +68,11 @@ ARROW = {
     "boolean": pa.bool_(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
-SILVER = TYPES | {"_cdc_class": "string", "_cdc_position": "string", "_cdc_row": "bigint", "_cdc_batch": "bigint"}
+SILVER = (
+    TYPES
+    | {"_cdc_class": "string", "_cdc_position": "string", "_cdc_row": "bigint", "_cdc_batch": "bigint"}
+    | {"_cdc_source_time": "timestamp"}
+)
 
 
 def expected(mart: str, rows: Sequence[Row]) -> list[Row]:
@@ -82,6 +87,7 @@ def expected(mart: str, rows: Sequence[Row]) -> list[Row]:
             deleted=row["_cdc_class"] == "delete",
             values={name: row[name] for name in row["_cdc_known"] or columns},
             event_time=row["ts"],
+            source_time=row["_cdc_source_time"],
         )
         for row in rows
     ]
@@ -111,12 +117,15 @@ def batch_of(
     frame.createOrReplaceTempView("backend_silver")
     new = silver.filter(pa.compute.equal(silver["_cdc_batch"], 2))
 
-    def find_deletes(keys: pa.Table, also: Sequence[str], column: str, least: pa.Scalar | None) -> pa.Table | None:
+    def find_deletes(keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]) -> pa.Table | None:
         if not finds:
             return None
         deletes = silver.filter(pa.compute.equal(silver["_cdc_class"], "delete"))
-        if least is not None:
-            deletes = deletes.filter(pa.compute.greater_equal(deletes[column], least))
+        if bounds:
+            reach = [
+                pa.compute.fill_null(pa.compute.greater_equal(deletes[name], bounds[name]), False) for name in bounds
+            ]
+            deletes = deletes.filter(reduce(pa.compute.or_, reach))
         found = deletes.drop_columns("_cdc_known").join(keys, keys=[*KEYS], join_type="left semi")
         return found.select([*dict.fromkeys([*KEYS, *also, "_cdc_class"])])
 

@@ -37,6 +37,7 @@ SCHEMA = pa.schema(
         "_cdc_row": pa.int64(),
         "_cdc_batch": pa.int64(),
         "_cdc_known": pa.list_(pa.string()),
+        "_cdc_source_time": pa.timestamp("us", tz="UTC"),
     }
 )
 Change = dict[str, Any]
@@ -58,6 +59,7 @@ changes = st.fixed_dictionaries(
         "_cdc_row": st.integers(1, 3),
         "_cdc_batch": st.integers(1, 2),
         "_cdc_known": st.none() | st.just(["h", "id", "ts"]),
+        "_cdc_source_time": st.none() | st.just(at(9)),
     }
 )
 
@@ -86,6 +88,7 @@ def plain(some: Sequence[Change]) -> list[Change] | None:
                 "id": number,
                 "ts": values.get("ts"),
                 "_cdc_event_time": mine[-1]["ts"],
+                "_cdc_source_time": mine[-1]["_cdc_source_time"],
                 "_cdc_position": mine[-1]["_cdc_position"],
                 "_cdc_row": mine[-1]["_cdc_row"],
                 "_cdc_begins": mine[0]["ts"],
@@ -140,6 +143,7 @@ def test_any_type_orders_changes_from_the_least_value_to_the_greatest(kind: pa.D
         "_cdc_row": [*range(number)],
         "_cdc_batch": [1] * number,
         "_cdc_known": pa.nulls(number, pa.list_(pa.string())),
+        "_cdc_source_time": pa.nulls(number, pa.timestamp("us", tz="UTC")),
     }
     folded = newest_arrow(pa.table(some), FoldSpec(keys=("id",), sequence_by=("at",), columns=("id", "at")))
 
@@ -160,6 +164,7 @@ def test_the_first_time_that_is_known_is_the_event_time() -> None:
         "_cdc_row": [1, 2, 3],
         "_cdc_batch": [1] * 3,
         "_cdc_known": pa.nulls(3, pa.list_(pa.string())),
+        "_cdc_source_time": pa.nulls(3, pa.timestamp("us", tz="UTC")),
     }
     spec = FoldSpec(keys=("id",), sequence_by=(), columns=("id",), event_times=("day", "at", "ts"))
     folded = newest_arrow(pa.table(some), spec)
@@ -183,6 +188,7 @@ def test_zero_is_one_key_whatever_its_sign() -> None:
         "_cdc_row": [1, 2],
         "_cdc_batch": [1] * 2,
         "_cdc_known": pa.nulls(2, pa.list_(pa.string())),
+        "_cdc_source_time": pa.nulls(2, pa.timestamp("us", tz="UTC")),
     }
     folded = newest_arrow(pa.table(some), FoldSpec(keys=("id",), sequence_by=(), columns=("id",)))
 

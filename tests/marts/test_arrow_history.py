@@ -40,6 +40,7 @@ CHANGES = {
     **OWN,
     "_cdc_class": pa.string(),
     "_cdc_event_time": TIME,
+    "_cdc_source_time": TIME,
 }
 VERSIONS = {
     "valid_from": TIME,
@@ -54,7 +55,7 @@ def moment(second: int) -> dt.datetime:
     return dt.datetime(2026, 1, 1, 0, 0, second, tzinfo=dt.UTC)
 
 
-def drawn(ids: Sequence[int], seconds: st.SearchStrategy[int | None]) -> st.SearchStrategy[Row]:
+def drawn(ids: Sequence[int], seconds: st.SearchStrategy[int | None], latest: int = 9) -> st.SearchStrategy[Row]:
     """Draw changes of some keys; at most one has an order, see ``numbered``."""
     return st.fixed_dictionaries(
         {
@@ -63,6 +64,7 @@ def drawn(ids: Sequence[int], seconds: st.SearchStrategy[int | None]) -> st.Sear
             "value": st.sampled_from([None, "a", "b"]),
             "note": st.sampled_from([None, "x", "y"]),
             "_cdc_class": st.sampled_from(["upsert", "upsert", "delete"]),
+            "_cdc_source_time": st.none() | st.integers(0, latest).map(moment),
         }
     )
 
@@ -82,6 +84,7 @@ def believed(rows: Sequence[Row], deletes: Deletes) -> list[Row]:
                 deleted=row["_cdc_class"] == "delete",
                 values={name: row[name] for name in COLUMNS},
                 event_time=row["at"],
+                source_time=row["_cdc_source_time"],
             )
             for row in rows
         ],
@@ -103,7 +106,7 @@ def ordered(rows: Sequence[Row]) -> list[str]:
 @pytest.mark.parametrize("deletes", ["close", "mark"])
 @given(
     # An event time is after those of earlier batches, and may run against the order within its own.
-    st.lists(drawn([1, 2], st.integers(0, 3)), max_size=8),
+    st.lists(drawn([1, 2], st.integers(0, 3), 4), max_size=8),
     st.lists(st.one_of(drawn([1, 2], st.integers(5, 8)), drawn([3], st.none() | st.integers(0, 3))), max_size=10),
     st.randoms(),
 )
@@ -163,15 +166,16 @@ def test_values_of_all_types_are_compared_as_spark_compares_them(deletes: Delete
         return [
             row
             | {"_cdc_position": "1/f", "_cdc_row": 1, "_cdc_class": chance.choice(classes)}
-            | {"_cdc_event_time": moment(row["ts"])}
+            | {"_cdc_event_time": moment(row["ts"]), "_cdc_source_time": chance.choice([None, moment(7), moment(12)])}
             for row in rows
         ]
 
-    schema = pa.schema(types | OWN | {"_cdc_class": pa.string(), "_cdc_event_time": TIME})
+    own_times = {"_cdc_event_time": TIME, "_cdc_source_time": TIME}
+    schema = pa.schema(types | OWN | {"_cdc_class": pa.string()} | own_times)
     held = pa.Table.from_pylist(changes(300, 1, 1), schema=schema)
     held = held.append_column("valid_from", held["_cdc_event_time"])
     held = held.append_column("is_deleted", pc.equal(held["_cdc_class"], "delete"))
-    held = held.drop_columns(["_cdc_class", "_cdc_event_time"])
+    held = held.drop_columns(["_cdc_class", *own_times])
     if deletes == "close":  # of a key whose row was deleted there is no open version
         held = held.filter(pc.invert(held["is_deleted"]))
     new = pa.Table.from_pylist(changes(330, 4, 10), schema=schema)
@@ -182,7 +186,7 @@ def test_values_of_all_types_are_compared_as_spark_compares_them(deletes: Delete
     own = {"_cdc_position": "string", "_cdc_row": "bigint"}
     shown = {"id": "bigint", "ts": "bigint"} | dict(zip(VALUES, VALUES, strict=True)) | own
     in_spark = (
-        spark_frame(spark, new, spark_types(shown | {"_cdc_class": "string", "_cdc_event_time": "timestamp"})),
+        spark_frame(spark, new, spark_types(shown | {"_cdc_class": "string"} | dict.fromkeys(own_times, "timestamp"))),
         spark_frame(spark, held, spark_types(shown | {"valid_from": "timestamp", "is_deleted": "boolean"})),
     )
     spark_built = next_versions(*in_spark, spec, deletes).toArrow()

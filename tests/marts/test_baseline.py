@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SILVER = (
     "id int, ts timestamp, value string, note string, late string, _cdc_class string, _cdc_position string, "
-    "_cdc_row bigint, _cdc_file string, _cdc_batch bigint, _cdc_known array<string>"
+    "_cdc_row bigint, _cdc_file string, _cdc_batch bigint, _cdc_known array<string>, _cdc_source_time timestamp"
 )
 SPEC = FoldSpec(
     keys=("id",),
@@ -82,6 +82,8 @@ def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
             at = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
             kind = "delete" if is_delete else "upsert"
             rows.append((key, at, *values, kind, f"1/{batch}/", len(rows) + 1, f"f{batch}", batch, known))
+            source = chance.choice((None, at, at + timedelta(seconds=chance.randint(0, 6)))) if is_delete else None
+            rows[-1] = (*rows[-1], source)
     return rows
 
 
@@ -89,7 +91,7 @@ def with_moves(rows: list[tuple[Any, ...]], seed: int) -> list[tuple[Any, ...]]:
     """Let some upserts be changes of key: a delete of another key stands at their place."""
     chance = Random(seed)
     moved = [row for row in rows if row[5] == "upsert" and row[0] > 0 and chance.random() < 0.15]
-    return rows + [(row[0] - 1, row[1], None, None, None, "delete", *row[6:10], None) for row in moved]
+    return rows + [(row[0] - 1, row[1], None, None, None, "delete", *row[6:10], None, None) for row in moved]
 
 
 def rows_of(frame: DataFrame) -> Counter[str]:
@@ -157,7 +159,8 @@ def rows_by_place(seed: int, count: int) -> list[tuple[Any, ...]]:
             values, known = [values[0], None, None], ["id", "ts", "value"]
         kind = "delete" if is_delete else "upsert"
         key = chance.randrange(60 if number < EDGE - 100 else 30)  # the others are quiet from then on
-        rows.append((key, at, *values, kind, f"1/{number:06}", number + 1, "f", 2, known))
+        source = at + timedelta(seconds=chance.choice((0, 0, 1, 20))) if is_delete and chance.random() < 0.7 else None
+        rows.append((key, at, *values, kind, f"1/{number:06}", number + 1, "f", 2, known, source))
     return rows
 
 

@@ -25,7 +25,7 @@ COLUMNS = ("id", "ts", "value", "seen")
 SPEC = FoldSpec(keys=("id",), sequence_by=("ts",), columns=COLUMNS, event_times=("ts",), tracked=("value",))
 SILVER = (
     "id int, ts timestamp, value string, seen int, _cdc_class string, _cdc_position string, _cdc_row bigint, "
-    "_cdc_file string, _cdc_batch bigint, _cdc_known array<string>"
+    "_cdc_file string, _cdc_batch bigint, _cdc_known array<string>, _cdc_source_time timestamp"
 )
 BATCHES = 6
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
@@ -49,7 +49,8 @@ def drawn(seed: int, keys: int, *, partial: bool = False) -> list[tuple[int, Cha
             values = {"id": key, "ts": at(second), "value": value, "seen": lot.randint(0, 1)}
             if partial and lot.random() < 0.4:
                 del values[lot.choice(("value", "seen"))]
-            change = Change((key,), (at(second),), "1/f/", row, lot.random() < 0.25, values, at(second))
+            source = lot.choice((None, at(lot.randint(0, 12))))
+            change = Change((key,), (at(second),), "1/f/", row, lot.random() < 0.3, values, at(second), source)
             found.append((lot.randint(1, BATCHES), change))
             if lot.random() < 0.1:
                 found.append((lot.randint(1, BATCHES), change))
@@ -66,6 +67,7 @@ def silver(spark: SparkSession, changes: list[tuple[int, Change]]) -> DataFrame:
             "f",
             batch,
             None if len(one.values) == len(COLUMNS) else [*one.values],
+            one.source_time if one.deleted else None,
         )
         for batch, one in changes
     ]

@@ -26,9 +26,10 @@ SPEC = FoldSpec(
     keys=("id",), sequence_by=("ts",), columns=("id", "ts", "value"), event_times=("ts",), tracked=("value",)
 )
 CHANGES = {"id": "int", "second": "int", "row": "int", "class": "string", "value": "string", "known": "string"}
+TIMED = CHANGES | {"source": "int"}
 SILVER = (
     "id int, ts timestamp, value string, _cdc_class string, _cdc_position string, _cdc_row bigint, "
-    "_cdc_file string, _cdc_batch bigint, _cdc_known array<string>"
+    "_cdc_file string, _cdc_batch bigint, _cdc_known array<string>, _cdc_source_time timestamp"
 )
 
 STORY = """
@@ -48,7 +49,7 @@ def at(second: int) -> datetime:
     return datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
 
 
-def changes(spark: SparkSession, drawing: str) -> DataFrame:
+def changes(spark: SparkSession, drawing: str, types: dict[str, str] | None = None) -> DataFrame:
     """Make change rows in the shape of silver; ``known`` names the columns carried, ``-`` all."""
     rows = [
         (
@@ -61,8 +62,9 @@ def changes(spark: SparkSession, drawing: str) -> DataFrame:
             "f",
             1,
             row["known"] and row["known"].split(),
+            row.get("source") and at(row["source"]),
         )
-        for row in parse(drawing, CHANGES)
+        for row in parse(drawing, types or CHANGES)
     ]
     return with_event_time(spark.createDataFrame(rows, SILVER), SPEC)
 

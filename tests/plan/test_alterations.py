@@ -9,7 +9,7 @@ from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
 from frazil.plan.state import State, TableState, table_state
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, TableLayout, source_layouts
-from frazil.silver.contract import declared, declared_mart, settle
+from frazil.silver.contract import LAWS, declared, declared_mart, settle
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Lake, Pipeline, Table
 from frazil.steps import AddColumn, AlterTable, WidenColumn
@@ -69,7 +69,7 @@ def state_with(*fields: str, table: Table = ORDERS, present: tuple[str, ...] = (
     made = source_layouts(PIPELINE, ORDERS, had, settle(ORDERS, had))
     bookmarks: dict[str, dict[str, object]] = {
         BRONZE: {"batch": 1, "fields": SEEN},
-        SILVER: {"batch": 1, "declared": declared(ORDERS)},
+        SILVER: {"batch": 1, "declared": declared(ORDERS), "laws": LAWS},
         QUARANTINE: {"batch": 1},
         "orders": {"batch": 1, "declared": declared_mart(ORDERS, Current())},
     }

@@ -18,7 +18,7 @@ from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState, gold_state, table_state
 from frazil.plan.table_changes import TableChange
 from frazil.plan.table_layout import BRONZE, SILVER
-from frazil.silver.contract import declared, declared_mart
+from frazil.silver.contract import LAWS, declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
 from frazil.spec.select import selected
@@ -185,7 +185,7 @@ def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
     mart, history = HOSTS.marts
     bookmarks: dict[str, dict[str, object]] = {
         BRONZE: {"batch": 3},
-        SILVER: {"batch": 3, "declared": declared(HOSTS)},
+        SILVER: {"batch": 3, "declared": declared(HOSTS), "laws": LAWS},
         "hosts": {"batch": 2, "declared": declared_mart(HOSTS, mart)},
         "hosts_history": {"batch": 2, "declared": "something else"},
     }
@@ -202,7 +202,7 @@ def test_a_mart_that_was_made_of_another_silver_is_made_again() -> None:
     """ONCE: also where a run died after silver was made again, and before its marts were."""
     bookmarks: dict[str, dict[str, object]] = {
         BRONZE: {"batch": 3},
-        SILVER: {"batch": 3, "declared": declared(HOSTS), "made_by": "second"},
+        SILVER: {"batch": 3, "declared": declared(HOSTS), "laws": LAWS, "made_by": "second"},
         "hosts": {"batch": 3, "declared": declared_mart(HOSTS, HOSTS.marts[0]), "silver_made_by": "second"},
         "hosts_history": {"batch": 3, "declared": declared_mart(HOSTS, HOSTS.marts[1]), "silver_made_by": "first"},
     }

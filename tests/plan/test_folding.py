@@ -18,7 +18,7 @@ from frazil.plan.state import State, TableState, table_state, with_fold
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.silver import contract
 from frazil.silver.baseline import Baseline, Served, baseline_of, came_too_late, kept_baseline
-from frazil.silver.contract import Contract, declared, declared_mart, settle
+from frazil.silver.contract import LAWS, Contract, declared, declared_mart, settle
 from frazil.sources.base import SourceDelta
 from frazil.steps import FoldChanges, UpdateMart
 
@@ -46,7 +46,7 @@ def stand(one: Table, batch: int = 4, baseline: Baseline | None = None, **others
     marts = {one.mart_name(mart): {"declared": declared_mart(one, mart)} for mart in one.marts}
     fields = dict.fromkeys(("id", "ts", "name"), "string")
     marks: dict[str, dict[str, Any]] = {BRONZE: {"fields": fields}, QUARANTINE: {}, **marts}
-    marks[SILVER] = {"declared": declared(one), "settings": contract.settings(one)}
+    marks[SILVER] = {"laws": LAWS, "declared": declared(one), "settings": contract.settings(one)}
     if baseline is not None:
         marks[SILVER] |= baseline.in_bookmark()
         marks[BRONZE]["baseline"] = baseline.before

@@ -12,7 +12,7 @@ from frazil.marts.layout import mart_layout
 from frazil.plan.identity import OtherOwnerError, belongs
 from frazil.plan.state import TableState, table_state
 from frazil.plan.table_layout import BRONZE, SILVER
-from frazil.silver.contract import declared, declared_mart, settings
+from frazil.silver.contract import LAWS, declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
@@ -76,7 +76,7 @@ def standing(table: Table = ORDERS, **changed: dict[str, Any]) -> dict[str, dict
     current, history = table.marts
     found: dict[str, dict[str, Any]] = {
         BRONZE: own | {"role": "bronze", "fields": {"op": "string", "id": "string", "ts": "string"}},
-        SILVER: own | {"role": "silver", "declared": declared(table), "settings": settings(table)},
+        SILVER: own | {"role": "silver", "laws": LAWS, "declared": declared(table), "settings": settings(table)},
     } | {
         table.mart_name(mart): own
         | {

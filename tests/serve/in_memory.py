@@ -11,7 +11,7 @@ from tests.databases import empty_database
 
 from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.layers import Layer, Layers
-from frazil.silver.contract import declared_mart, settle
+from frazil.silver.contract import LAWS, declared_mart, settle
 from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft
 
@@ -71,7 +71,7 @@ def layers(*, partial: bool, change_seq: str | None = None, marts: tuple[str, ..
     columns = tuple(Column(name=name, type=kind) for name, kind in COLUMNS.items())
     source = DmsFiles(path=("x",), change_seq=change_seq)
     table = Table(name="things", source=source, keys=("id",), sequence_by=("ts",), columns=columns)
-    changes = layer("changes", COLUMNS, partial=partial)
+    changes = layer("changes", COLUMNS | {"_cdc_source_time": "timestamp"}, partial=partial, laws=LAWS)
     return Layers(
         table=table,
         bronze=changes,
@@ -99,11 +99,12 @@ def database(changes: list[Change], copies: int = 2) -> Iterator[duckdb.DuckDBPy
         known = None if change.values.keys() >= COLUMNS.keys() else [*change.values]
         kind = "delete" if change.deleted else "upsert"
         values = [change.values.get(name) for name in COLUMNS]
-        rows.append([*values, kind, change.position, change.row, number % BATCHES + 1, known])
+        source = change.source_time if change.deleted else None
+        rows.append([*values, kind, change.position, change.row, number % BATCHES + 1, known, source])
     with empty_database() as connection:
         connection.execute(
             "CREATE TABLE changes (id INT, ts TIMESTAMPTZ, name TEXT, qty INT, note TEXT, _cdc_class TEXT, "
-            "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[])"
+            "_cdc_position TEXT, _cdc_row BIGINT, _cdc_batch BIGINT, _cdc_known TEXT[], _cdc_source_time TIMESTAMPTZ)"
         )
         insert(connection, "changes", rows)
         yield connection

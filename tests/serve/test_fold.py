@@ -53,10 +53,10 @@ def test_a_column_that_came_later_is_filled_from_nothing_before() -> None:
     with database([]) as connection:
         for batch, change in zip((2, 1, 2), oracle_changes({"1.csv": rows[:2], "2.csv": rows[2:]}), strict=True):
             connection.execute(
-                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, 'upsert', ?, ?, ?, NULL)",
+                "INSERT INTO changes VALUES (?, ?, ?, ?, ?, 'upsert', ?, ?, ?, NULL, NULL)",
                 [*change.values.values(), change.position, change.row, batch],
             )
-        changes = layer("changes", COLUMNS, since={"note": 2})
+        changes = layer("changes", COLUMNS | {"_cdc_source_time": "timestamp"}, since={"note": 2})
         here = layers(partial=False)
         late = Layers(
             table=here.table,

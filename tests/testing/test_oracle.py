@@ -31,15 +31,16 @@ SHOP = ("id", "seq", "value")
 
 
 def changes(drawing: str) -> list[Change]:
-    """Read drawn changes; their files are named f1, f2 … in the order of the drawing."""
+    """Read drawn changes; their files are named f1, f2 … in the order of the drawing. ``D1/5@2``: source time 5."""
     read = []
     for number, file in enumerate(drawing.split("|"), start=1):
         for row, text in enumerate(file.split(), start=1):
-            op, key, value, seq = re.fullmatch(r"([IUD])(\d+)([a-z]?)@([\d.]+|-)", text).groups()  # type: ignore[union-attr]
-            order = None if seq == "-" else float(seq)
+            found = re.fullmatch(r"([IUD])(\d+)([a-z]?)(?:/([\d.]+))?@([\d.]+|-)", text)
+            op, key, value, source, seq = found.groups()  # type: ignore[union-attr]
+            order, told = None if seq == "-" else float(seq), float(source) if source else None
             values = {"id": int(key), "seq": order, "value": value or None}
             place = (f"1/f{number}/", row)
-            read.append(Change((int(key),), (order,), *place, op == "D", values, order))
+            read.append(Change((int(key),), (order,), *place, op == "D", values, order, told))
     return read
 
 
@@ -210,31 +211,40 @@ def test_where_event_times_run_against_the_order_the_order_rules() -> None:
 def test_deletes_in_a_row_are_one_and_keep_the_first() -> None:
     drawn = changes("I1a@1 D1@2 D1@3 | U1b@4 D1@4")
 
-    assert spans(drawn) == ["1a [1, 2)x"]
-    assert spans(drawn, "mark") == ["1a [1, 2)", "1a [2, )x"]
+    assert spans(drawn) == ["1a [1, 2)x", "1b [4, 4)x"]
+    assert spans(drawn, "mark") == ["1a [1, 2)", "1a [2, 4)x", "1b [4, 4)", "1b [4, )x"]
     assert softly(drawn) == {1: ("b", True, 4)}
 
 
-def test_a_key_that_begins_with_a_delete_makes_no_version_yet_is_known_to_the_soft_table() -> None:
+def test_a_row_that_was_inserted_and_deleted_has_a_history() -> None:
     drawn = changes("I1a@5 D1@5")
 
-    assert (spans(drawn), spans(drawn, "mark")) == ([], [])
+    assert (spans(drawn), spans(drawn, "mark")) == (["1a [5, 5)x"], ["1a [5, 5)", "1a [5, )x"])
     assert softly(drawn) == {1: ("a", True, 5)}
 
 
-def test_the_last_known_values_may_come_from_a_change_that_no_version_shows() -> None:
-    drawn = changes("I1a@1 U1b@2 D1@2")
+def test_a_delete_never_removes_a_version() -> None:
+    drawn = changes("I1a@1 U1b@2 D1@2 I1b@2 D1@2")
 
-    assert spans(drawn) == ["1a [1, 2)x"]
-    assert spans(drawn, "mark") == ["1a [1, 2)", "1b [2, )x"]
+    assert spans(drawn) == ["1a [1, 2)", "1b [2, 2)x", "1b [2, 2)x"]
+    assert spans(drawn, "mark") == ["1a [1, 2)", "1b [2, 2)", "1b [2, 2)x", "1b [2, 2)", "1b [2, )x"]
+
+
+def test_a_delete_with_an_old_time_takes_the_time_of_its_source() -> None:
+    drawn = changes("I1a@1 U1b@2 D1/5@2 | I2a@1 D2/0.5@1 | I3a@1 D3/9@2 | I4a@1 D4/9@1 U4b@3")
+
+    assert spans(drawn) == ["1a [1, 2)", "1b [2, 5)x", "2a [1, 1)x", "3a [1, 2)x", "4a [1, 9)x", "4b [9, )"]
+    assert softly(drawn) == {1: ("b", True, 5), 2: ("a", True, 1), 3: ("a", True, 2), 4: ("b", False, None)}
+    assert spans(drawn, "mark")[1:3] == ["1b [2, 5)", "1b [5, )x"]
 
 
 def test_a_broken_history_is_told() -> None:
-    sound = {"id": 1, "valid_from": 1, "valid_to": 3, "is_current": False}
+    sound = {"id": 1, "valid_from": 1, "valid_to": 3, "is_current": False, "is_deleted": False}
 
     assert check_history([sound, {**sound, "valid_from": 3, "valid_to": None, "is_current": True}], ["id"]) == []
     assert check_history([sound, {**sound, "valid_from": 2}], ["id"]) == ["(1,): the versions from 1 and 2 overlap"]
     assert check_history([{**sound, "valid_to": 1}], ["id"]) == ["(1,): the version from 1 ends at 1"]
+    assert check_history([{**sound, "valid_to": 1, "is_deleted": True}], ["id"]) == []
     assert check_history([{**sound, "is_current": True}], ["id"]) == [
         "(1,): the version from 1 to 3 has the wrong is_current"
     ]

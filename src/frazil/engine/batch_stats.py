@@ -20,6 +20,7 @@ from frazil.engine.newest import (
     newest_sql,
     order_ends,
     order_sql,
+    times_follow_order,
 )
 from frazil.errors import FrazilError
 from frazil.spec.names import literal, quote
@@ -111,7 +112,8 @@ class BatchStats:
         size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
         oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
         all_newer: every change is newer than all of earlier batches, by what comes first in the order.
-        all_after: every event time is after all of earlier batches; false where they are not measured.
+        all_after: every event time is after all of earlier batches, and after the source's own of their deletes; false
+            where they are not measured.
         before: greatest order and event time of earlier batches; None where they are not known.
         newest: the same with this batch.
         key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
@@ -171,16 +173,19 @@ def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> Ba
     key, sequence = contract.keys[0], _sequence(contract)
     low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
     newest = before.later(Newest(order=measures.greatest_order, time=measures.greatest_time))
+    # Where event times follow the order there need not be a delete with a time of its own.
+    is_timeless = before.time is None and times_follow_order(contract)
     return BatchStats(
         changes=measures.changes,
         size_bytes=8 * measures.changes * len(contract.columns) + measures.text_bytes,
         oldest=_literal(measures.oldest, types[sequence]),
         all_newer=_begins_after(measures.least_order, before.order),
-        all_after=_begins_after(measures.least_time, before.time),
+        all_after=_begins_after(measures.least_time, before.time) or (is_timeless and measures.least_time is not None),
         before=before,
         # What is not known of the batches before is not known of all of them.
         newest=Newest(
-            order=None if before.order is None else newest.order, time=None if before.time is None else newest.time
+            order=None if before.order is None else newest.order,
+            time=newest.time if is_timeless or before.time is not None else None,
         ),
         key_predicate=f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if types[key] in _RANGED else "true",
     )

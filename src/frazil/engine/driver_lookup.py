@@ -17,7 +17,7 @@ from frazil.lake.table_files import TableFiles, table_files
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from frazil.engine.table_run import TableRun
     from frazil.lake.snapshot import TableSnapshot
@@ -78,7 +78,7 @@ def find_in_mart(
 
 
 def find_deletes(
-    context: TableRun, keys: pa.Table, also: Sequence[str], column: str, least: pa.Scalar | None
+    context: TableRun, keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]
 ) -> pa.Table | None:
     """Return the deletes in silver of some keys, those of the batch that is applied among them.
 
@@ -86,8 +86,7 @@ def find_deletes(
         context: the table's part of the run.
         keys: what is looked for, as :func:`frazil.lake.row_lookup.find_rows` takes it.
         also: further columns to give.
-        column: deletes that are below a value in it may be left out.
-        least: the value; None for none.
+        bounds: column -> value: deletes that are below all of these may be left out.
 
     Returns:
         The columns of ``keys`` and ``also``; None where Spark must look for them.
@@ -97,8 +96,8 @@ def find_deletes(
         if files is None:
             return None
         files = files.of_partition(r.CLASS, r.DELETE)
-        if least is not None:
-            files = files.not_below(column, least)
+        if bounds:
+            files = files.not_below(bounds)
         if files.size_bytes > context.policy.driver_scan_bytes:
             return None
         rows = find_rows(files, keys, [*also, r.CLASS])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.marts.arrow_fold import event_times
+from frazil.marts.arrow_fold import event_times, later
 from frazil.marts.layout import fold_spec
 from frazil.spec.names import quote
 
@@ -31,7 +31,8 @@ class Newest:
     """The greatest order and event time of some changes.
 
     Attributes:
-        order, time: the greatest as :class:`frazil.engine.batch_stats.Measures` has them; None for none.
+        order, time: the greatest as :class:`frazil.engine.batch_stats.Measures` has them; None for none. The time
+            counts those of sources too, and where event times follow the order nothing else.
     """
 
     order: int | str | None = None
@@ -57,7 +58,7 @@ def _greater(one: Any, other: Any) -> Any:
 
 def newest_sql(contract: Contract, condition: str = "true") -> list[str]:
     """Write the aggregates of :class:`Newest` over the changes that fulfil a SQL condition."""
-    time = _time_sql(contract)
+    time = _end_sql(contract)
     return [
         f"max({order_sql(contract, condition)}) AS greatest_order",
         f"max(CASE WHEN {condition} THEN {time} END) AS greatest_time",
@@ -81,8 +82,10 @@ def newest_in(row: Mapping[str, Any]) -> Newest:
 def newest_of(changes: pa.Table, contract: Contract) -> Newest:
     """Return what :func:`measure_newest` does, of changes in the driver's memory."""
     _, order = order_ends(changes, contract)
-    times = _times(changes, contract)
-    return Newest(order=order, time=None if times is None else pc.max(times).as_py())
+    ends_at, times = changes[r.SOURCE_TIME].cast(pa.int64()), _times(changes, contract)
+    if times is not None and not times_follow_order(contract):
+        ends_at = later(times, ends_at)
+    return Newest(order=order, time=None if times is None else pc.max(ends_at).as_py())
 
 
 def order_sql(contract: Contract, condition: str) -> str:
@@ -113,10 +116,23 @@ def order_ends(rows: pa.Table, contract: Contract) -> tuple[Any, Any]:
     return ends(rows[name], kind) if kind in NUMBERED else (None, None)
 
 
+def times_follow_order(contract: Contract) -> bool:
+    """Return whether event times follow the order, but for those of deletes: a later one is the source's own."""
+    return fold_spec(contract, None, since={}, partial=False).times_follow_order
+
+
 def _timed(contract: Contract) -> FoldSpec | None:
-    """Return the parts of a table whose event times do not follow the order; None for any other."""
+    """Return the parts of a table with event times; None for any other."""
     spec = fold_spec(contract, None, since={}, partial=False)
-    return spec if spec.event_times and not spec.times_follow_order else None
+    return spec if spec.event_times else None
+
+
+def _end_sql(contract: Contract) -> str:
+    """SQL of the time in microseconds that a change may reach, as far as its order does not tell."""
+    source = f"unix_micros({r.SOURCE_TIME})"
+    if _timed(contract) is None:
+        return "CAST(NULL AS bigint)"
+    return source if times_follow_order(contract) else f"greatest({_time_sql(contract)}, {source})"
 
 
 def _time_sql(contract: Contract) -> str:

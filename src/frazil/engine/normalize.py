@@ -40,7 +40,7 @@ from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
 from frazil.silver.changes import FAILS, PROBLEM, change_rows
-from frazil.silver.contract import Contract, MissingFieldError, declared, settings, settle
+from frazil.silver.contract import LAWS, Contract, MissingFieldError, declared, settings, settle
 from frazil.silver.evolution import Evolved, evolved
 from frazil.silver.quarantine import change_columns
 from frazil.silver.renames import renamed_bookmark, renamed_records
@@ -77,6 +77,7 @@ _SUMS: Final = (
     f"count_if({_IS_GOOD}) AS good",
     f"count_if({PROBLEM} IS NOT NULL) AS bad",
     f"count_if({_IS_GOOD} AND {r.KNOWN} IS NOT NULL AND {r.CLASS} = {literal(r.UPSERT)}) AS partial",
+    f"count_if({_IS_GOOD} AND {r.CLASS} = {literal(r.DELETE)} AND {r.SOURCE_TIME} IS NULL) AS untimed",
     f"count_if({PROBLEM}.rule = {literal(FAILS)}) AS failed",
 )
 """What is counted of the change rows while they are written."""
@@ -199,7 +200,14 @@ def _normalize_all(
     _report(context, seen)
     _warn_of_left_out(context, contract, records, step)
     newest, measures = newest_in(seen), Measures.of(seen) if is_new else None
-    return Normalized(after=step.after, upto=step.upto, newest=newest, measures=measures, driver_batch=kept)
+    return Normalized(
+        after=step.after,
+        upto=step.upto,
+        newest=newest,
+        measures=measures,
+        untimed=int(seen["untimed"]),
+        driver_batch=kept,
+    )
 
 
 def _seen_in_bookmark(bookmark: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,6 +279,7 @@ def _normalize_plain(
         upto=step.upto,
         newest=newest,
         measures=Measures.of_rows(held.rows, contract) if held is not None and step.after > 0 else None,
+        untimed=int(seen["untimed"]) + plain.untimed,
         driver_batch=held,
     )
 
@@ -282,7 +291,7 @@ def _rest(context: TableRun, contract: Contract, plain: PlainBatch) -> tuple[Dri
         _UnsequencedError: deletes among them lack their sequence; it follows from the plain changes too.
     """
     if plain.others is None:
-        return None, {"good": 0, "bad": 0, "partial": 0, "failed": 0}
+        return None, {"good": 0, "bad": 0, "partial": 0, "untimed": 0, "failed": 0}
     spark, base, bronze = context.spark, context.head(context.changes), _bronze_bookmark(context)
     counts, watched = Observation(), Watched.of(contract, columns_since(contract, bronze))
     rows = _rows(context, contract, spark_frame(spark, plain.others), base, rebuild=False).rows
@@ -386,7 +395,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
     )
     failpoint("silver.after_publish")
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
-    return Normalized(after=0, upto=step.upto, newest=newest_in(seen))
+    return Normalized(after=0, upto=step.upto, newest=newest_in(seen), untimed=int(seen["untimed"]))
 
 
 def _bookmark(
@@ -399,6 +408,7 @@ def _bookmark(
         step.upto,
         declared=declared(context.table),
         settings=settings(context.table),
+        laws=LAWS,
         since=columns_since(contract, bronze),
         # A baseline, which a rebuild keeps, can have changes that do not carry every column.
         partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),

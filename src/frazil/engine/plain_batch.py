@@ -92,13 +92,14 @@ class _Sorted:
 
     Attributes:
         made: the plain changes, as long as those of the batch are held.
-        count, partial, behind, newest: of the plain changes, as :class:`PlainBatch` has them.
+        count, partial, untimed, behind, newest: of the plain changes, as :class:`PlainBatch` has them.
         left: places of the other records.
     """
 
     made: list[pa.Table] = field(default_factory=list)
     count: int = 0
     partial: int = 0
+    untimed: int = 0
     behind: int = 0
     newest: Newest = field(default_factory=Newest)
     left: list[pa.Array] = field(default_factory=list)
@@ -115,6 +116,7 @@ class PlainBatch:
         spark: the session that judges what Arrow cannot.
         count: number of plain changes.
         partial: how many of them are upserts that do not carry every column.
+        untimed: how many of them are deletes without a time of the source.
         known: how far earlier changes go.
         behind: how many changes do not come after all of those.
         newest: their greatest order and event time.
@@ -131,6 +133,7 @@ class PlainBatch:
     spark: SparkSession
     count: int = 0
     partial: int = 0
+    untimed: int = 0
     known: Newest = field(default_factory=Newest)
     behind: int = 0
     newest: Newest = field(default_factory=Newest)
@@ -178,6 +181,8 @@ class PlainBatch:
             found.count += made.num_rows
             lists = pc.and_(made[r.KNOWN].is_valid(), pc.equal(made[r.CLASS], r.UPSERT))
             found.partial += pc.sum(lists).as_py() or 0
+            untimed = pc.and_(pc.equal(made[r.CLASS], r.DELETE), pc.is_null(made[r.SOURCE_TIME]))
+            found.untimed += pc.sum(untimed).as_py() or 0
             found.behind += count_behind(made, self.changes.contract, self.known)
             found.newest = found.newest.later(newest_of(made, self.changes.contract))
             if self.held is not None:
@@ -248,6 +253,7 @@ class PlainBatch:
     def _count(self, found: _Sorted) -> None:
         self.count += found.count
         self.partial += found.partial
+        self.untimed += found.untimed
         self.behind += found.behind
         self.newest = self.newest.later(found.newest)
 

@@ -60,6 +60,7 @@ class TableReport:
         outcome: how the table came out of the run.
         deferred: files that wait for a later run.
         passed: (path, reason) of files at the source that are no files of it.
+        untimed_deletes: deletes whose time neither the source nor the row tells: they end a version where it began.
         broken_rules: rule that warns -> changes of the batch that break it.
         warnings: sentences on what the user should look at; nothing failed.
         errors: what failed; marts are told apart, since one that fails stops no other.
@@ -80,6 +81,7 @@ class TableReport:
     foreign: int = 0
     changes: int = 0
     quarantined: int = 0
+    untimed_deletes: int = 0
     marts: list[MartReport] = field(default_factory=list)
     jobs: int = 0
     seconds: float = 0.0

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from frazil.bronze import record as r
 from frazil.engine.report import GoldReport, RunReport, TableReport
 from frazil.errors import Failure
 from frazil.gold.template import tables_of
+from frazil.marts.counts import untimed_deletes
+from frazil.marts.fold_spec import with_event_time
+from frazil.marts.layout import fold_spec
 from frazil.plan.plan import gold_left
+from frazil.spec.contract import added_columns
+from frazil.spec.names import quote
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
+    from frazil.engine.step_results import Normalized
+    from frazil.engine.table_run import TableRun
     from frazil.plan.plan import Plan
+    from frazil.silver.contract import Contract
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
 
@@ -74,3 +83,17 @@ def warn_of_late(report: TableReport) -> None:
             "expect, check that sequence_by names a column that grows with each change of a row, and look at one key: "
             "frazil key"
         )
+
+
+def count_untimed(context: TableRun, contract: Contract, done: Normalized) -> int:
+    """Count the deletes of new batches that have no time of their own, where a mart shows when rows were deleted.
+
+    Cost: nothing where all deletes have the source's own time; else a scan of silver for their keys.
+    """
+    if not done.untimed or not any(map(added_columns, context.table.marts)):
+        return 0
+    spec = fold_spec(contract, None, since={}, partial=False)
+    changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
+    is_new = f"{r.BATCH} > {int(done.after)} AND {r.BATCH} <= {int(done.upto)}"
+    row = untimed_deletes(changes, spec, is_new).first()
+    return 0 if row is None else int(row["untimed"])

@@ -17,7 +17,7 @@ from frazil.engine.compact import compact_appended
 from frazil.engine.ingest import ingest
 from frazil.engine.marts import update_mart
 from frazil.engine.normalize import OLD_KEY, contract_of, normalize
-from frazil.engine.settle import warn_of_late
+from frazil.engine.settle import count_untimed, warn_of_late
 from frazil.engine.table_rules import TableRules
 from frazil.errors import DeclarationError, Failure
 from frazil.lake.trouble import explained
@@ -83,6 +83,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Excep
             case Normalize():
                 contract = contract_of(context)
                 normalized = normalize(context, step, contract, ingested)
+                context.report.untimed_deletes = count_untimed(context, contract, normalized)
                 context.report.batch = step.upto
                 steps = _as_normalized(steps, step, normalized)
             case AlterTable():

@@ -45,6 +45,7 @@ class Truncate:
         position, row, file, batch: where its record stands.
         values: text of the columns that order changes or say when they happened, and of the shard that it empties;
             NULL where it has none.
+        source_time: text of the source's own time of it; None for none.
     """
 
     position: str
@@ -52,6 +53,7 @@ class Truncate:
     file: str
     batch: int
     values: Mapping[str, str | None]
+    source_time: str | None = None
 
     @property
     def place(self) -> tuple[str, int]:
@@ -214,10 +216,10 @@ def _deletes(
     columns = ", ".join(_column(column.name, column.type, contract.keys, carried) for column in contract.columns)
     of_key = ", ".join(quote("_k", key) for key in contract.keys)
     of_shard = "true" if shard is None else f"{quote('_k', shard)} = {quote('_t', shard)}"
-    of_truncate = ", ".join(quote("_t", name) for name in (r.POSITION, r.ROW, r.FILE, r.BATCH, *carried))
+    of_truncate = ", ".join(quote("_t", name) for name in (r.POSITION, r.ROW, r.FILE, r.BATCH, r.SOURCE_TIME, *carried))
     return f"""SELECT {columns}, {literal(r.DELETE)} AS {r.CLASS}, _t.{r.POSITION}, _t.{r.ROW}, _t.{r.FILE},
             greatest(_t.{r.BATCH}, min(_k.{r.BATCH})) AS {r.BATCH},
-            CAST(NULL AS array<string>) AS {r.KNOWN}, CAST(NULL AS {problem}) AS {PROBLEM},
+            CAST(NULL AS array<string>) AS {r.KNOWN}, _t.{r.SOURCE_TIME}, CAST(NULL AS {problem}) AS {PROBLEM},
             CAST(NULL AS string) AS {TEXT}
         FROM ({older}) AS _k JOIN ({truncates}) AS _t
         ON ((_k._place < _t._place OR _k._order < _t._order) AND (_t._new OR NOT _k._held) AND {of_shard})
@@ -244,7 +246,8 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
     carried = _carried(contract, table.source.shard_column)
     has_moves = MOVED in rows.columns
     values = ", ".join(f"CAST({quote(name)} AS string) AS {quote(name)}" for name in carried)
-    held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, struct({values or 'true AS _none'}) AS _values)"
+    time = f"CAST({r.SOURCE_TIME} AS string) AS _time"
+    held = f"struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}, {time}, struct({values or 'true AS _none'}) AS _values)"
     place = place_of_row(table)
     is_left = f"{MOVED} = {literal(LEFT)}" if has_moves else "false"
     seen = rows.selectExpr(
@@ -263,6 +266,7 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
             file=one[r.FILE],
             batch=one[r.BATCH],
             values={name: one["_values"][name] for name in carried},
+            source_time=one["_time"],
         )
         for one in seen["found"]
     ]
@@ -300,7 +304,7 @@ def _as_row(one: Truncate, carried: Mapping[str, str], *, is_new: bool) -> str:
     return (
         f"SELECT {literal(one.position)} AS {r.POSITION}, CAST({int(one.row)} AS bigint) AS {r.ROW}, "
         f"{literal(one.file)} AS {r.FILE}, CAST({int(one.batch)} AS bigint) AS {r.BATCH}, "
-        f"{'true' if is_new else 'false'} AS _new{values}"
+        f"{_typed(one.source_time, 'timestamp')} AS {r.SOURCE_TIME}, {'true' if is_new else 'false'} AS _new{values}"
     )
 
 

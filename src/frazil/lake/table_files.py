@@ -149,10 +149,14 @@ class TableFiles:
         rows = {at: file for at, file in self.rows.items() if file.partition.get(column, value) == value}
         return replace(self, rows=rows)
 
-    def not_below(self, column: str, least: pa.Scalar) -> Self:
-        """Leave out files all of whose values in a column are below one, as far as their bounds tell."""
-        number, kind = self.fields[column]
-        rows = {at: file for at, file in self.rows.items() if _reaches(file.highest.get(number), kind, least)}
+    def not_below(self, bounds: Mapping[str, pa.Scalar]) -> Self:
+        """Leave out files all of whose values in some columns are below those of ``bounds``, as far as they tell."""
+        wanted = [(*self.fields[name], least) for name, least in bounds.items()]
+        rows = {
+            at: file
+            for at, file in self.rows.items()
+            if any(_reaches(file.highest.get(number), kind, least) for number, kind, least in wanted)
+        }
         return replace(self, rows=rows)
 
 

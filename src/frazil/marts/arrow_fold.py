@@ -23,6 +23,7 @@ INCOMPLETE: Final = "_cdc_incomplete"
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _MINE, _THEIRS = "_cdc_mine", "_cdc_theirs"
 _TIME: Final = pa.timestamp("us", tz="UTC")
+_TIMES: Final = (EVENT_TIME, r.SOURCE_TIME)
 
 
 def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
@@ -35,7 +36,8 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
 
     Returns:
         One row per key, in any order: the contract's columns, those of the newest upsert or NULL beside the keys;
-        ``_cdc_event_time``, ``_cdc_position`` and ``_cdc_row`` of the newest change; ``_cdc_begins``;
+        ``_cdc_event_time``, ``_cdc_source_time``, ``_cdc_position`` and ``_cdc_row`` of the newest change;
+        ``_cdc_begins``;
         ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. None where two changes of a key that are not
         equal differ in nothing but their content: only Spark has the hash by which they are ordered.
 
@@ -56,11 +58,12 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
         oldest_first.take(folded[name]) for name in (f"{_AT}_max", f"{_AT}_min", f"{_VALUES}_max")
     )
     columns = {name: folded[name] if name in spec.keys else changes[name].take(last_upsert) for name in spec.columns}
-    newest = changes.select([*dict.fromkeys((*spec.event_times, r.POSITION, r.ROW))]).take(last)
+    newest = changes.select([*dict.fromkeys((*spec.event_times, r.SOURCE_TIME, r.POSITION, r.ROW))]).take(last)
     return pa.table(
         columns
         | {
             EVENT_TIME: event_times(newest, spec),
+            r.SOURCE_TIME: newest[r.SOURCE_TIME],
             r.POSITION: newest[r.POSITION],
             r.ROW: newest[r.ROW],
             BEGINS: changes[spec.order_columns[0]].take(first),
@@ -108,11 +111,25 @@ def is_incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
 
 def event_times(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
     """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
-    times = [_timestamp(changes[name]) for name in spec.event_times]
+    times = [timestamps(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)
 
 
-def _timestamp(times: pa.ChunkedArray) -> pa.ChunkedArray:
+def times_of_deletes(deletes: pa.Table, told: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return what :func:`frazil.marts.fold_spec.time_of_delete` does, of deletes with both times."""
+    declared, source = (deletes[name] for name in _TIMES)
+    is_own = pc.or_(pc.is_null(told), pc.fill_null(pc.greater(declared, told), fill_value=False))
+    return pc.if_else(is_own, pc.coalesce(declared, source), later(source, told))
+
+
+def later(one: pa.ChunkedArray | pa.Array, other: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return the later of each two times; NULL is the earliest."""
+    is_one = pc.or_(pc.is_null(other), pc.fill_null(pc.greater(one, other), fill_value=False))
+    return pc.if_else(is_one, one, other)
+
+
+def timestamps(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times of any type as timestamps."""
     has_zone = pa.types.is_timestamp(times.type) and times.type.tz is not None
     return times.cast(_TIME) if has_zone else pc.assume_timezone(times.cast(pa.timestamp("us")), "UTC")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.bronze import record as r
-from frazil.marts.arrow_fold import ranked
+from frazil.marts.arrow_fold import event_times, ranked, times_of_deletes
 from frazil.marts.fold_spec import EVENT_TIME
 
 if TYPE_CHECKING:
@@ -54,12 +54,13 @@ def next_versions_arrow(
     if any(not _is_alike(changes.schema.field(name).type, held.schema.field(name).type) for name in shown):
         return None
     base = held.select(shown).append_column(EVENT_TIME, held["valid_from"])
+    base = base.append_column(r.SOURCE_TIME, pa.nulls(held.num_rows, changes.schema.field(r.SOURCE_TIME).type))
     base = base.append_column(r.CLASS, pc.if_else(held["is_deleted"], r.DELETE, r.UPSERT))
     oldest_first = ranked(changes, spec)
     rows = pa.concat_tables([base, changes.select(base.column_names).take(oldest_first)]).combine_chunks()
     numbers = np.concatenate([held_keys.to_numpy(), change_keys.take(oldest_first).to_numpy()])
     by_key = np.argsort(numbers, kind="stable")  # the open version of a key stands before its changes
-    timeline = _Timeline.of(rows, by_key, numbers[by_key], held.num_rows, spec.tracked)
+    timeline = _Timeline.of(rows, by_key, numbers[by_key], held.num_rows, spec)
     return timeline.versions(rows, spec, deletes)
 
 
@@ -92,21 +93,27 @@ class _Timeline:
     since: Numbers
 
     @classmethod
-    def of(cls, rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, tracked: Sequence[str]) -> _Timeline:
-        """Read rows in the order ``by_key``, of which the first ``held`` are open versions; ``tracked``: a state."""
+    def of(cls, rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, spec: FoldSpec) -> _Timeline:
+        """Read rows in the order ``by_key``, of which the first ``held`` are open versions."""
         number = np.arange(len(keys))
         is_first = _changes_at(keys)
         is_upsert = np.asarray(pc.equal(rows[r.CLASS], r.UPSERT))[by_key]
         is_held = by_key < held
-        times, since = _running_times(rows[EVENT_TIME], by_key, is_first)
-        known = by_key[np.maximum.accumulate(np.where(is_upsert | is_held, number, 0))]
-        # Of several changes at one event time, which may be NULL, the last in order stands.
-        stands = _are_last(is_first) | np.append(since[1:] != since[:-1], True)[: len(since)]
+        last_known = np.maximum.accumulate(np.where(is_upsert | is_held, number, 0))
+        known, brings = by_key[last_known], is_upsert | is_held
+        is_known = brings[last_known] & (last_known >= np.maximum.accumulate(np.where(is_first, number, 0)))
+        told = event_times(rows, spec).take(pa.array(known, mask=~is_known))
+        at = rows.select([EVENT_TIME, r.SOURCE_TIME]).take(pa.array(by_key))
+        taken = pc.if_else(pa.array(brings), at[EVENT_TIME], times_of_deletes(at, told))
+        times, since = _running_times(taken, is_first)
+        # Of several upserts at one event time, which may be NULL, the last in order stands. So of several deletes.
+        differs = (since[1:] != since[:-1]) | (is_upsert[1:] != is_upsert[:-1])
+        stands = _are_last(is_first) | np.append(differs, True)[: len(since)]
         rest = np.flatnonzero(stands)
         by_key, is_upsert, is_first = by_key[rest], is_upsert[rest], _changes_at(keys[rest])
         differs = np.ones(len(rest), np.bool_)
         differs[1:] = is_upsert[1:] != is_upsert[:-1]
-        differs[1:] |= is_upsert[1:] & ~_equal(rows, by_key[1:], by_key[:-1], tracked)
+        differs[1:] |= is_upsert[1:] & ~_equal(rows, by_key[1:], by_key[:-1], spec.tracked)
         return cls(
             rows=by_key,
             known=known[rest],
@@ -157,12 +164,12 @@ def _are_last(are_first: Flags) -> Flags:
     return np.append(are_first[1:], True)[: len(are_first)]
 
 
-def _running_times(column: pa.ChunkedArray, by_key: Numbers, is_first: Flags) -> tuple[pa.Array, Numbers]:
+def _running_times(column: pa.ChunkedArray, is_first: Flags) -> tuple[pa.Array, Numbers]:
     """Return all times, NULL first, and of each row the number of the greatest one so far in its key."""
     some = pc.unique(column.drop_null())
     some = some.take(pc.sort_indices(some))
     times = pa.concat_arrays([pa.nulls(1, some.type), some])
-    numbers = pc.fill_null(pc.add(pc.index_in(column, value_set=some).cast(pa.int64()), 1), 0).to_numpy()[by_key]
+    numbers = pc.fill_null(pc.add(pc.index_in(column, value_set=some).cast(pa.int64()), 1), 0).to_numpy()
     apart = (np.cumsum(is_first) - 1) * len(times)  # the times of a key are all greater than those of the one before
     return times, np.maximum.accumulate(numbers + apart) - apart
 

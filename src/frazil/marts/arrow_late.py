@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.marts import late
-from frazil.marts.arrow_fold import event_times, ranked
+from frazil.marts.arrow_fold import event_times, later, ranked
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED
 from frazil.spec import Current, History
@@ -28,10 +28,11 @@ def tombstones_arrow(deletes: pa.Table, spec: FoldSpec) -> pa.Table:
 
     Args:
         deletes: those of earlier batches for the keys of a batch: the keys, the order columns, the class and the
-            columns of the event time.
+            columns of the event time and the source's.
         spec: the table's parts.
     """
-    deletes = deletes.append_column(EVENT_TIME, event_times(deletes, spec)).take(ranked(deletes, spec))
+    latest = later(event_times(deletes, spec), deletes[r.SOURCE_TIME])
+    deletes = deletes.append_column(EVENT_TIME, latest).take(ranked(deletes, spec))
     deletes = deletes.append_column(_RANK, pa.array(range(deletes.num_rows), pa.int64()))
     newest = deletes.group_by([*spec.keys]).aggregate([(_RANK, "max"), (EVENT_TIME, "max")])
     order = deletes.select([*spec.order_columns]).take(newest[f"{_RANK}_max"]).combine_chunks()

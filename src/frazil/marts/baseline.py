@@ -49,7 +49,7 @@ def baseline_rows(changes: DataFrame, spec: FoldSpec, baseline: Baseline, *, mov
 
     A fold of what is kept and of any newer changes is the fold of all of them: of a living key the newest upsert is
     kept; where deleted keys are needed, also the last upsert and the last change; of a history the first and the last
-    change of each version and of each gap, and what was last known before a delete.
+    change of each version, every delete, and what was last known before it.
 
     Where the source orders its changes itself, a history may have times that run against their order: then all changes
     of such a key are kept, and of one with a time that changes behind the horizon may have too.
@@ -92,8 +92,9 @@ def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> Data
     by_key = f"(PARTITION BY {keys} ORDER BY _cdc_order)"
     against = f"lag({_PLACE}) OVER {by_key} > {_PLACE}"
     if before is not None:
-        is_newer = f"{EVENT_TIME} >= CAST({literal(before)} AS timestamp)"
-        against = f"{against} OR lag({EVENT_TIME}) OVER {by_key} > {EVENT_TIME} OR {is_newer}"
+        latest = f"greatest({EVENT_TIME}, {r.SOURCE_TIME})"
+        is_newer = f"{latest} >= CAST({literal(before)} AS timestamp)"
+        against = f"{against} OR lag({latest}) OVER {by_key} > {EVENT_TIME} OR {is_newer}"
     told = query(
         f"""
         SELECT *, _cdc_is_move OR (_cdc_is_last AND {_ODD}) AS {_TELLS}
@@ -133,9 +134,11 @@ def _kept(
             frazil_changes=whole,
         )
     kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}", *([_TELLS] if moves else [])]
+    if served.tracked:
+        kept.append(f"NOT {_UP}")  # each may end a version later than its order says
     for number in range(len(served.tracked)):
         kept += [f"{_STANDS} AND (_cdc_begins_{number} OR _cdc_ends_{number})", _is_last_known(number)]
-    # Of several changes at one event time the last in order stands: no other may come to stand in its place.
+    # Of several upserts at one event time the last in order stands: no other may come to stand in its place.
     kept_of_time = f"max(_cdc_kept) OVER (PARTITION BY {keys}, {EVENT_TIME})"
     return query(
         f"""
@@ -155,7 +158,10 @@ def _numbered(spec: FoldSpec) -> str:
             SELECT
                 *, {IS_UPSERT} AS {_UP}, row_number() OVER {by_key} AS {_NUMBER},
                 lead(true) OVER {by_key} IS NULL AS {_LAST},
-                coalesce(NOT (lead(struct({EVENT_TIME})) OVER {by_key} <=> struct({EVENT_TIME})), true) AS {_STANDS}
+                coalesce(
+                    NOT (lead(struct({EVENT_TIME}, {IS_UPSERT})) OVER {by_key} <=> struct({EVENT_TIME}, {IS_UPSERT})),
+                    true
+                ) AS {_STANDS}
             FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
         )"""
 

@@ -143,7 +143,11 @@ _ADDED: Final = ("valid_from", "valid_to", "is_current", "is_deleted", "known_fr
 def _rows(known: DataFrame, spec: FoldSpec) -> DataFrame:
     """Make one row of a version that consecutive beliefs of its key share; it shows the place of the last of them."""
     content = f"struct({columns_of((*spec.columns, 'valid_to', 'is_deleted'))})"
-    by_version = f"PARTITION BY {columns_of((*spec.keys, 'valid_from'))} ORDER BY _cdc_number"
+    # One version begins at a time, and empty ones that deletes leave: of these only equal ones may be the same.
+    empty = f"CASE WHEN valid_to = valid_from THEN {content} END"
+    begin = f"{columns_of((*spec.keys, 'valid_from'))}, {empty}"
+    by_version = f"PARTITION BY {begin}, _cdc_twin ORDER BY _cdc_number"
+    twins = f"PARTITION BY {begin}, _cdc_number ORDER BY {columns_of((r.POSITION, r.ROW))}"
     return query(
         f"""
         SELECT {columns_of(spec.columns)}, valid_from, valid_to, valid_to IS NULL AND known_to IS NULL AS is_current,
@@ -158,7 +162,8 @@ def _rows(known: DataFrame, spec: FoldSpec) -> DataFrame:
                 SELECT *, NOT (_cdc_before <=> struct(_cdc_number - 1 AS _cdc_number, {content})) AS _cdc_begins
                 FROM (
                     SELECT *, lag(struct(_cdc_number, {content})) OVER by_version AS _cdc_before
-                    FROM frazil_known WINDOW by_version AS ({by_version})
+                    FROM (SELECT *, row_number() OVER ({twins}) AS _cdc_twin FROM frazil_known)
+                    WINDOW by_version AS ({by_version})
                 )
             )
             WINDOW by_version AS ({by_version}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.marts.fold_spec import columns_of
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, same
 from frazil.marts.query import query
 from frazil.spec.names import quote
 
@@ -109,6 +109,37 @@ def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame
                 {order} AS _cdc_order,
                 max(CASE WHEN NOT ({is_new}) THEN {order} END) OVER (PARTITION BY {columns_of(spec.keys)}) AS _cdc_held
             FROM frazil_changes
+        )""",
+        frazil_changes=changes,
+    )
+
+
+def untimed_deletes(changes: DataFrame, spec: FoldSpec, condition: str) -> DataFrame:
+    """Count deletes of known rows that neither their source nor their event time tells the time of.
+
+    Args:
+        changes: all changes, in the shape of silver, with event time.
+        spec: the table's parts.
+        condition: SQL condition of the deletes to count.
+
+    Returns:
+        One row: ``untimed``.
+
+    Cost: a scan of the changes against a broadcast of the keys, and a sort of those of the keys.
+    """
+    keys, untimed = columns_of(spec.keys), f"NOT ({IS_UPSERT}) AND {r.SOURCE_TIME} IS NULL AND {condition}"
+    return query(
+        f"""
+        SELECT count_if({untimed} AND _cdc_told IS NOT NULL AND coalesce({EVENT_TIME} <= _cdc_told._cdc_at, true))
+            AS untimed
+        FROM (
+            SELECT *, last(CASE WHEN {IS_UPSERT} THEN struct({EVENT_TIME} AS _cdc_at) END, true)
+                OVER (PARTITION BY {keys} ORDER BY _cdc_order) AS _cdc_told
+            FROM (
+                SELECT /*+ BROADCAST(k) */ c.*, {order(spec)} AS _cdc_order
+                FROM frazil_changes AS c
+                LEFT SEMI JOIN (SELECT {keys} FROM frazil_changes WHERE {untimed}) AS k ON {same(spec.keys, "c", "k")}
+            )
         )""",
         frazil_changes=changes,
     )

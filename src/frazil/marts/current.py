@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
-from frazil.marts.fold_spec import EVENT_TIME, columns_of, same
+from frazil.marts.fold_spec import EVENT_TIME, columns_of, same, time_of_delete, told_time
 from frazil.marts.query import query
 from frazil.spec.names import quote
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STANDS: Final = "_cdc_stands"
 """Whether the table has a row of the key's newest state."""
+
+TIMES: Final = (EVENT_TIME, r.SOURCE_TIME)
+"""Columns of a state that say when a row was deleted."""
 
 FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
 """Columns of a soft table that come from a delete, even from one without values."""
@@ -44,11 +47,11 @@ def soft(folded: DataFrame, spec: FoldSpec) -> DataFrame:
         spec: the table's parts.
 
     Returns:
-        At most one row per key: the contract's columns, ``is_deleted``, ``deleted_at`` (event time of the
-        newest delete, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of which only deletes are
-        known has none.
+        At most one row per key: the contract's columns, ``is_deleted``, ``deleted_at`` (time of the newest delete, see
+        :func:`frazil.marts.fold_spec.time_of_delete`, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of
+        which only deletes are known has none.
     """
-    return states(folded, spec, "soft").where(STANDS).drop(STANDS)
+    return states(folded, spec, "soft").where(STANDS).drop(STANDS, *TIMES)
 
 
 def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) -> DataFrame:
@@ -60,12 +63,14 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
         deletes: which of the two tables.
 
     Returns:
-        One row per key: the table's columns, then ``_cdc_stands``.
+        One row per key: the table's columns, then ``_cdc_stands``; of a soft table then ``TIMES`` too.
     """
     dies = f"{NEWEST}.{r.CLASS} = '{r.DELETE}'"
-    flags, stands = "", f"NOT ({dies})"
+    flags, stands, times = "", f"NOT ({dies})", ""
     if deletes == "soft":
-        flags = f"{dies} AS is_deleted, CASE WHEN {dies} THEN {NEWEST}.{EVENT_TIME} END AS deleted_at,"
+        at = time_of_delete(told_time(spec, VALUES), NEWEST)
+        flags = f"{dies} AS is_deleted, CASE WHEN {dies} THEN {at} END AS deleted_at,"
+        times = f", {columns_of(TIMES, NEWEST)}"
         stands = f"{VALUES} IS NOT NULL"
     return query(
         f"""
@@ -73,7 +78,7 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
             {", ".join(quote(name) if name in spec.keys else columns_of((name,), VALUES) for name in spec.columns)},
             {flags}
             {columns_of((r.POSITION, r.ROW), NEWEST)},
-            {stands} AS {STANDS}
+            {stands} AS {STANDS}{times}
         FROM frazil_folded""",
         frazil_folded=folded,
     )
@@ -84,14 +89,17 @@ def last_known(target: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
 
     Args:
         target: the table's rows, which have the values.
-        dead: the keys, and the ``FLAGS``.
+        dead: the keys, the ``FLAGS`` and the ``TIMES``.
         spec: the table's parts.
 
     Cost: a scan of the table against a broadcast.
     """
+    at = time_of_delete(told_time(spec, "t"), "d")
     return query(
         f"""
-        SELECT /*+ BROADCAST(d) */ {columns_of(spec.columns, "t")}, {columns_of(FLAGS, "d")}
+        SELECT /*+ BROADCAST(d) */
+            {columns_of(spec.columns, "t")}, d.is_deleted, {at} AS deleted_at,
+            {columns_of((r.POSITION, r.ROW), "d")}
         FROM frazil_target AS t JOIN frazil_dead AS d ON {same(spec.keys, "t", "d")}""",
         frazil_target=target,
         frazil_dead=dead,

@@ -32,7 +32,7 @@ def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
         also: further aggregates of a key's changes as SQL, each with an alias.
 
     Returns:
-        One row per key: the keys; ``_cdc_newest`` (struct of class, event time and order columns);
+        One row per key: the keys; ``_cdc_newest`` (struct of class, both times and order columns);
         ``_cdc_values`` (struct of all columns of the newest upsert, NULL if the key has none); then ``also``.
         A total order leaves no ties.
 
@@ -61,7 +61,7 @@ def alone(changes: DataFrame, spec: FoldSpec) -> DataFrame:
 
 
 def _stand(spec: FoldSpec) -> str:
-    return f"struct({r.CLASS}, {EVENT_TIME}, {columns_of(spec.order_columns)})"
+    return f"struct({r.CLASS}, {EVENT_TIME}, {r.SOURCE_TIME}, {columns_of(spec.order_columns)})"
 
 
 def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:

@@ -67,6 +67,24 @@ class FoldSpec:
         return bool(self.sequence_by) and self.event_times[:1] == self.sequence_by[:1]
 
 
+def told_time(spec: FoldSpec, prefix: str = "") -> str:
+    """Write the event time that a row's own columns tell, optionally out of the struct or alias ``prefix``."""
+    names = (quote(prefix, name) if prefix else quote(name) for name in spec.event_times)
+    return f"coalesce({', '.join([*(f'CAST({name} AS timestamp)' for name in names), 'CAST(NULL AS timestamp)'])})"
+
+
+def time_of_delete(told: str, prefix: str = "") -> str:
+    """Write when a row was deleted (HISTORY): a delete repeats the row's event time unless it has one of its own.
+
+    Args:
+        told: SQL of the event time that the row's newest upsert tells; NULL for none.
+        prefix: struct or alias with the delete's ``_cdc_event_time`` and ``_cdc_source_time``.
+    """
+    declared, source = (f"{prefix}.{name}" if prefix else name for name in (EVENT_TIME, r.SOURCE_TIME))
+    own = f"{told} IS NULL OR {declared} > {told}"
+    return f"CASE WHEN {own} THEN coalesce({declared}, {source}) ELSE greatest({source}, {told}) END"
+
+
 def columns_of(names: Iterable[str], prefix: str = "") -> str:
     """Write columns as a SELECT list, each name taken literally, optionally out of the struct or alias ``prefix``."""
     if not prefix:
@@ -87,5 +105,4 @@ def order(spec: FoldSpec) -> str:
 
 def with_event_time(rows: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
     """Add the event time to rows: a timestamp, NULL where the table has no times. Then ``also``, as SQL."""
-    times = ", ".join(f"CAST({quote(name)} AS timestamp)" for name in spec.event_times)
-    return rows.selectExpr("*", f"coalesce({times or 'CAST(NULL AS timestamp)'}) AS {EVENT_TIME}", *also)
+    return rows.selectExpr("*", f"{told_time(spec)} AS {EVENT_TIME}", *also)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order
+from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
 from frazil.marts.query import query
 from frazil.spec.names import quote
 
@@ -67,21 +67,28 @@ def _standing_sql(spec: FoldSpec) -> str:
     """Write the changes that stand at their event time, with what was last known of their key."""
     keys, values = columns_of(spec.together), f"struct({columns_of(spec.columns)})"
     by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
-    return f"""timed AS (
+    told = told_time(spec, "_cdc_last_known")
+    so_far, brings = f"{by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", f"{IS_UPSERT} OR {BASE}"
+    return f"""known AS (
             SELECT
-                {keys}, {BASE}, _cdc_order,
-                {IS_UPSERT} AS _cdc_upsert,
+                {keys}, {BASE}, _cdc_order, {EVENT_TIME}, {r.SOURCE_TIME},
+                {IS_UPSERT} AS _cdc_upsert, {brings} AS _cdc_brings,
                 {values} AS _cdc_values,
                 CASE WHEN {IS_UPSERT} THEN struct({columns_of(spec.tracked)}) END AS _cdc_state,
-                max({EVENT_TIME}) OVER so_far AS _cdc_from,
-                last(CASE WHEN {IS_UPSERT} OR {BASE} THEN {values} END, true) OVER so_far AS _cdc_last_known
+                last(CASE WHEN {brings} THEN {values} END, true) OVER ({so_far}) AS _cdc_last_known
             FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
-            WINDOW so_far AS ({by_key} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         ),
-        -- Of several changes at one event time, which may be NULL, the last in order stands.
+        timed AS (
+            SELECT
+                *,
+                max(CASE WHEN _cdc_brings THEN {EVENT_TIME} ELSE {time_of_delete(told)} END) OVER ({so_far})
+                    AS _cdc_from
+            FROM known
+        ),
+        -- Of several upserts at one event time, which may be NULL, the last in order stands. So of several deletes.
         standing AS (
-            SELECT * FROM (SELECT *, lead(struct(_cdc_from)) OVER ({by_key}) AS _cdc_after FROM timed)
-            WHERE _cdc_after IS NULL OR NOT (_cdc_after._cdc_from <=> _cdc_from)
+            SELECT * FROM (SELECT *, lead(struct(_cdc_from, _cdc_upsert)) OVER ({by_key}) AS _cdc_after FROM timed)
+            WHERE _cdc_after IS NULL OR NOT (_cdc_after <=> struct(_cdc_from, _cdc_upsert))
         )"""
 
 
@@ -132,13 +139,14 @@ def next_versions(
             all versions of them are built.
         in_one_task: fold all in one task, which spares a shuffle; not where there are whole keys.
     """
-    change = [*map(quote, spec.columns), r.CLASS, r.POSITION, r.ROW, EVENT_TIME, f"false AS {BASE}"]
+    change = [*map(quote, spec.columns), r.CLASS, r.POSITION, r.ROW, EVENT_TIME, r.SOURCE_TIME, f"false AS {BASE}"]
     held = open_rows.selectExpr(
         *map(quote, spec.columns),
         f"CASE WHEN is_deleted THEN '{r.DELETE}' ELSE '{r.UPSERT}' END AS {r.CLASS}",
         r.POSITION,
         r.ROW,
         f"valid_from AS {EVENT_TIME}",
+        f"CAST(NULL AS timestamp) AS {r.SOURCE_TIME}",
         f"true AS {BASE}",
     )
     rows = new.selectExpr(*change).union(held)

@@ -73,7 +73,8 @@ def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one
         in_one_task: read in one task, which spares a shuffle: that takes longer than a few dozen files do.
 
     Returns:
-        At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each.
+        At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each. No delete of the
+        key ended a version later than that time, unless the version began later.
     """
     hints = "COALESCE(1), BROADCAST(k)" if in_one_task else "BROADCAST(k)"
     return query(
@@ -81,7 +82,7 @@ def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one
         SELECT
             {columns_of(spec.keys)},
             max(struct({columns_of(spec.order_columns)})) AS {HELD},
-            max({EVENT_TIME}) AS {HELD_TIME}
+            max(greatest({EVENT_TIME}, {r.SOURCE_TIME})) AS {HELD_TIME}
         FROM (
             SELECT /*+ {hints} */ t.*
             FROM frazil_deletes AS t LEFT SEMI JOIN frazil_touched AS k ON {same(spec.keys, "t", "k")}

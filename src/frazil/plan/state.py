@@ -14,7 +14,7 @@ from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.widening import as_made, later_columns, retyped
-from frazil.silver.contract import MissingFieldError, changed_settings, declared, declared_mart, settle
+from frazil.silver.contract import LAWS, MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.silver.evolution import check_evolution, evolved, later_fields, treated_otherwise
 from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.base import SourceDelta
@@ -217,6 +217,8 @@ def _why_otherwise(
         bookmarks: of bronze and silver.
         present: column -> type of silver.
     """
+    if bookmarks[SILVER].get("laws", 0) < LAWS:
+        return "an older version of Frazil made it, which gave deletes no time of their own"
     if contract is None:
         return None
     now = evolved(table, renamed_bookmark(table, bookmarks[BRONZE]), bookmarks[SILVER])

@@ -24,7 +24,7 @@ from frazil.serve.checksum import (
 )
 from frazil.serve.finding import Step
 from frazil.serve.fold import added, names_of, shown, ties, wanted, with_values
-from frazil.silver.contract import declared_mart
+from frazil.silver.contract import LAWS, declared_mart
 from frazil.spec import Current, History
 from frazil.spec.amount import counted
 
@@ -96,25 +96,34 @@ def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
     return False, f"{counted(count, 'key has', 'keys have')} more than one row: {examples}"
 
 
+def _known_twice(proof: Proof, layer: Layer) -> str:
+    """Return which versions of a bitemporal history were known for no time, or twice at one; empty for none."""
+    keys = names_of(proof.here.table.keys)
+    lasts = "coalesce(valid_to > valid_from, true)"  # several empty ones may begin with it
+    beliefs = f"(PARTITION BY {keys}, valid_from, {lasts} ORDER BY known_from, known_to NULLS LAST)"
+    never = "known_to <= known_from OR (is_current AND known_to IS NOT NULL)"
+    twice = f"{lasts} AND lead(known_from) OVER {beliefs} < coalesce(known_to, 'infinity')"
+    offending = f"SELECT {keys}, valid_from, known_from FROM {layer.rows} QUALIFY {never} OR coalesce({twice}, false)"
+    count, examples = proof.offenders(offending, f"{keys}, valid_from, known_from")
+    several = counted(count, "version has", "versions have")
+    return f"{several} a time of knowledge that cannot be: {examples}" if count else ""
+
+
 def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
     keys, rows = names_of(proof.here.table.keys), known_rows(mart, layer)
-    if mart.bitemporal:
-        beliefs = f"(PARTITION BY {keys}, valid_from ORDER BY known_from, known_to NULLS LAST)"
-        never = "known_to <= known_from OR (is_current AND known_to IS NOT NULL)"
-        twice = f"lead(known_from) OVER {beliefs} < coalesce(known_to, 'infinity')"
-        offending = (
-            f"SELECT {keys}, valid_from, known_from FROM {layer.rows} QUALIFY {never} OR coalesce({twice}, false)"
-        )
-        count, examples = proof.offenders(offending, f"{keys}, valid_from, known_from")
-        if count:
-            several = counted(count, "version has", "versions have")
-            return False, f"{several} a time of knowledge that cannot be: {examples}"
+    if mart.bitemporal and (twice := _known_twice(proof, layer)):
+        return False, twice
     key = key_of(proof.here.table.keys)
-    backwards, mislabelled = "valid_to <= valid_from", "is_current IS DISTINCT FROM (valid_to IS NULL)"
+    # Only a delete leaves an empty version: its flag, or the row that marks it, begins there too.
+    where, gone = "WHERE", "is_deleted"
+    if mart.deletes == "mark":
+        where, gone = "QUALIFY", "bool_or(is_deleted) OVER (PARTITION BY {}, valid_from)"
+    backwards = f"(valid_to < valid_from OR (valid_to = valid_from AND NOT {gone}))"
+    mislabelled = "is_current IS DISTINCT FROM (valid_to IS NULL)"
     by_begin = "ORDER BY valid_from, valid_to NULLS LAST"
     overlapping = f"lead(valid_from) OVER (PARTITION BY {{}} {by_begin}) < coalesce(valid_to, 'infinity')"
     # Versions of two keys with one hash can only look as if they overlapped, never as if they did not.
-    is_wrong = f"{backwards} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
+    is_wrong = f"{backwards.format(key)} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
     for part in parts(layer.snapshot.records):
         (found,) = proof.one(
             f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {rows} "
@@ -125,7 +134,11 @@ def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
     else:
         return True, "versions follow one another, one current a key at most"
     proofs = [
-        ("version ends before it begins", "versions end before they begin", f"WHERE {backwards}"),
+        (
+            "version ends before it begins",
+            "versions end before they begin",
+            f"{where} {backwards.format(keys)}",
+        ),
         ("version has the wrong is_current", "versions have the wrong is_current", f"WHERE {mislabelled}"),
         (
             "version reaches into the next one of its key",
@@ -149,6 +162,8 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
         return None, "nothing was applied to it yet"
     if layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
         return None, "the declaration changed since it was written: frazil run rebuilds it"
+    if here.changes.snapshot.bookmark.get("laws", 0) < LAWS:
+        return None, "an older version of Frazil made its changes: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
     names, tracked, rows = shown(columns, mart), _tracked(here, pair), known_rows(mart, layer)
     tied = _tied(proof)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.lake.duck_sql import identifier
-from frazil.serve.fold import KEPT, TIME, Changes, complete, is_complete, names_of, time_of
+from frazil.serve.fold import KEPT, Changes, complete, is_complete, names_of, times_of
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
@@ -149,8 +149,9 @@ def _digests(here: Layers, upto: int, sets: Sequence[tuple[str, ...]], where: st
     ]
     place = f"_cdc_rank AS {r.POSITION}" if _ranked(here) else r.POSITION
     joined = f" JOIN {_PLACES} ON {r.POSITION} = _cdc_text" if _ranked(here) else ""
+    times = [*times_of(here), *([r.SOURCE_TIME] if r.SOURCE_TIME in here.changes.snapshot.columns else [])]
     source = (
-        f"(SELECT {', '.join(values)}, {time_of(here)} AS {TIME}, {place}, {r.ROW}, {r.CLASS}, {r.BATCH}, {r.KNOWN} "
+        f"(SELECT {', '.join([*values, *times])}, {place}, {r.ROW}, {r.CLASS}, {r.BATCH}, {r.KNOWN} "
         f"FROM {here.changes.rows}{joined} WHERE {r.BATCH} <= {upto} AND {where})"
     )
     hashes = [f"{content_of(columns, hashed=hashed)} AS {hash_name(number)}" for number, columns in enumerate(sets)]

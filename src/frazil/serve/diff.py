@@ -196,7 +196,9 @@ def _compare(
     froms = [
         _selected(location, side, keys, columns, kinds) for side, kinds in zip(sides, reversed(types), strict=True)
     ]
-    same_key = " AND ".join(f"o.{identifier(key)} IS NOT DISTINCT FROM n.{identifier(key)}" for key in keys)
+    same_key = " AND ".join(
+        f"o.{identifier(key)} IS NOT DISTINCT FROM n.{identifier(key)}" for key in (*keys, *_nth(keys))
+    )
     differs = " OR ".join(_differs(name, types) for name in columns) or "false"
     names = ", ".join(f"coalesce(n.{identifier(key)}, o.{identifier(key)})" for key in keys)
     values = "".join(f", {side}.{identifier(name)}" for side in "on" for name in columns)
@@ -218,7 +220,15 @@ def _selected(location: str, side: Side, keys: Iterable[str], columns: Iterable[
     """Return the SELECT of one side; a column that it does not have is NULL."""
     names = ", ".join(map(identifier, keys))
     others = "".join(f", {identifier(name) if name in kinds else f'NULL AS {identifier(name)}'}" for name in columns)
+    # Empty versions, which deletes leave, begin with the next one.
+    order = f"valid_to NULLS LAST, {r.POSITION}, {r.ROW}"
+    others += "".join(f", row_number() OVER (PARTITION BY {names} ORDER BY {order}) AS {name}" for name in _nth(keys))
     return f"SELECT true AS there, {names}{others} FROM {scan(location, side.snapshot)}"
+
+
+def _nth(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return the column that tells versions of one begin from each other, where there are versions."""
+    return ("_cdc_nth",) if "valid_from" in keys else ()
 
 
 def _differs(name: str, types: Sequence[Mapping[str, str]]) -> str:

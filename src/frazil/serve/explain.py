@@ -18,7 +18,7 @@ from frazil.serve.finding import Difference
 from frazil.serve.fold import shown, ties, wanted, with_values
 from frazil.serve.same_text import bucket_of, digest_of, for_people, row_text, typed
 from frazil.serve.state import read_ledger
-from frazil.silver.contract import declared_mart
+from frazil.silver.contract import LAWS, declared_mart
 from frazil.sources.comparison import BUCKET_DIGITS
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import Ledger
@@ -159,7 +159,8 @@ class Explanation:
     def _find_foreign(self) -> None:
         """Find the keys of which the mart does not hold what its changes give."""
         here, mart, layer = self._here, self._mart, self._layer
-        if layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
+        is_older = here.changes.snapshot.bookmark.get("laws", 0) < LAWS
+        if is_older or layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
             return  # the next run rebuilds it
         columns = here.columns_in(layer)
         tracked = () if isinstance(mart, Current) else tuple(name for name in here.tracked(mart) if name in columns)

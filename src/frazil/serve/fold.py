@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 # No column of a contract begins with _cdc_.
 TIME: Final = "_cdc_time"
 UPSERT: Final = "_cdc_upsert"
-KEPT: Final = (UPSERT, r.POSITION, r.ROW, TIME)
-"""What a fold needs of a change beside its columns: class, place and event time."""
+TOLD: Final = "_cdc_told"
+KEPT: Final = (UPSERT, r.POSITION, r.ROW, TIME, r.SOURCE_TIME, TOLD)
+"""What a fold needs of a change beside its columns: class, place, event time, the source's own, and what the row tells
+of its event time."""
+_OWN_TIME: Final = "_cdc_own_time_"
 
 _ORDER_AFTER_SEQUENCE: Final = f"{r.POSITION}, {r.ROW}"
 
@@ -89,7 +92,8 @@ def ties(here: Layers) -> str:
 
 def with_values(here: Layers, upto: int, columns: Sequence[str], where: str = "true") -> Changes:
     """Read the changes of batches up to ``upto`` for which a condition holds, with their values."""
-    source = f"(SELECT *, {time_of(here)} AS {TIME} FROM {here.changes.rows} WHERE {r.BATCH} <= {upto} AND {where})"
+    times = ", ".join(times_of(here))
+    source = f"(SELECT *, {times} FROM {here.changes.rows} WHERE {r.BATCH} <= {upto} AND {where})"
     return Changes(
         rows=f"({complete(here, columns, source)})",
         keys=here.table.keys,
@@ -104,6 +108,19 @@ def time_of(here: Layers) -> str:
     return f"coalesce({', '.join(times)})" if times else "CAST(NULL AS TIMESTAMPTZ)"
 
 
+def times_of(here: Layers) -> list[str]:
+    """Write the times of a change that :func:`complete` takes."""
+    own = [
+        f"CAST({identifier(name)} AS TIMESTAMPTZ) AS {_OWN_TIME}{number}"
+        for number, name in enumerate(here.event_times)
+        if not is_complete(here)
+    ]
+    # A silver of older laws has no such column: the next run makes it again.
+    has_source = r.SOURCE_TIME in here.changes.snapshot.columns
+    source = [] if has_source else [f"CAST(NULL AS TIMESTAMPTZ) AS {r.SOURCE_TIME}"]
+    return [f"{time_of(here)} AS {TIME}", *source, *own]
+
+
 def is_complete(here: Layers) -> bool:
     """Whether every change carries every column, so that nothing has to be filled in."""
     bookmark = here.changes.snapshot.bookmark
@@ -116,15 +133,21 @@ def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
     Args:
         here: the tables.
         columns: those to select.
-        rows: what stands after FROM: silver's columns and ``TIME``.
+        rows: what stands after FROM: silver's columns and those of :func:`times_of`.
     """
-    upsert = f"{r.CLASS} = '{r.UPSERT}' AS {UPSERT}, {r.POSITION}, {r.ROW}, {TIME}"
+    upsert = f"{r.CLASS} = '{r.UPSERT}' AS {UPSERT}, {r.POSITION}, {r.ROW}, {TIME}, {r.SOURCE_TIME}"
     if is_complete(here):
-        return f"SELECT {names_of(columns)}, {upsert} FROM {rows}"
+        return f"SELECT {names_of(columns)}, {upsert}, {TIME} AS {TOLD} FROM {rows}"
     since = dict(here.changes.snapshot.bookmark.get("since", {}))
     keys, order = names_of(here.table.keys), in_order(here.table.sequence_by)
     fixed = {*here.table.keys, *here.table.sequence_by}
-    filled = ", ".join(identifier(name) if name in fixed else _filled(name, since.get(name, 0)) for name in columns)
+    filled = ", ".join(
+        identifier(name) if name in fixed else f"{_filled(name, since.get(name, 0))} AS {identifier(name)}"
+        for name in columns
+    )
+    own = [(name, f"{_OWN_TIME}{number}") for number, name in enumerate(here.event_times)]
+    told = [time if name in fixed else _filled(name, since.get(name, 0), time) for name, time in own]
+    upsert += f", coalesce({', '.join([*told, 'NULL', 'NULL'])}) AS {TOLD}"
     # A delete ends all values: an upsert after it starts from nothing.
     life = (
         f"SELECT *, count(*) FILTER ({r.CLASS} = '{r.DELETE}') OVER "
@@ -136,14 +159,15 @@ def complete(here: Layers, columns: Sequence[str], rows: str) -> str:
     )
 
 
-def _filled(name: str, since: int) -> str:
-    column = identifier(name)
+def _filled(name: str, since: int, value: str | None = None) -> str:
+    """Write the value in force of a column, or of what is made of it alone."""
+    column = value or identifier(name)
     carries = (
         f"{r.CLASS} = '{r.UPSERT}' AND CASE WHEN {r.KNOWN} IS NULL THEN {r.BATCH} >= {since} "
         f"ELSE list_contains({r.KNOWN}, {literal(name)}) END"
     )
-    value = f"CASE WHEN {carries} THEN struct_pack(v := {column}) END"
-    return f"struct_extract(last_value({value} IGNORE NULLS) OVER life, 'v') AS {column}"
+    carried = f"CASE WHEN {carries} THEN struct_pack(v := {column}) END"
+    return f"struct_extract(last_value({carried} IGNORE NULLS) OVER life, 'v')"
 
 
 def wanted(changes: Changes, mart: Current | History, tracked: Sequence[str]) -> str:
@@ -174,11 +198,22 @@ def _soft(changes: Changes) -> str:
     living = f"CASE WHEN {UPSERT} THEN {_struct(changes.columns)} END"
     return (
         f"SELECT {names_of(changes.columns, '_cdc_values.')}, NOT {UPSERT}, "
-        f"CASE WHEN NOT {UPSERT} THEN {TIME} END, {r.POSITION}, {r.ROW} FROM ("
-        f"SELECT {', '.join(KEPT)}, last_value({living} IGNORE NULLS) OVER so_far AS _cdc_values FROM {changes.rows} "
+        f"CASE WHEN NOT {UPSERT} THEN {_AT} END, {r.POSITION}, {r.ROW} FROM ("
+        f"SELECT {', '.join(KEPT)}, last_value({living} IGNORE NULLS) OVER so_far AS _cdc_values, "
+        f"{_LAST_TOLD} FROM {changes.rows} "
         f"WINDOW so_far AS {changes.so_far} QUALIFY lead({r.ROW}) OVER so_far IS NULL"
         ") WHERE _cdc_values IS NOT NULL"
     )
+
+
+_LAST_TOLD: Final = (
+    f"(last_value(CASE WHEN {UPSERT} THEN struct_pack(v := {TOLD}) END IGNORE NULLS) OVER so_far).v AS _cdc_last_told"
+)
+_AT: Final = (
+    f"CASE WHEN {UPSERT} OR _cdc_last_told IS NULL OR {TIME} > _cdc_last_told "
+    f"THEN coalesce({TIME}, {r.SOURCE_TIME}) ELSE greatest({r.SOURCE_TIME}, _cdc_last_told) END"
+)
+"""When a change took effect: a delete repeats the row's event time unless it has one of its own."""
 
 
 def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
@@ -190,12 +225,13 @@ def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
     return f"""
     WITH standing AS (
         SELECT {names_of(changes.columns)}, {UPSERT}, {r.POSITION}, {r.ROW}, {state} AS _cdc_state,
-            row_number() OVER so_far AS _cdc_number, max({TIME}) OVER so_far AS _cdc_from
+            row_number() OVER so_far AS _cdc_number, max({_AT}) OVER so_far AS _cdc_from
             {f", {known} AS _cdc_last_known" if mark else ""}
-        FROM {changes.rows} WINDOW so_far AS {changes.so_far}
-        -- Of several changes at one event time the last in order stands.
-        QUALIFY lead({r.ROW}) OVER so_far IS NULL OR lead({TIME}) OVER so_far > _cdc_from
-            OR (_cdc_from IS NULL AND lead({TIME}) OVER so_far IS NOT NULL)
+        FROM (SELECT *, {_LAST_TOLD} FROM {changes.rows} WINDOW so_far AS {changes.so_far})
+        WINDOW so_far AS {changes.so_far}
+        -- Of several upserts, or deletes, at one event time the last in order stands.
+        QUALIFY lead({r.ROW}) OVER so_far IS NULL OR lead({UPSERT}) OVER so_far <> {UPSERT}
+            OR lead({_AT}) OVER so_far > _cdc_from OR (_cdc_from IS NULL AND lead({_AT}) OVER so_far IS NOT NULL)
     ), ending AS (
         SELECT *, first_value(_cdc_from) OVER by_key AS _cdc_first_from, lead(_cdc_from) OVER by_key AS _cdc_next_from,
             lead({UPSERT}) OVER by_key AS _cdc_next_upsert

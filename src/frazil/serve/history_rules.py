@@ -21,12 +21,13 @@ OF_VERSIONS: Final = (
         on_violation="fail",
         expr="is_current = (valid_to IS NULL)",
     ),
+    # A version that a delete ended may be empty.
     RowRule(
         name="ends_after_it_begins",
         column=None,
         columns=("valid_from", "valid_to"),
         on_violation="fail",
-        expr="valid_to IS NULL OR valid_from IS NULL OR valid_to > valid_from",
+        expr="valid_to IS NULL OR valid_from IS NULL OR valid_to >= valid_from",
     ),
 )
 """Rules of the columns that a history adds."""
@@ -40,6 +41,7 @@ def unique_versions(rows: str, keys: Sequence[str]) -> tuple[tuple[str, str, tup
         keys: columns that name a row of the source table.
     """
     return (
-        ("unique_version", rows, (*keys, "valid_from")),
+        # An empty version, which a delete leaves, begins with the next one.
+        ("unique_version", f"{rows} AND coalesce(valid_to > valid_from, true)", (*keys, "valid_from")),
         ("one_current_version", f"{rows} AND is_current", (*keys,)),
     )

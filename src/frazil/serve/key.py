@@ -276,6 +276,8 @@ class _Teller:
     def _mart_rows(self, rows: str) -> list[Row]:
         found = self._rows(f"SELECT * FROM {rows} WHERE {self._is_key}", self._texts)
         times = ("valid_from", "known_from")
+        # An empty version stands before the one that begins with it.
+        found.sort(key=lambda row: (row.get("valid_to") is None, row.get("valid_to")))
         return sorted(found, key=lambda row: [(row.get(time) is not None, row.get(time)) for time in times])
 
     def _notes(self) -> list[str]:

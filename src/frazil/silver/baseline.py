@@ -118,8 +118,11 @@ def came_too_late(contract: Contract, baseline: Baseline) -> str:
     """
     older = is_older(contract, baseline)
     if baseline.by_place:
-        times = baseline.served.tracked and contract.event_time
-        return f"({older} OR {_is_less(contract, times, baseline.before)})" if times else older
+        if not baseline.served.tracked or contract.event_time is None:
+            return older
+        # A delete ends what stands, whatever time it repeats.
+        is_early = f"{r.CLASS} <> {literal(r.DELETE)} AND {_is_less(contract, contract.event_time, baseline.before)}"
+        return f"({older} OR ({is_early}))"
     if baseline.position is None:
         return older
     place = f"struct({literal(baseline.position)} AS p, CAST({baseline.row} AS bigint) AS r)"

@@ -95,10 +95,10 @@ def change_rows(
 
     Returns:
         n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
-        ``_cdc_position``, ``_cdc_row``, ``_cdc_file``, ``_cdc_batch``, ``_cdc_known``, and ``_cdc_problem``
-        (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the record as text, NULL
-        for a good row). ``_cdc_known`` is NULL when every column is known. Where records may change keys,
-        ``_cdc_moved`` too.
+        ``_cdc_position``, ``_cdc_row``, ``_cdc_file``, ``_cdc_batch``, ``_cdc_known``, ``_cdc_source_time`` (of a
+        delete), and ``_cdc_problem`` (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the
+        record as text, NULL for a good row). ``_cdc_known`` is NULL when every column is known. Where records may
+        change keys, ``_cdc_moved`` too.
 
     Cost: narrow, no shuffle, no UDF. One SELECT as text, whatever the number of columns, so that handing it to
     Spark costs next to nothing.
@@ -140,9 +140,13 @@ def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]
     added = "".join(f", {meaning.made[column.name.lower()]} AS {quote(column.name)}" for column in by_source)
     carried = _carried(by_source)
     known, change_class = _known(contract, carried, since), meaning.change_class
+    happened = exact("_cdc_happened", "timestamp")
+    if not meaning.old_keys:  # only a delete asks for it, and a change of key is one too
+        happened = f"CASE WHEN {change_class} <> {literal(r.UPSERT)} THEN {happened} END"
     return f"""SELECT {typed}{said}{made}{old}, {change_class} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
-        {_WHERE_FROM}, {carried} AS _cdc_carried, {meaning.problem} AS _cdc_wrong, {known} AS {r.KNOWN}
-        FROM (SELECT *, {meaning.operation} AS _cdc_op{added} FROM {_RECORDS})"""
+        {happened} AS {r.SOURCE_TIME}, {_WHERE_FROM}, {carried} AS _cdc_carried, {meaning.problem} AS _cdc_wrong,
+        {known} AS {r.KNOWN}
+        FROM (SELECT *, {meaning.operation} AS _cdc_op, {meaning.happened} AS _cdc_happened{added} FROM {_RECORDS})"""
 
 
 def _checked(
@@ -163,7 +167,7 @@ def _checked(
     if contract.sequence_by:
         known = _known_of_deletes(contract, known)
     record, problem = _record_text(fields, carried), _problem(contract, fields, carried, truncates=truncates)
-    return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {PROBLEM},
+    return f"""SELECT {columns}, {r.CLASS}, {_WHERE_FROM}, {known} AS {r.KNOWN}, {r.SOURCE_TIME}, {PROBLEM},
         CASE WHEN {PROBLEM} IS NOT NULL THEN {record} END AS {TEXT}{old}
         FROM (SELECT *, {problem} AS {PROBLEM} FROM ({typed}))"""
 

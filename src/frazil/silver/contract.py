@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SchemaError
 from frazil.silver.evolution import added, open_name
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from frazil.spec.types import BeyondMicroseconds
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+
+LAWS: Final = 1
+"""Number of the laws that silver's changes follow. Silver keeps it; one of older laws is made from bronze again.
+
+1: a delete has the source's own time.
+"""
 
 
 class MissingFieldError(SchemaError):

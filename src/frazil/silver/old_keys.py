@@ -53,10 +53,12 @@ def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tu
     place = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
     lacks = f"(NOT {carries} OR {r.BATCH} < {int(newest)})"
     return f"""WITH changes AS ({rows})
-        SELECT {columns}, {r.CLASS}, {place}, {known}, {problem}, {text},
+        SELECT {columns}, {r.CLASS}, {place}, {known},
+            CASE WHEN {r.CLASS} <> {literal(r.UPSERT)} THEN {r.SOURCE_TIME} END AS {r.SOURCE_TIME}, {problem}, {text},
             CASE WHEN {moved} AND {lacks} THEN {key_text(contract.keys, OLD)} END AS {MOVED}
         FROM changes
-        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {problem}, {text}, {literal(LEFT)}
+        UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {r.SOURCE_TIME}, {problem}, {text},
+            {literal(LEFT)}
         FROM changes WHERE {moved}"""
 
 

@@ -19,6 +19,7 @@ from frazil.bronze import record as r
 from frazil.silver.arrow_rules import kept_in_arrow
 from frazil.silver.arrow_types import is_provable, proven
 from frazil.silver.rules import row_rules
+from frazil.spec.kinds.dms import time_in_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -95,7 +96,7 @@ class PlainChanges:
     @property
     def reads(self) -> list[str]:
         """Return the columns of bronze that plain changes are made of."""
-        named = (self.meaning.operation, self.meaning.problem, *self.meaning.old_keys.values())
+        named = (self.meaning.operation, self.meaning.problem, self.meaning.happened, *self.meaning.old_keys.values())
         own = [name for name in named if name is not None]
         return [*dict.fromkeys((*self.field_of.values(), *own, r.KIND, r.KNOWN, *_PASSED_ON))]
 
@@ -132,13 +133,26 @@ class PlainChanges:
         is_deleted = pc.fill_null(pc.equal(classes, r.DELETE), fill_value=False)
         conditions += [pc.or_(is_deleted, keeps(columns[name])) for name, keeps in self.kept]
         if self.baseline is not None:
-            conditions += _are_in_time(self.contract, self.baseline, columns, records)
-        is_plain = reduce(pc.and_, conditions)
+            conditions += _are_in_time(self.contract, self.baseline, columns, records, is_deleted)
         columns[r.CLASS] = classes
         columns |= {name: records[name] for name in _PASSED_ON}
         columns[r.KNOWN] = known
+        columns[r.SOURCE_TIME], is_told = self._source_times(records, is_deleted)
+        is_plain = reduce(pc.and_, [*conditions, is_told])
         made = pa.table(columns)
         return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
+
+    def _source_times(self, records: pa.RecordBatch, is_deleted: Any) -> tuple[Any, Any]:
+        """Return the source's own time of each delete, NULL where it says none, and of which records that is sure."""
+        happened = self.meaning.happened
+        if happened is None or not pc.any(is_deleted).as_py():
+            return pa.nulls(len(records), pa.timestamp("us", "UTC")), pa.repeat(pa.scalar(value=True), len(records))
+        texts = records[happened]
+        if happened == r.FILE:
+            names = texts.dictionary_encode()
+            told = pa.array([time_in_name(name) for name in names.dictionary.to_pylist()], pa.string())
+            texts = told.take(names.indices)
+        return proven(pc.if_else(is_deleted, texts, pa.scalar(None, texts.type)), "timestamp")
 
     def _known(self, records: pa.RecordBatch) -> tuple[Any, Any]:
         """Return the columns that each record carries, NULL for all, and of which records that is known."""
@@ -174,7 +188,7 @@ class PlainChanges:
 
 
 def _are_in_time(
-    contract: Contract, baseline: Baseline, columns: dict[str, Any], records: pa.RecordBatch
+    contract: Contract, baseline: Baseline, columns: dict[str, Any], records: pa.RecordBatch, is_deleted: Any
 ) -> Iterator[Any]:
     """Yield booleans: all are true of a change that may still be applied, by its times and its place."""
     times: str | None = contract.sequence_by[0] if contract.sequence_by else None
@@ -187,4 +201,6 @@ def _are_in_time(
     if times is not None:
         horizon = pa.scalar(datetime.fromisoformat(f"{baseline.before}+00:00")).cast(pa.timestamp("us", "UTC"))
         is_newer = pc.greater_equal(columns[times], horizon.cast(columns[times].type))
-        yield pc.fill_null(is_newer, fill_value=False)
+        is_newer = pc.fill_null(is_newer, fill_value=False)
+        # A delete ends what stands, whatever time it repeats.
+        yield pc.or_(is_newer, is_deleted) if baseline.by_place else is_newer

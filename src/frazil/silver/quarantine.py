@@ -37,6 +37,7 @@ def change_columns(contract: Contract) -> dict[str, str]:
         r.FILE: "string",
         r.BATCH: "bigint",
         r.KNOWN: "array<string>",
+        r.SOURCE_TIME: "timestamp",
     }
 
 

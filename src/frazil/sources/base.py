@@ -174,6 +174,8 @@ class PlainMeaning:
         unsaid: how positions begin at which a record need not say what it does, and its class there; None for none.
         problem: column that is NULL in such a record; None for none.
         old_keys: key column -> column of bronze that is NULL, or has the text of the key, in such a record.
+        happened: column of bronze with the source's own time of a delete as text, ``_cdc_file`` where the name of the
+            file has it, see :func:`frazil.spec.kinds.dms.time_in_name`; None for none.
     """
 
     operation: str | None
@@ -181,6 +183,7 @@ class PlainMeaning:
     unsaid: tuple[str, str] | None = None
     problem: str | None = None
     old_keys: Mapping[str, str] = field(default_factory=dict)
+    happened: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +197,7 @@ class RecordMeaning:
             ``_cdc_op``.
         old_keys: key column -> text of its value before the change, where the records carry all of them; else empty.
         problem: text that says why a record cannot be a change; NULL for a sound one.
+        happened: text of the source's own time of the change; NULL where it says none.
         made: column that no field holds -> its text; a table has it where its declaration names it.
         plain: the same of records where nothing is made and no key changes; None where it takes SQL to say it.
     """
@@ -202,6 +206,7 @@ class RecordMeaning:
     change_class: str
     old_keys: Mapping[str, str]
     problem: str = "CAST(NULL AS string)"
+    happened: str = "CAST(NULL AS string)"
     made: Mapping[str, str] = field(default_factory=dict)
     plain: PlainMeaning | None = None
 

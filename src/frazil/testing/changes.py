@@ -11,6 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.spec.kinds.dms import time_in_name
 from frazil.testing.oracle import Change
 
 if TYPE_CHECKING:
@@ -187,6 +188,7 @@ def oracle_changes(files: Mapping[str, Sequence[Record]]) -> list[Change]:
 
 def _change(name: str, row: int, record: Record) -> Change:
     values = {field: _value(text, COLUMNS[field]) for field, text in record.items() if field != "op"}
+    told = time_in_name(name)
     return Change(
         key=(values["id"],),
         sequence=(values.get("ts"),),
@@ -195,6 +197,7 @@ def _change(name: str, row: int, record: Record) -> Change:
         deleted=record.get("op") == "D",
         values=values,
         event_time=values.get("ts"),
+        source_time=None if told is None else datetime.fromisoformat(told).replace(tzinfo=UTC),
     )
 
 

@@ -32,6 +32,7 @@ class Change:
         deleted: a delete; else an upsert.
         values: the columns the event carries, with its key and sequence; of a delete they are never used.
         event_time: where history puts the change; None means no later than the change before it.
+        source_time: the source's own time of the change; of an upsert it is never used. None for none.
     """
 
     key: tuple[Any, ...]
@@ -41,6 +42,7 @@ class Change:
     deleted: bool
     values: Mapping[str, Any]
     event_time: Any
+    source_time: Any = None
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -105,9 +107,13 @@ def accepted(came: Iterable[tuple[Change, Any]]) -> list[Change]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A key just after ``change``: no ``values`` when the row is gone; ``last_known`` outlives a delete."""
+    """A key just after ``change``: no ``values`` when the row is gone; ``last_known`` outlives a delete.
+
+    ``at`` is the event time of the change, ``time`` the greatest so far.
+    """
 
     change: Change
+    at: Any
     time: Any
     values: Row | None
     last_known: Row | None
@@ -141,7 +147,7 @@ def soft(changes: Iterable[Change], columns: Sequence[str]) -> list[Row]:
             last.last_known,
             last.change,
             is_deleted=last.values is None,
-            deleted_at=last.change.event_time if last.values is None else None,
+            deleted_at=last.at if last.values is None else None,
         )
         for last in lasts
         if last.last_known is not None
@@ -194,17 +200,24 @@ def bitemporal(
     gone: list[Row] = []
     for at, changes in batches:
         seen += changes
-        before = {repr({name: row[name] for name in row if name not in own}): row for row in known}
+        # A row may have lived several times for no time, always the same.
+        before: defaultdict[str, list[Row]] = defaultdict(list)
+        for row in reversed(known):
+            before[repr({name: row[name] for name in row if name not in own})].append(row)
         known = []
         for version in history(seen, columns, tracked, deletes):
-            same = before.pop(repr({name: version[name] for name in version if name not in own}), None)
+            twins = before[repr({name: version[name] for name in version if name not in own})]
+            same = twins.pop() if twins else None
             known.append(version | {"known_from": at if same is None else same["known_from"], "known_to": None})
-        gone += [row | {"known_to": at, "is_current": False} for row in before.values() if row["known_from"] < at]
+        lost = [row for rows in before.values() for row in rows if row["known_from"] < at]
+        gone += [row | {"known_to": at, "is_current": False} for row in lost]
     return [*gone, *known]
 
 
 def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> list[str]:
-    """Find what no history table may hold: empty and overlapping intervals, a wrong ``is_current``.
+    """Find what no history table may hold: intervals that run backwards or overlap, a wrong ``is_current``.
+
+    Only a delete leaves an empty interval: of a row that lived for no time that anybody knows.
 
     Args:
         rows: a history table, in any order.
@@ -218,10 +231,11 @@ def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> lis
         by_key[tuple(row[key] for key in keys)].append(row)
     problems = []
     for key, versions in by_key.items():
-        versions.sort(key=lambda version: version["valid_from"])
+        versions.sort(key=lambda one: (one["valid_from"], one["valid_to"] != one["valid_from"]))
+        gone = {version["valid_from"] for version in versions if version["is_deleted"]}
         for version in versions:
             start, end = version["valid_from"], version["valid_to"]
-            if end is not None and end <= start:
+            if end is not None and (end < start or (end == start and start not in gone)):
                 problems.append(f"{key}: the version from {start} ends at {end}")
             if version["is_current"] != (end is None):
                 problems.append(f"{key}: the version from {start} to {end} has the wrong is_current")
@@ -264,26 +278,47 @@ def _sequenced(changes: Iterable[Change]) -> list[Change]:
 
 def _walk(changes: Iterable[Change], columns: Sequence[str]) -> list[_State]:
     states: list[_State] = []
-    time, values, last_known = None, None, None
+    told, time, values, last_known = None, None, None, None
     for change in changes:
+        at = _time_of_delete(change, told) if change.deleted else change.event_time
         # A version never begins before the one it follows.
-        time = max((t for t in (time, change.event_time) if t is not None), default=None)
+        time = _latest(time, at)
         if change.deleted:
             values = None
         else:
+            told = change.event_time
             # MISSING-IS-NOT-NULL: what the event does not carry stays; a delete leaves nothing to stay.
             before: Row = values or {}
             values = last_known = {name: change.values.get(name, before.get(name)) for name in columns}
-        states.append(_State(change, time, values, last_known))
+        states.append(_State(change, at, time, values, last_known))
     return states
 
 
-def _versions(states: Iterable[_State], tracked: Sequence[str], deletes: str) -> Iterator[Row]:
+def _time_of_delete(change: Change, told: Any) -> Any:
+    """Return when a row was deleted; ``told`` is the event time that the row carries.
+
+    A delete shows the row as it was, so its event time counts only where it is newer than the row's.
+    """
+    if told is None or (change.event_time is not None and change.event_time > told):
+        return change.source_time if change.event_time is None else change.event_time
+    return _latest(told, change.source_time)
+
+
+def _latest(*times: Any) -> Any:
+    return max((time for time in times if time is not None), default=None)
+
+
+def _versions(states: Sequence[_State], tracked: Sequence[str], deletes: str) -> Iterator[Row]:
     def seen(state: _State | None) -> list[Any] | None:
         return None if state is None or state.values is None else [state.values[name] for name in tracked]
 
+    def place(state: _State | None) -> tuple[Any, bool] | None:
+        return None if state is None else (state.time, state.values is None)
+
+    # Of several upserts at one event time the last stands; a delete between them ends a version that was.
+    standing = [state for state, after in zip_longest(states, states[1:]) if place(state) != place(after)]
     versions: list[_State] = []
-    for state in {state.time: state for state in states}.values():  # of one event time the last in order stands
+    for state in standing:
         before = versions[-1] if versions else None
         if seen(state) != seen(before):
             versions.append(state)

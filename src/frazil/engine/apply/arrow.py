@@ -19,9 +19,16 @@ from frazil.engine.driver_batch import spark_frame
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts import late
 from frazil.marts.arrow_fill import fill_arrow, lacking_columns
-from frazil.marts.arrow_fold import INCOMPLETE, event_times, grouped_keys, match_keys, newest_arrow
+from frazil.marts.arrow_fold import (
+    INCOMPLETE,
+    event_times,
+    grouped_keys,
+    match_keys,
+    newest_arrow,
+    times_of_deletes,
+)
 from frazil.marts.arrow_history import next_versions_arrow
-from frazil.marts.current import FLAGS, STANDS, last_known
+from frazil.marts.current import FLAGS, STANDS, TIMES, last_known
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.history import next_versions
 from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
@@ -134,9 +141,7 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
     stands, dies = keys[IS_LIVE], pc.invert(keys[IS_LIVE])
     if isinstance(batch.mart, Current) and batch.mart.deletes == "soft":
         stands = pc.invert(keys[DELETE_ONLY])
-        never = pa.scalar(None, keys.schema.field(EVENT_TIME).type)
         keys = keys.append_column("is_deleted", dies)
-        keys = keys.append_column("deleted_at", pc.if_else(dies, keys[EVENT_TIME], never))
     number = keys.num_rows
     return (
         keys.append_column(STANDS, stands)
@@ -171,7 +176,7 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | Non
         keys = keys.set_column(keys.schema.get_field_index(name), name, column)
     if isinstance(batch.mart, Current):
         return keys, None
-    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, EVENT_TIME]
+    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, *TIMES]
     return keys, pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
 
 
@@ -179,29 +184,42 @@ def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeK
     """Return the new rows of a current table; ``whole``: keys that are recomputed; None where Spark must."""
     spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
     shown = [*spec.columns, *(FLAGS if is_soft else (r.POSITION, r.ROW))]
-    keys = keys.filter(pc.invert(keys[RECOMPUTE]))
+    keys = _with_deleted_at(keys.filter(pc.invert(keys[RECOMPUTE])), batch)
     rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED])).select(shown)
     if is_soft and counts.deletes_without_values:
         is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
-        known = _last_known(batch, keys.filter(is_dead).select([*spec.keys, *FLAGS]))
+        known = _last_known(batch, keys.filter(is_dead).select([*spec.keys, *FLAGS, *TIMES]))
         rows = pa.concat_tables([rows, known.select(shown)], promote_options="permissive")
     if whole is None:
         return rows
     recomputed = _folded(batch, whole.changes)
     if recomputed is None:
         return None
-    recomputed = recomputed.filter(recomputed[STANDS]).select(shown)
+    recomputed = _with_deleted_at(recomputed.filter(recomputed[STANDS]), batch).select(shown)
     return pa.concat_tables([rows, recomputed], promote_options="permissive")
 
 
+def _with_deleted_at(keys: pa.Table, batch: MartBatch) -> pa.Table:
+    """Add to folded keys of a soft table when they were deleted, by the values that they have."""
+    if isinstance(batch.mart, History) or batch.mart.deletes != "soft":
+        return keys
+    times = times_of_deletes(keys, event_times(keys, batch.spec))
+    return keys.append_column("deleted_at", pc.if_else(keys["is_deleted"], times, pa.scalar(None, times.type)))
+
+
 def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
-    """Return the rows of a soft table for keys whose delete came without values; ``dead``: the keys, and the flags."""
+    """Return the rows of a soft table for keys whose delete came without values.
+
+    ``dead`` are the keys, with the flags and the times.
+    """
     spec = batch.spec
     values = [name for name in spec.columns if name not in spec.keys]
     found = batch.target.find(dead.select([*spec.keys]), values)
     if found is None:
         return to_arrow(last_known(batch.target.table, spark_frame(batch.changes.spark, dead), spec))
-    flags = dead.select(FLAGS).take(match_keys(found, dead, spec.keys))
+    flags = dead.select([*FLAGS, *TIMES]).take(match_keys(found, dead, spec.keys))
+    at = times_of_deletes(flags, event_times(found, spec))
+    flags = flags.set_column(flags.schema.get_field_index("deleted_at"), "deleted_at", at)
     return pa.table({name: found[name] for name in spec.columns} | {name: flags[name] for name in FLAGS})
 
 

@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 from frazil.bronze import record as r
 from frazil.engine.driver_batch import spark_frame
 from frazil.marts import late
-from frazil.marts.arrow_fold import BEGINS, event_times, grouped_keys, match_keys
+from frazil.marts.arrow_fold import BEGINS, event_times, grouped_keys, match_keys, timestamps
 from frazil.marts.arrow_late import KEY_NUMBER, tombstones_arrow, verdicts_arrow
 from frazil.marts.fold_spec import EVENT_TIME
 from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
 from frazil.older_spark import to_arrow
-from frazil.spec import Current
+from frazil.spec import Current, History
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Tabl
     if not batch.compares:
         return None
     spec, first = batch.spec, batch.spec.order_columns[0]
-    wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times])]
+    wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times, r.SOURCE_TIME])]
     # Of a column with NaN, the greatest number, files have no bounds that Arrow and Spark see alike.
     has_bounds = (
         bool(spec.sequence_by) and batch.by_order and not pa.types.is_floating(changes.schema.field(first).type)
@@ -39,7 +39,10 @@ def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Tabl
     least = pc.min(changes[first]) if has_bounds else None
     if least is not None and not least.is_valid:
         least = None
-    deletes = batch.changes.find_deletes(changes.select([*spec.keys]), wanted, first, least)
+    bounds = {} if least is None else {first: least}
+    if bounds and spec.times_follow_order:
+        bounds[r.SOURCE_TIME] = pc.min(timestamps(changes[first]))
+    deletes = batch.changes.find_deletes(changes.select([*spec.keys]), wanted, bounds)
     if deletes is None:
         return collect(batch.tombstones())
     is_own = pc.and_(
@@ -66,6 +69,11 @@ def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Fo
         is_known = pc.or_(is_known, pc.is_valid(at))
         # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
         is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
+        is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
+    if isinstance(batch.mart, History) and batch.spec.times_follow_order:
+        # A delete may have ended a version later than its order says.
+        at = match_keys(keys, dead, names)
+        is_after = pc.greater(timestamps(keys[BEGINS]), dead[late.HELD_TIME].take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
     doubtful = keys.filter(pc.and_not(is_known, is_sure)).select([*names])
     if not doubtful.num_rows:

@@ -59,7 +59,7 @@ def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | None:
     spec, shape = batch.spec, batch.changes.in_memory(batch.spec).schema
     if spec.partial:
         return None
-    names = [*dict.fromkeys((*spec.keys, *spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH))]
+    names = [*dict.fromkeys((*spec.keys, *spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.SOURCE_TIME))]
     some = keys.select([*spec.keys])
     changes = batch.changes.find_all(some, [name for name in names if name not in spec.keys])
     if changes is None or any(changes.schema.field(name).type != shape.field(name).type for name in names):

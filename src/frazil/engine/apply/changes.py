@@ -13,7 +13,7 @@ from frazil.silver.batches import batches, other_batches
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ class BatchChanges:
     after: int
     upto: int
     driver_batch: DriverBatch | None
-    find_deletes: Callable[[pa.Table, Sequence[str], str, pa.Scalar | None], pa.Table | None]
+    find_deletes: Callable[[pa.Table, Sequence[str], Mapping[str, pa.Scalar]], pa.Table | None]
     find_all: Callable[[pa.Table, Sequence[str]], pa.Table | None]
     cache: FrameCache
     is_shared: bool
@@ -76,7 +76,7 @@ class BatchChanges:
         """
         if self.driver_batch is not None:
             return self.driver_batch.rows
-        names = (*spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN)
+        names = (*spec.columns, r.CLASS, r.POSITION, r.ROW, r.BATCH, r.KNOWN, r.SOURCE_TIME)
         return to_arrow(self.new(spec).select(*map(quote, names)))
 
     def known_times(self) -> DataFrame:

@@ -96,7 +96,7 @@ class MartBatch:
     @property
     def compares(self) -> bool:
         """Whether changes may be late: where each is newer than all before, and for history after it, none is."""
-        return not (self.stats.all_newer and (self.by_order or self.stats.all_after))
+        return not (self.stats.all_newer and (self.stats.all_after or not isinstance(self.mart, History)))
 
     @property
     def has_order(self) -> bool:
@@ -189,13 +189,18 @@ class MartBatch:
     def newer_rows(self, keys: DataFrame) -> DataFrame:
         """Return the mart's rows of some keys that may make a change late, by the bounds of the batch."""
         # History has its rows already; a current table is scanned again.
-        among = self.target_rows if isinstance(self.mart, History) else self.newest_rows.where(self._not_older())
-        return late.filter_keys(among, keys, self.spec.keys)
+        if isinstance(self.mart, History):
+            return late.filter_keys(self.target_rows, keys, self.spec.keys)
+        return late.filter_keys(self.newest_rows.where(self._not_older(among_rows=True)), keys, self.spec.keys)
 
-    def _not_older(self) -> str:
-        """SQL condition of all rows that may make a change of the batch late; it prunes files."""
+    def _not_older(self, *, among_rows: bool = False) -> str:
+        """SQL condition of all deletes, or rows of the mart, that may make a change late; it prunes files."""
         if not (self.spec.sequence_by and self.by_order):
             return "true"
         if self.spec.types[self.spec.sequence_by[0]] in ("float", "double"):
             return "true"  # NaN is the greatest number here, but files are pruned as if it were none
-        return f"{quote(self.spec.sequence_by[0])} >= {self.stats.oldest}"
+        newer = f"{quote(self.spec.sequence_by[0])} >= {self.stats.oldest}"
+        if among_rows or not self.spec.times_follow_order:
+            return newer
+        # A delete may have ended a version later than its order says.
+        return f"({newer} OR {r.SOURCE_TIME} >= CAST({self.stats.oldest} AS timestamp))"

@@ -123,7 +123,7 @@ class AuditLogSource(RecordFiles):
             said = quote(fields[spec.operation.lower()])
             operation = f"CASE WHEN {said} IN ('I', 'U', 'D', 'T') THEN {said} ELSE upper(trim({said})) END"
         names = {key: f"{spec.old_data}_{key}".lower() for key in self.table.keys} if spec.old_data else {}
-        problem = fields.get(spec.problem_field.lower())
+        problem, told = fields.get(spec.problem_field.lower()), fields.get(spec.timestamp.lower())
         return RecordMeaning(
             operation=operation,
             change_class=(
@@ -134,6 +134,7 @@ class AuditLogSource(RecordFiles):
             if {*names.values()} <= {*fields}
             else {},
             problem="CAST(NULL AS string)" if problem is None else quote(problem),
+            happened="CAST(NULL AS string)" if told is None else quote(told),
             made={
                 name: f"CAST({quote(column)} AS string)"
                 for name, column in spec.made_columns.items()
@@ -147,7 +148,12 @@ class AuditLogSource(RecordFiles):
         if operation is None or spec.old_data:
             return None
         classes = {"I": "upsert", "U": "upsert", "D": "delete"}
-        return PlainMeaning(operation=operation, classes=classes, problem=fields.get(spec.problem_field.lower()))
+        return PlainMeaning(
+            operation=operation,
+            classes=classes,
+            problem=fields.get(spec.problem_field.lower()),
+            happened=fields.get(spec.timestamp.lower()),
+        )
 
     def reading(self) -> dict[str, Any]:
         """Return the settings that records depend on."""

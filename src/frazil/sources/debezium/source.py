@@ -11,7 +11,7 @@ from frazil.sources.base import PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.record import CLASSES, Records, change_class
 from frazil.sources.record_files import JSON_LINES, RecordFiles
-from frazil.spec.kinds.debezium import BEFORE, OP, POSITION
+from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -65,12 +65,14 @@ class DebeziumSource(RecordFiles):
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in before.items() if name in fields}
         old = old if len(old) == len(before) else {}
+        told = fields.get(TIME)
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         return RecordMeaning(
             operation=operation,
             change_class=change_class("_cdc_op"),
             old_keys={key: quote(name) for key, name in old.items()},
-            plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old),
+            happened="CAST(NULL AS string)" if told is None else quote(told),
+            plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
         )
 
     def reading(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from frazil.sources.dms import layout
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
 from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.new_files import find_new
+from frazil.spec.kinds.dms import FILE, time_in_name_sql
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
@@ -116,15 +117,29 @@ class DmsSource:
             "CASE WHEN _cdc_op IN ('I', 'U') THEN 'upsert' WHEN _cdc_op = 'D' THEN 'delete' "
             f"WHEN _cdc_op IS NULL AND {is_snapshot(position)} THEN 'upsert' END"
         )
-        old_keys = self._old_keys(fields)
+        old_keys, stamp = self._old_keys(fields), self._time_of_dms(fields)
         plain = PlainMeaning(
             operation=fields.get(source.op.lower()),
             classes={"I": "upsert", "U": "upsert", "D": "delete"},
             unsaid=(SNAPSHOT, "upsert"),
             old_keys=old_keys,
+            happened=stamp or FILE,
         )
-        quoted = {key: quote(name) for key, name in old_keys.items()}
-        return RecordMeaning(operation=op, change_class=upsert_or_delete, old_keys=quoted, plain=plain)
+        return RecordMeaning(
+            operation=op,
+            change_class=upsert_or_delete,
+            old_keys={key: quote(name) for key, name in old_keys.items()},
+            happened=time_in_name_sql(FILE) if stamp is None else quote(stamp),
+            plain=plain,
+        )
+
+    def _time_of_dms(self, fields: Mapping[str, str]) -> str | None:
+        """Return the field that ``TimestampColumnName`` adds: DMS puts it before those of the table."""
+        first = next((name for name in fields if not self.table.source.is_bookkeeping(name)), None)
+        types = {column.name.lower(): column.type for column in self.table.columns or () if column.expr is None}
+        orders = {name.lower() for name in (*self.table.sequence_by, self.table.effective_at) if name is not None}
+        is_stamp = first in orders and types.get(first) == "timestamp" and first not in map(str.lower, self.table.keys)
+        return fields[first] if first is not None and is_stamp else None
 
     def _old_keys(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Return the fields with the keys before a change."""

@@ -183,6 +183,7 @@ class HandoverSource:
             operation=f"coalesce({step}, {meaning.operation})",
             change_class=f"CASE WHEN {step} = {literal(ROW)} THEN 'upsert' WHEN {step} = {literal(BEGINS)} "
             f"THEN 'truncate' WHEN {step} IS NULL THEN {meaning.change_class} END",
+            happened=at,
             problem=f"CASE {is_left_out}WHEN {at} IS NULL THEN {no_time} ELSE {meaning.problem} END",
         )
 

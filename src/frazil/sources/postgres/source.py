@@ -15,7 +15,7 @@ from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_
 from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
 from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART, Landing
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
-from frazil.spec.kinds.postgres import ERASED, OLD, OP, POSITION, UNCHANGED
+from frazil.spec.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
 from frazil.spec.names import quote
 
@@ -130,12 +130,14 @@ class PostgresSource(RecordFiles):
         operation = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         names = {key: f"{OLD}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in names.items()} if {*names.values()} <= {*fields} else {}
+        told = fields.get(COMMITTED_AT)
         classes = {"r": "upsert", "i": "upsert", "u": "upsert", "d": "delete"}
         return RecordMeaning(
             operation=operation,
             change_class=change_class,
             old_keys={key: quote(name) for key, name in old.items()},
-            plain=PlainMeaning(operation=fields.get(OP), classes=classes, old_keys=old),
+            happened="CAST(NULL AS string)" if told is None else quote(told),
+            plain=PlainMeaning(operation=fields.get(OP), classes=classes, old_keys=old, happened=told),
         )
 
     def reading(self) -> dict[str, Any]:

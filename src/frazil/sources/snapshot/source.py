@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
-from frazil.spec.kinds.snapshot import OP
+from frazil.spec.kinds.snapshot import OP, TAKEN_AT
 from frazil.spec.names import quote
 from frazil.storage.files import find
 
@@ -63,8 +63,10 @@ class SnapshotSource(RecordFiles):
         del position
         said = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         is_upsert = "CASE WHEN _cdc_op IN ('i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' END"
-        plain = PlainMeaning(operation=fields.get(OP), classes={"i": "upsert", "u": "upsert", "d": "delete"})
-        return RecordMeaning(operation=said, change_class=is_upsert, old_keys={}, plain=plain)
+        told, classes = fields.get(TAKEN_AT), {"i": "upsert", "u": "upsert", "d": "delete"}
+        plain = PlainMeaning(operation=fields.get(OP), classes=classes, happened=told)
+        happened = "CAST(NULL AS string)" if told is None else quote(told)
+        return RecordMeaning(operation=said, change_class=is_upsert, old_keys={}, happened=happened, plain=plain)
 
     def reading(self) -> dict[str, Any]:
         """Return the settings that records depend on."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import re
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from frazil.spec.source import Paths, SourceSpec
+
+FILE: Final = "_cdc_file"
+"""Bronze's column with the path of a record's file: its name has the time when DMS wrote it."""
 
 
 class DmsFiles(SourceSpec):
@@ -108,3 +112,19 @@ class DmsFiles(SourceSpec):
         """Return whether a field is the op column, the change sequence or a before-image."""
         own = {self.op.lower(), (self.change_seq or self.op).lower()}
         return field.lower() in own or bool(self.before_image_prefix and field.startswith(self.before_image_prefix))
+
+
+_NAMED: Final = r"^(?:.*/)?([0-9]{4})([0-9]{2})([0-9]{2})-([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{3})[^/]*$"
+_PARTS: Final = "{}1-{}2-{}3 {}4:{}5:{}6.{}7"
+
+
+def time_in_name(path: str) -> str | None:
+    """Return the time in UTC that a file's name begins with, ``20260131-050000123``; None where it has none."""
+    found = re.match(_NAMED, path)
+    return found and found.expand(_PARTS.replace("{}", "\\"))
+
+
+def time_in_name_sql(path: str) -> str:
+    """Write what :func:`time_in_name` returns, of SQL of a path."""
+    parts = _PARTS.replace("{}", "$")
+    return f"CASE WHEN {path} RLIKE '{_NAMED}' THEN regexp_replace({path}, '{_NAMED}', '{parts}') END"
