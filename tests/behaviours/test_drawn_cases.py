@@ -128,7 +128,9 @@ CASES = {
     "a tie in one file": Case("ORDER", "U1a@5 U1b@5", "1b", "1b", "1b [5, )", "1b [5, )"),
     "a tie across files": Case("ORDER", "2: U1b@5 || 1: U1a@5", "1b", "1b", "1b [5, )", "1b [5, )"),
     "a tie of a load and a change": Case("ORDER", "1: U1b@5 || L: I1a@5", "1b", "1b", "1b [5, )", "1b [5, )"),
-    "a tie that ends with a delete": Case("ORDER", "U1a@5 || D1@5", "", "1a x@5", "", ""),
+    "a tie that ends with a delete": Case(
+        "HISTORY", "U1a@5 || D1@5", "", "1a x@5", "1a [5, 5)x", "1a [5, 5), 1a [5, )x"
+    ),
     "a tie that begins with a delete": Case("ORDER", "D1@5 U1a@5", "1a", "1a", "1a [5, )", "1a [5, )"),
     "equal states are one version": Case(
         "HISTORY", "I1a@1 || U1a@2 || U1b@3", "1b", "1b", *["1a [1, 3), 1b [3, )"] * 2

@@ -200,14 +200,7 @@ def _normalize_all(
     _report(context, seen)
     _warn_of_left_out(context, contract, records, step)
     newest, measures = newest_in(seen), Measures.of(seen) if is_new else None
-    return Normalized(
-        after=step.after,
-        upto=step.upto,
-        newest=newest,
-        measures=measures,
-        untimed=int(seen["untimed"]),
-        driver_batch=kept,
-    )
+    return Normalized(after=step.after, upto=step.upto, newest=newest, measures=measures, driver_batch=kept)
 
 
 def _seen_in_bookmark(bookmark: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,6 +224,7 @@ def _good(batch: DriverBatch, contract: Contract) -> DriverBatch:
 
 def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
     context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
+    context.report.untimed_deletes = int(seen["untimed"])
 
 
 def _normalize_plain(
@@ -250,6 +244,7 @@ def _normalize_plain(
     bookmark = _bookmark(context, step, contract, base, bronze) | late_moves.in_bookmark(plain.last_move)
     rest, seen = _rest(context, contract, plain)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
+    seen["untimed"] = int(seen["untimed"]) + plain.untimed
     newest = plain.newest if rest is None else plain.newest.later(newest_in(seen))
     streams = plain.streams()
     if rest is not None:
@@ -279,7 +274,6 @@ def _normalize_plain(
         upto=step.upto,
         newest=newest,
         measures=Measures.of_rows(held.rows, contract) if held is not None and step.after > 0 else None,
-        untimed=int(seen["untimed"]) + plain.untimed,
         driver_batch=held,
     )
 
@@ -394,8 +388,8 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
         context.spark, layout, base, bookmark, with_baseline(context, contract, rows, whole), run_id=context.run_id
     )
     failpoint("silver.after_publish")
-    context.report.changes, context.report.quarantined = int(seen["good"]), int(seen["bad"])
-    return Normalized(after=0, upto=step.upto, newest=newest_in(seen), untimed=int(seen["untimed"]))
+    _report(context, seen)
+    return Normalized(after=0, upto=step.upto, newest=newest_in(seen))
 
 
 def _bookmark(

@@ -17,12 +17,12 @@ from frazil.spec.names import quote
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
-    from frazil.engine.step_results import Normalized
     from frazil.engine.table_run import TableRun
     from frazil.plan.plan import Plan
     from frazil.silver.contract import Contract
     from frazil.spec import Pipeline
     from frazil.spec.select import Selection
+    from frazil.steps import Normalize
 
 _MANY_CHANGES: Final = 100
 _LATE_SHARE: Final = 0.2
@@ -85,15 +85,18 @@ def warn_of_late(report: TableReport) -> None:
         )
 
 
-def count_untimed(context: TableRun, contract: Contract, done: Normalized) -> int:
+def count_untimed(context: TableRun, contract: Contract, done: Normalize) -> int:
     """Count the deletes of new batches that have no time of their own, where a mart shows when rows were deleted.
+
+    Those without the source's own time are counted already; a row may tell it.
 
     Cost: nothing where all deletes have the source's own time; else a scan of silver for their keys.
     """
-    if not done.untimed or not any(map(added_columns, context.table.marts)):
+    if not context.report.untimed_deletes or not any(map(added_columns, context.table.marts)):
         return 0
     spec = fold_spec(contract, None, since={}, partial=False)
     changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
-    is_new = f"{r.BATCH} > {int(done.after)} AND {r.BATCH} <= {int(done.upto)}"
+    after = 0 if done.rebuild else done.after
+    is_new = f"{r.BATCH} > {int(after)} AND {r.BATCH} <= {int(done.upto)}"
     row = untimed_deletes(changes, spec, is_new).first()
     return 0 if row is None else int(row["untimed"])

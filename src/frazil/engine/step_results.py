@@ -36,7 +36,6 @@ class Normalized:
         after, upto: which batches.
         newest: greatest order and event time of their changes.
         measures: what was measured of their changes; None where nobody did, as of a first load and of a rebuild.
-        untimed: how many of their deletes have no time of the source.
         driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
     """
 
@@ -44,5 +43,4 @@ class Normalized:
     upto: int
     newest: Newest
     measures: Measures | None = None
-    untimed: int = 0
     driver_batch: DriverBatch | None = None

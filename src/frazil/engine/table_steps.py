@@ -83,7 +83,7 @@ def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Excep
             case Normalize():
                 contract = contract_of(context)
                 normalized = normalize(context, step, contract, ingested)
-                context.report.untimed_deletes = count_untimed(context, contract, normalized)
+                context.report.untimed_deletes = count_untimed(context, contract, step)
                 context.report.batch = step.upto
                 steps = _as_normalized(steps, step, normalized)
             case AlterTable():
