@@ -131,8 +131,9 @@ def test_parquet_files_know_their_types(tmp_path: Path) -> None:
     folder = tmp_path / "hosts"
     folder.mkdir()
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "last_update": pa.array([1, 2], pa.timestamp("us"))})
+    later = rows.set_column(1, "last_update", pa.array([3, 4], pa.timestamp("us")))
     pq.write_table(rows, folder / "LOAD00000001.parquet")
-    pq.write_table(rows.add_column(0, "Op", pa.array(["U", "D"])), folder / "20240131-101500123.parquet")
+    pq.write_table(later.add_column(0, "Op", pa.array(["U", "D"])), folder / "20240131-101500123.parquet")
 
     table = only(tmp_path)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
 
 from frazil.sources.dms.declaration import NothingFoundError, declaration
-from frazil.sources.dms.discover import discover
+from frazil.sources.dms.discover import MixedTablesError, discover
 from frazil.sources.dms.listing import list_files
 from frazil.sources.dms.propose import proposed_rules
 from frazil.spec.parse import parse
@@ -17,12 +17,28 @@ from frazil.testing.generate import generate
 from frazil.testing.sample_files import SampleFiles
 
 
+def test_columns_that_are_unique_together_are_the_keys(tmp_path: Path) -> None:
+    lines = [f"{order},{line},{region},5" for order in (1, 2) for line in (1, 2) for region in "ab"]
+    write(tmp_path / "lines", {LOAD: "\n".join(["order_id,line,region,n", *lines, lines[0]])})
+    write(tmp_path / "pairs", {LOAD: "order_id,line,n\n1,1,5\n1,2,5\n2,1,5"})
+
+    lines_table, pairs = discover(f"{tmp_path}")
+
+    assert (lines_table.keys, lines_table.keys_seen) == (("order_id", "line", "region"), True)
+    assert pairs.keys == ("order_id", "line")
+    assert "keys: [order_id, line]  # guessed: unique together and never NULL in 3 rows" in declaration(
+        "shop", tmp_path, [pairs]
+    )
+
+
 def test_a_key_that_was_not_seen_to_be_unique_says_so(tmp_path: Path) -> None:
-    write(tmp_path / "lines", {LOAD: "order_id,line,n\n1,1,5\n1,2,5\n2,1,5"})
+    write(tmp_path / "lines", {LOAD: "order_id,line,n\n1,1,5\n1,1,6\n2,1,5"})
+    (tmp_path / "lines" / LOAD).write_text("order_id,line,n\n1,1,5.5\n1,1,6.5\n2,1,5.5\n")
 
     tables = discover(f"{tmp_path}")
 
     assert not tables[0].keys_seen
+    assert "a guess by name only" in tables[0].doubts[0]
     assert "keys: [order_id]  # GUESSED BY ITS NAME" in declaration("shop", tmp_path, tables)
 
 
@@ -36,6 +52,29 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
     assert [column.name for column in tables[0].columns][1] == "source_file"
     assert "no history: it would add a column valid_from of its own" in text
     assert parse(text).tables[0].columns == tables[0].columns
+
+
+def test_no_order_is_proposed_that_deletes_do_not_carry(tmp_path: Path) -> None:
+    load = {LOAD: "id,updated_at\n1,2024-01-01 10:00:00\n2,2024-01-01 11:00:00"}
+    write(tmp_path / "old", {**load, FIRST: "op,id,updated_at\nD,1,2024-01-01 10:00:00"})
+    write(tmp_path / "bare", {**load, FIRST: "op,id,updated_at\nD,1,NULL"})
+    write(tmp_path / "moved", {**load, FIRST: "op,id,updated_at\nD,1,2024-01-02 10:00:00"})
+
+    tables = {table.name: table for table in discover(f"{tmp_path}")}
+
+    assert {name: table.sequence_by for name, table in tables.items()} == {
+        "old": (),
+        "bare": (),
+        "moved": ("updated_at",),
+    }
+    assert "# no sequence_by: deletes do not move updated_at" in declaration("shop", tmp_path, [tables["old"]])
+
+
+def test_files_of_two_tables_in_one_folder_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path, {LOAD: "id,name,email\n1,a,b", FIRST: "op,order_id,amount,status\nI,1,2,new"})
+
+    with pytest.raises(MixedTablesError, match="some have id, name, email, others op, order_id, amount, status"):
+        discover(f"{tmp_path}")
 
 
 def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
@@ -54,7 +93,7 @@ tables:
   - name: hosts
     source: {kind: dms, path: ./landing/hosts, format: csv, header: true}
     keys: [id]  # guessed: unique and never NULL in 1 row
-    sequence_by: [updated_at]  # guessed: a timestamp, by its name or alone
+    sequence_by: [updated_at]  # guessed: a timestamp, by its name or alone; no delete was seen
     columns:
       - {name: id, type: int, nullable: false}
       - {name: updated_at, type: timestamp}
@@ -117,8 +156,8 @@ def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
 
 def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) -> None:
     """A delete need not carry values; what is seen once may be anything, and a bound other than zero is a guess."""
-    odd = ("new", 'it\'s, "so"', "yes")
-    quoted = ("new", '"it\'s, ""so"""', "yes")
+    odd = ("new", "in-work", "yes")
+    quoted = odd
     written = "\n".join(
         f"I,{n},{quoted[n % 3]},{n % 7},{n - 30},{n},2024-01-{n % 28 + 1:02} 10:00:00" for n in range(60)
     )
@@ -139,6 +178,13 @@ def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) 
     assert "# the rules that warn are proposed: all of 62 records looked at keep them" in text
     [parsed] = declared(tmp_path, [table]).tables
     assert parsed.columns == table.columns
+
+
+def test_what_people_write_proposes_no_values() -> None:
+    for text in ("call before 9am", 'it\'s, "so"', "line1\nline2"):
+        found = proposed_rules("string", ["new", text] * 30, is_key=False)
+        assert "accepted_values" not in found
+    assert "accepted_values" not in proposed_rules("string", ["Ann", "Bob"] * 30, is_key=False, name="name")
 
 
 def test_few_records_propose_nothing() -> None:

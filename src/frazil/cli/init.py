@@ -30,7 +30,18 @@ def init(
         begun = api.init(folder, source=source)
         if begun.discovered:
             names = ["table", "format", "keys", "sequence_by"]
-            rows = [[one.name, one.format, ", ".join(one.keys), ", ".join(one.sequence_by)] for one in begun.discovered]
+            rows = [
+                [
+                    one.name,
+                    one.format,
+                    ", ".join(one.keys) + ("" if one.keys_seen else " (by name only!)"),
+                    ", ".join(one.sequence_by),
+                ]
+                for one in begun.discovered
+            ]
             grid("found, look it through before the first run", names, rows)
+            for one in begun.discovered:
+                for doubt in one.doubts:
+                    out.print(f"{one.name}: {doubt}", style="yellow", markup=False)
         out.print(f"wrote {begun.declaration}", markup=False)
         out.print(f"next: frazil validate {folder}\n      frazil run {folder}", markup=False)

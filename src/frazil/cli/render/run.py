@@ -23,7 +23,11 @@ def show_run(report: RunReport, spaces: Namespaces) -> None:
     rows: list[list[Any]] = []
     for table in report.tables:
         if table.outcome in ("done", "failed") and (table.jobs or table.marts):
-            read = f"{counted(table.files, 'file')}, {counted(table.rows, 'record')}" if table.files else "no new files"
+            read = (
+                f"{counted(table.files, 'file')}, {counted(table.rows + table.bad, 'record')}"
+                if table.files
+                else "no new files"
+            )
             out.print(
                 f"[bold]{table.table}[/]: {read}, {counted(table.changes, 'change')}, batch {table.batch}, "
                 f"{counted(table.jobs, 'Spark job')}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def show_watch_line(report: RunReport, lag_seconds: float) -> None:
     """Print one run of a watch on a line: when, what, and how long after its newest file."""
-    files, rows = sum(table.files for table in report.tables), sum(table.rows for table in report.tables)
+    files, rows = sum(table.files for table in report.tables), sum(table.rows + table.bad for table in report.tables)
     # All marts of a table count the same changes as late.
     late = sum(max((mart.late for mart in table.marts), default=0) for table in report.tables)
     bad = sum(table.quarantined for table in report.tables)

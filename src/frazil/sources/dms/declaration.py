@@ -46,7 +46,9 @@ def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> st
     if not discovered:
         raise NothingFoundError(
             "no files of Amazon DMS were found",
-            hint="full load files are called LOAD00000001.csv, change files 20240131-101500123.csv",
+            hint="full load files are called LOAD00000001.csv, change files 20240131-101500123.csv. Files that each "
+            "hold all rows of a table, such as orders_2026-10-01.csv, are dumps: declare the folder of each table with "
+            "source: {kind: snapshot, path: ./orders}",
         )
     lines = [
         "# Guessed from the files: read what the comments say before the first run.",
@@ -109,12 +111,17 @@ def _keys_and_order(table: Discovered) -> list[str]:
     if table.op is None:
         lines.append("    # no op column (I, U, D) was found in the change files: name it with op")
     if table.keys_seen:
-        note = f"guessed: unique and never NULL in {counted(table.rows, 'row')}"
+        unique = "unique" if len(table.keys) == 1 else "unique together"
+        note = f"guessed: {unique} and never NULL in {counted(table.rows, 'row')}"
     else:
         note = "GUESSED BY ITS NAME OR PLACE ONLY: name the columns that are unique"
     lines.append(f"    keys: {_list(table.keys)}  # {note}")
     if table.sequence_by:
-        lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone")
+        seen = "" if table.deletes or not table.change_files else "; no delete was seen"
+        lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone{seen}")
+    elif table.still:
+        still = ", ".join(table.still)
+        lines.append(f"    # no sequence_by: deletes do not move {still}, so files and records order the changes")
     else:
         lines.append("    # no sequence_by: nothing looks like a time of change, so files and records order it")
     return lines

@@ -12,11 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
+from frazil.errors import SourceError
 from frazil.formats.field_names import safe_name
-from frazil.sources.dms.guess import is_operation, key_of, looks_like_names, mostly, sequence_of, type_of
+from frazil.sources.dms.guess import (
+    is_operation,
+    keys_of,
+    looks_like_names,
+    mostly,
+    sequence_of,
+    still_in_deletes,
+    type_of,
+)
 from frazil.sources.dms.propose import proposed_rules
 from frazil.sources.dms.sample import sample
 from frazil.spec import Column
+from frazil.spec.amount import counted
 from frazil.spec.stores import is_store, whole_address
 from frazil.storage.base import Found
 from frazil.storage.files import storage_of
@@ -24,6 +34,7 @@ from frazil.storage.files import storage_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from frazil.sources.dms.guess import Change
     from frazil.sources.dms.sample import Sample
 
 _LOAD: Final = re.compile(r"(SEGMENT\d+_)?LOAD[0-9A-F]+\.", re.IGNORECASE)
@@ -34,8 +45,17 @@ _SAMPLES: Final = 3
 """Files that are looked into, of load files and of change files each: the first, the last, one between."""
 
 _MOST_RECORDS: Final = 0.9
+_ALIKE: Final = 0.5
+"""Files with fewer of their fields in common are of different tables, unless one has all fields of the other."""
 
 _CHANGE_SEQ: Final = "ar_h_change_seq"
+
+
+class MixedTablesError(SourceError):
+    """The files of one folder are of different tables."""
+
+    code = "FZ206"
+    retryable = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +68,10 @@ class Discovered:
         op: name of the op column; None if no change file has one.
         change_seq: field with DMS's change sequence, if there is one.
         columns: ``c1``, ``c2``, … where no file names them; with rules that all records looked at keep.
-        keys_seen: the key is unique and never NULL in the sampled load records.
-        sequence_by: empty if no column looks like a time of change.
+        keys_seen: the keys are unique together and never NULL in the sampled load records.
+        sequence_by: empty if no column looks like a time of change that deletes carry.
+        still: times that look like it, and do not move in deletes.
+        deletes: number of deletes looked at.
         records: records looked at; ``rows`` of them are records of the full load.
         outliers: by column, the narrower type that nearly all of its values have.
     """
@@ -71,6 +93,28 @@ class Discovered:
     records: int
     rows: int
     outliers: tuple[tuple[str, str], ...] = ()
+    still: tuple[str, ...] = ()
+    deletes: int = 0
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Return what nobody saw to be right, a sentence each."""
+        found = []
+        if not self.keys_seen:
+            found.append(
+                f"keys [{', '.join(self.keys)}] are a guess by name only: no one, two or three columns were seen "
+                f"to be unique in {counted(self.rows, 'row')}. Name those that are"
+            )
+        if self.sequence_by and not self.deletes and self.change_files:
+            found.append(
+                f"sequence_by [{', '.join(self.sequence_by)}] is a guess: no delete was seen. Leave it out if deletes "
+                "come with the time of the row's last update"
+            )
+        if self.format == "csv" and not self.header:
+            found.append("the files do not name their fields: rename c1, c2, ... in their order")
+        if self.op is None:
+            found.append("no op column (I, U, D) was found in the change files: name it with op")
+        return tuple(found)
 
 
 def discover(landing: str) -> list[Discovered]:
@@ -86,6 +130,7 @@ def discover(landing: str) -> list[Discovered]:
 
     Raises:
         MissingFolderError: there is no such folder.
+        MixedTablesError: the files of one folder have different fields.
         ObjectStoreError: the store refuses to list or to read.
 
     Cost: a listing, and at most 6 samples of 1 MB a table; of an object store at most 8 MB each.
@@ -130,11 +175,16 @@ def _free_name(folder: PurePosixPath, taken: set[str]) -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """Values by column: of all records, of those that are each another row of the source table, and of no deletes."""
+    """Values by column: of all records, of those that are each another row of the source table, and of no deletes.
+
+    Attributes:
+        changes: all records in their order, and whether they are deletes.
+    """
 
     values: dict[str, list[str | None]]
     rows: dict[str, list[str | None]]
     upserts: dict[str, list[str | None]]
+    changes: list[Change]
     records: int = 0
     row_records: int = 0
 
@@ -150,6 +200,8 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         return None
     header = not is_parquet and _has_header(samples)
     layouts = [_layout(one, samples, header=header) for one in samples]
+    if header or is_parquet:
+        _verify_alike(path, [fields for fields, _ in layouts if fields])
     names = {field.lower(): field for fields, _ in layouts for field in reversed(fields)}
     op = next((field for lower, field in names.items() if lower == "op"), None)
     seen = _see(samples, layouts)
@@ -161,8 +213,8 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
     }
     if not types:
         return None
-    key, keys_seen = key_of(name, types, seen.rows)
-    sequence = sequence_of(types, seen.values) or (None if header or is_parquet else _only_time(types))
+    keys, keys_seen = keys_of(name, types, seen.rows)
+    sequence, still = _order(types, keys, seen, is_named=header or is_parquet)
     return Discovered(
         name=name,
         path=path,
@@ -172,8 +224,8 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         op=op if op or changes else "op",
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(_column(field, kind, key, sequence, seen) for field, kind in types.items()),
-        keys=(key,),
+        columns=tuple(_column(field, kind, (keys, sequence), seen) for field, kind in types.items()),
+        keys=keys,
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
         load_files=len(loads),
@@ -181,12 +233,39 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         records=seen.records,
         rows=seen.row_records,
         outliers=() if declared else _outliers(types, seen),
+        still=still,
+        deletes=sum(is_delete for is_delete, _ in seen.changes),
     )
 
 
-def _column(name: str, kind: str, key: str, sequence: str | None, seen: _Seen) -> Column:
-    rules = proposed_rules(kind, seen.upserts[name], is_key=name in {key, sequence})
-    return Column(name=name, type=kind, **{"nullable": name != key, **rules})
+def _order(
+    types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """Return the time that orders changes, None for none; and the one that would but for deletes."""
+    times = [field for field, kind in types.items() if kind == "timestamp"]
+    still = still_in_deletes(keys, times, seen.changes)
+    sequence, would_be = sequence_of(types, seen.values, still), sequence_of(types, seen.values)
+    if sequence is None and not is_named:
+        sequence = _only_time({field: kind for field, kind in types.items() if field not in still})
+    return sequence, (would_be,) if would_be in still else ()
+
+
+def _column(name: str, kind: str, order: tuple[tuple[str, ...], str | None], seen: _Seen) -> Column:
+    keys, sequence = order
+    rules = proposed_rules(kind, seen.upserts[name], is_key=name in {*keys, sequence}, name=name)
+    return Column(name=name, type=kind, **{"nullable": name not in keys, **rules})
+
+
+def _verify_alike(path: str, fields: Sequence[Sequence[str]]) -> None:
+    """Refuse files of different tables in one folder; files of one table may have more fields than others."""
+    sets = [{name.lower() for name in names} - {"op", _CHANGE_SEQ} for names in fields]
+    for one, first in zip(sets, fields, strict=True):
+        for other, second in zip(sets, fields, strict=True):
+            if not (one <= other or other <= one or len(one & other) >= _ALIKE * len(one | other)):
+                raise MixedTablesError(
+                    f"{path}: files of different tables: some have {', '.join(first)}, others {', '.join(second)}",
+                    hint="put the files of each table into a folder of its own, and name the folder above",
+                )
 
 
 def _samples(loads: Sequence[Found], changes: Sequence[Found]) -> list[Sample]:
@@ -262,7 +341,7 @@ def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[li
 
 def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> _Seen:
     """Put the values of all samples under the names of their columns, in order of first appearance."""
-    seen = _Seen(values={}, rows={}, upserts={})
+    seen = _Seen(values={}, rows={}, upserts={}, changes=[])
     spelt: dict[str, str] = {}
     has_loads = any(one.load and one.records[skip:] for one, (_, skip) in zip(samples, layouts, strict=True))
     for one, (names, skip) in zip(samples, layouts, strict=True):
@@ -277,6 +356,9 @@ def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) ->
             seen.upserts.setdefault(column, []).extend(upserts)
             if one.load == has_loads:
                 seen.rows.setdefault(column, []).extend(record[number] for record in rows)
+        columns = [spelt[name.lower()] for name in names]
+        is_delete = [op is not None and record[op] == "D" for record in records]
+        seen.changes += zip(is_delete, (dict(zip(columns, record, strict=True)) for record in records), strict=True)
         seen.records += len(records)
         seen.row_records += len(rows) if one.load == has_loads else 0
     return seen

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Final
+from itertools import combinations
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+Change: TypeAlias = "tuple[bool, Mapping[str, str | None]]"
+"""Whether a record is a delete, and its values by column."""
 
 _INT: Final = re.compile(r"0|-?[1-9][0-9]*")
 _DECIMAL: Final = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?")
@@ -20,7 +24,12 @@ _TIMESTAMP: Final = re.compile(
 _INT_BITS, _BIGINT_BITS, _MOST_DIGITS = 31, 63, 38
 _USUAL_DIGITS: Final = 18
 _OPERATIONS: Final = frozenset({"I", "U", "D"})
-_KEY_TYPES: Final = frozenset({"int", "bigint", "decimal(38,0)", "string"})
+_KEY_TYPES: Final = frozenset({"int", "bigint", "decimal(38,0)", "string", "date"})
+_NAMED, _MOST_CANDIDATES, _MOST_KEYS = 2, 10, 3
+_PART_OF_KEY: Final = re.compile(
+    r"(^|_)(no|nr|num|number|line|item|seq|position|pos|code|sku|type|lang|locale|currency|date|day|month|year)$"
+)
+"""Names of columns that tell rows of one thing apart."""
 _MOSTLY: Final = 0.9
 _LONGEST_NAME: Final = 128
 
@@ -136,42 +145,89 @@ def looks_like_names(record: Sequence[str | None]) -> bool:
     )
 
 
-def key_of(table: str, types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]) -> tuple[str, bool]:
-    """Guess the column that names a row.
+def keys_of(
+    table: str, types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]
+) -> tuple[tuple[str, ...], bool]:
+    """Guess the columns that name a row: one, else two or three that are unique together.
 
     Args:
         table: name of the table; ``id``, ``<table>_id`` and the like come first.
         types: the columns in order, with their types; at least one.
-        rows: their values in records that are each another row.
+        rows: their values in records that are each another row; the same record twice is one.
 
     Returns:
-        The column, and whether it was seen to be unique and without NULL; if none is, the likeliest by name.
+        The columns, and whether they were seen to be unique and without NULL; if none are, the likeliest by name.
     """
     likely = sorted(types, key=lambda name: _key_rank(name.lower(), table))
-    unique = [
-        name
-        for name in likely
-        if types[name] in _KEY_TYPES
-        and rows.get(name)
-        and None not in rows[name]
-        and len(set(rows[name])) == len(rows[name])
-    ]
-    return (unique[0], True) if unique else (likely[0], False)
+    most = max(map(len, rows.values()), default=0)
+    # One that came later does not name the rows before.
+    here = [name for name in likely if most and len(rows.get(name, ())) == most]
+    records = [*dict.fromkeys(zip(*(rows[name] for name in here), strict=True))] if here else []
+    values = dict(zip(here, zip(*records, strict=True), strict=True)) if records else {}
+    usable = [name for name in here if types[name] in _KEY_TYPES and None not in values.get(name, (None,))]
+    for some in _key_candidates(usable, table):
+        if len(set(zip(*(values[name] for name in some), strict=True))) == len(records):
+            return some, True
+    return (likely[0],), False
+
+
+def _key_candidates(usable: Sequence[str], table: str) -> Iterator[tuple[str, ...]]:
+    """Yield columns that may name a row, the likeliest first: a number that is unique by chance comes behind pairs."""
+    named = [name for name in usable if _key_rank(name.lower(), table) <= _NAMED][:_MOST_CANDIDATES]
+    sure = [name for name in named if _key_rank(name.lower(), table) < _NAMED]
+    yield from ((name,) for name in sure)
+    for size in range(2, _MOST_KEYS + 1):
+        # One of them names something.
+        yield from (some for some in combinations(named, size) if some[0] in sure)
+    yield from ((name,) for name in usable if name not in sure)
+    for size in range(2, _MOST_KEYS + 1):
+        yield from (some for some in combinations(usable[:_MOST_CANDIDATES], size) if some[0] in sure)
 
 
 def _key_rank(name: str, table: str) -> int:
     singulars = {table, table.removesuffix("s"), table.removesuffix("es"), re.sub("ies$", "y", table)}
     if name == "id" or name in {f"{singular}_id" for singular in singulars}:
         return 0
-    return 1 if re.search(r"(^|_)(id|uuid|guid|key)$", name) else 2
+    if re.search(r"(^|_)(id|uuid|guid|key)$", name):
+        return 1
+    return _NAMED if _PART_OF_KEY.search(name) else _NAMED + 1
 
 
-def sequence_of(types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]) -> str | None:
-    """Guess the timestamp that tells when a row changed, by its name; one without NULL comes first."""
+def sequence_of(
+    types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]], still: Collection[str] = ()
+) -> str | None:
+    """Guess the timestamp that tells when a row changed, by its name; one without NULL comes first.
+
+    Args:
+        types: the columns in order, with their types.
+        rows: their values.
+        still: columns that deletes leave as they were: they do not tell when a row was deleted.
+    """
     ranked = [
         (None in rows.get(name, ()), rank, position, name)
         for position, (name, kind) in enumerate(types.items())
         for rank, rule in enumerate(_ORDER_NAMES)
-        if kind == "timestamp" and rule.search(name.lower())
+        if kind == "timestamp" and name not in still and rule.search(name.lower())
     ]
     return min(ranked)[-1] if ranked else None
+
+
+def still_in_deletes(keys: Sequence[str], columns: Collection[str], changes: Sequence[Change]) -> frozenset[str]:
+    """Return the columns that some delete does not carry, or has as an earlier record of its row had them.
+
+    Args:
+        keys: the columns that name a row.
+        columns: those to look at.
+        changes: of the samples, in their order.
+    """
+    before: dict[tuple[str | None, ...], dict[str, set[str | None]]] = {}
+    found: set[str] = set()
+    for is_delete, record in changes:
+        had = before.setdefault(tuple(record.get(key) for key in keys), {name: set() for name in columns})
+        for name in columns:
+            value = record.get(name)
+            if is_delete and (value is None or value in had[name]):
+                found.add(name)
+            if not is_delete:
+                had[name].add(value)
+    return frozenset(found)

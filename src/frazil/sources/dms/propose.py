@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -14,20 +15,24 @@ _LEAST_RECORDS: Final = 50
 
 _MOST_VALUES: Final = 12
 _LEAST_REPEATS: Final = 3
-_LONGEST_VALUE: Final = 40
+_CODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,23}")
+_FREE_TEXT: Final = re.compile(r"(^|_)(note|comment|remark|text|description|message|title|name|subject|reason|memo)s?$")
+"""Names of columns in which people write what they like."""
 _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 
 
-def proposed_rules(kind: str, values: Sequence[str | None], *, is_key: bool) -> dict[str, Any]:
+def proposed_rules(kind: str, values: Sequence[str | None], *, is_key: bool, name: str = "") -> dict[str, Any]:
     """Propose rules of a column, as settings of it.
 
-    ``nullable: false`` where none is NULL; ``accepted_values`` where a text has few, each of which comes several times;
+    ``nullable: false`` where none is NULL; ``accepted_values`` where a text has few that look like codes, each of which
+    comes several times;
     ``min: 0`` where no number is negative and some are positive. No other bounds: the next record may well pass them.
 
     Args:
         kind: type of the column.
         values: of all records that leave a row behind, as text; None for NULL.
         is_key: it names rows, or orders changes, so it is never NULL in any case.
+        name: of the column; those in which people write have no accepted values.
 
     Returns:
         The settings, ``on_violation: warn`` with them; none of few records, and none that a record breaks.
@@ -36,7 +41,7 @@ def proposed_rules(kind: str, values: Sequence[str | None], *, is_key: bool) -> 
     if is_key or len(values) < _LEAST_RECORDS or not known:
         return {}
     found: dict[str, Any] = {"nullable": False} if len(known) == len(values) else {}
-    if kind == "string" and (accepted := _few(known)):
+    if kind == "string" and not _FREE_TEXT.search(name.lower()) and (accepted := _few(known)):
         found["accepted_values"] = accepted
     if kind.partition("(")[0] in _NUMBERS and _is_never_negative(known):
         found["min"] = "0"
@@ -48,7 +53,8 @@ def _few(values: Collection[str]) -> tuple[str, ...]:
     counts = Counter(values)
     if not 1 < len(counts) <= _MOST_VALUES or min(counts.values()) < _LEAST_REPEATS:
         return ()
-    return tuple(sorted(counts)) if max(map(len, counts)) <= _LONGEST_VALUE else ()
+    # Words of a closed list look like codes; what people write has blanks, quotes and line ends.
+    return tuple(sorted(counts)) if all(map(_CODE.fullmatch, counts)) else ()
 
 
 def _is_never_negative(values: Collection[str]) -> bool:
