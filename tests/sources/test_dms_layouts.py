@@ -86,6 +86,28 @@ def test_fields_named_alike_get_names_in_the_declaration(tmp_path: Path, kind: L
     }
 
 
+def test_files_without_a_dropped_column_have_a_layout_of_their_own(tmp_path: Path) -> None:
+    """MISSING-IS-NOT-NULL: the column is not carried by the records of such files."""
+    put(tmp_path, {"LOAD1.csv": b"1,a,10\n", "20240302-101500123.csv": b"U,1,11\n", "20240303-1.csv": b"I,3,c,30\n"})
+    fields = ("id", "name", "n")
+    source = DmsFiles(path=("in",), fields=fields, other_fields=(("id", "n"),))
+    table = Table(name="t", source=source, keys=("id",), columns=tuple(Column(name=name) for name in fields))
+
+    files = take_all(tmp_path, source=source).files
+    mine = DmsSource(table)
+    columns = mine.columns(files, ())
+    read = [mine.read(replace(file, uri=str(tmp_path / "in" / file.name)), columns) for file in files]
+    rows = [{name: values[0].as_py() for name, values in next(iter(one.reader)).fields.items()} for one in read]
+
+    assert columns == ("op", "id", "name", "n")
+    assert rows == [
+        {"id": "1", "name": "a", "n": "10"},
+        {"op": "U", "id": "1", "n": "11"},
+        {"op": "I", "id": "3", "name": "c", "n": "30"},
+    ]
+    assert [one.known for one in read] == [None, ["id", "n", "op"], None]
+
+
 def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:
     put(tmp_path, {"a.parquet": b""})
     pq.write_table(pa.table({"Op": ["I"], "id": pa.array([1], pa.int32())}), tmp_path / "in" / "a.parquet")

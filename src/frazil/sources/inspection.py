@@ -47,6 +47,7 @@ class FileForm:
         op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
         verify: refuses the first record of CSV without header, given the file's path and the fields.
         names: field, exactly as the file names it -> the name that it has here.
+        layouts: fields of CSV without header whose first record has as many.
     """
 
     dialect: Dialect | None
@@ -54,6 +55,7 @@ class FileForm:
     op: str | None = None
     verify: Callable[[str, Sequence[str]], None] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
+    layouts: tuple[tuple[str, ...], ...] = ()
 
 
 def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
@@ -80,18 +82,20 @@ def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
     except UNREADABLE as error:
         return Content(broken=f"unreadable: {error}", unfinished="the gzip breaks off")
     unfinished = None if last in _LINE_ENDS else "no line end at its end"
-    columns, broken = _header(file, form.dialect, form) if form.header else ((), _headerless(file, form))
+    columns, broken = _header(file, form.dialect, form) if form.header else _headerless(file, form)
     return Content(columns, broken=broken, unfinished=unfinished)
 
 
 def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...] | None:
-    """Return the fields that a file names, with their types: none for CSV without header, None if it cannot be read.
+    """Return the fields that a file names, with their types; None if it cannot be read.
+
+    CSV without header has those of its layout, or none.
 
     Cost: the beginning of a CSV file, the end of a Parquet file.
     """
     if form.dialect is not None and not form.header:
         with suppress(OSError, EOFError, zlib.error):
-            _headerless(file, form)
+            return _headerless(file, form)[0]
         return ()
     try:
         if form.dialect is None:
@@ -102,16 +106,18 @@ def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...
     return None if broken else columns
 
 
-def _headerless(file: SourceFile, form: FileForm) -> str | None:
-    """Return why a CSV file without header cannot be read, as far as its beginning tells."""
+def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
+    """Return the fields of a CSV file without header by its layout, and why it cannot be read."""
+    is_read = form.verify is not None or bool(form.layouts)
     try:
         with open_text(file.uri) as text:
-            first = _first(text, cast("Dialect", form.dialect)) if form.verify is not None else ()
+            first = _first(text, cast("Dialect", form.dialect)) if is_read else ()
     except UnicodeError as error:
-        return f"encoding: {error}"
+        return (), f"encoding: {error}"
     if form.verify is not None:
         form.verify(file.path, first)
-    return None
+    fields = next((names for names in form.layouts if len(names) == len(first)), ())
+    return file_columns(((name, "string") for name in fields), form.op), None
 
 
 def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:

@@ -49,5 +49,6 @@ def _encoding(table: Table, field: str, encoding: str, at: Path) -> Iterator[Pro
         yield Problem(at, f"{whose} is '{encoding}', which is no encoding", suggestion(encoding, known))
     columns = table.columns or ()
     names = [column.name for column in columns]
-    if is_closed(table) and field not in names and not any(column.expr for column in columns):
+    # What no column is made of can still be no value of its schema: text lets its records pass.
+    if encoding != "text" and is_closed(table) and field not in names and not any(column.expr for column in columns):
         yield Problem(at, f"{whose} is not one of the columns", suggestion(field, names))

@@ -18,6 +18,7 @@ def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
     """Find what is wrong with the source of one table, whose kind is ``dms``; ``at`` is the path of the source."""
     yield from _naming_of_fields(table, at)
     yield from _names(table, at)
+    yield from _other_fields(table, (*at, "other_fields"))
     yield from _fields(table, at)
     yield from _signs(table, at)
     yield from _transaction_files(table, at)
@@ -46,6 +47,21 @@ def _names(table: Table, at: Path) -> Iterator[Problem]:
         yield Problem(
             (*at, "names"), f"{whose} has no use: CSV without a header names no fields", "name them in fields"
         )
+
+
+def _other_fields(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"other_fields in the source of table '{table.name}'"
+    if source.other_fields and (source.fields is None or source.header or source.format != "csv"):
+        yield Problem(at, f"{whose} has no use without fields of CSV without a header", "leave it out, or write fields")
+        return
+    counts = [len(source.fields or ())]
+    for index, fields in enumerate(source.other_fields):
+        if unknown := [name for name in fields if name not in source.fields]:
+            message = f"{whose} names '{unknown[0]}', which is not one of fields"
+            yield Problem((*at, index), message, suggestion(unknown[0], source.fields))
+        if repeated(fields) or len(fields) in counts:
+            yield Problem((*at, index), f"{whose} needs lists of different lengths, each field once")
+        counts.append(len(fields))
 
 
 def _fields(table: Table, at: Path) -> Iterator[Problem]:

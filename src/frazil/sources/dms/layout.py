@@ -44,7 +44,19 @@ def form_of(file: SourceFile, table: Table) -> FileForm:
     source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
     verify = None if file.variant == TRANSACTIONS else partial(verify_no_header, table)
-    return FileForm(dialect=dialect, header=has_header(file, source), op=source.op, verify=verify, names=source.names)
+    return FileForm(
+        dialect=dialect,
+        header=has_header(file, source),
+        op=source.op,
+        verify=verify,
+        names=source.names,
+        layouts=() if file.variant == TRANSACTIONS else _layouts(file, source),
+    )
+
+
+def _layouts(file: SourceFile, source: DmsFiles) -> tuple[tuple[str, ...], ...]:
+    op = (source.op,) if not file.load or source.include_op_for_full_load else ()
+    return tuple((*op, *fields) for fields in source.other_fields)
 
 
 def own_records(table: Table) -> OwnRecords:
@@ -121,7 +133,7 @@ def fields_of(table: Table, file: NewFile, columns: Sequence[str]) -> tuple[str,
     A transaction file has ``TABLE_AND_SCHEMA`` between the op column and the fields.
     """
     source, here = table.source, {name.lower(): name for name in columns}
-    if file.variant != TRANSACTIONS and (is_parquet(file.name) or source.header):
+    if file.variant != TRANSACTIONS and (is_parquet(file.name) or source.header or file.columns):
         return tuple(here[name.lower()] for name, _ in file.columns)
     # Before a file with records came, bronze has none of the declared fields.
     fields = tuple(here[name.lower()] for name in declared_fields(table) if name.lower() in here)
@@ -148,8 +160,11 @@ def reading(table: Table) -> dict[str, Any]:
     if source.cdc_path or (source.format == "csv" and not source.header):
         kept |= {"fields": [*declared_fields(table)], "op": source.op}
         kept["include_op_for_full_load"] = source.include_op_for_full_load
+        if source.other_fields:
+            kept["other_fields"] = [[*fields] for fields in source.other_fields]
     return kept
 
 
 def _is_headerless(file: NewFile, source: DmsFiles) -> bool:
-    return not file.broken and not is_parquet(file.name) and not has_header(file, source)
+    is_named = bool(file.columns) or is_parquet(file.name) or has_header(file, source)
+    return not file.broken and not is_named

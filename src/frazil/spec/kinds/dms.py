@@ -35,6 +35,11 @@ class DmsFiles(SourceSpec):
         description="CSV without header: the field names in file order, without the op column. "
         "Left out: the declared columns that have no expr.",
     )
+    other_fields: tuple[tuple[str, ...], ...] = Field(
+        default=(),
+        description="CSV without header: lists of fields that other files have, some of those in fields. A file is "
+        "read with the list that has as many fields as its first record.",
+    )
     names: dict[str, str] = Field(
         default_factory=dict,
         description="Field, exactly as records name it -> the name that it has here: for two that differ by case, or "

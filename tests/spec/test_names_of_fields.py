@@ -1,0 +1,46 @@
+"""Names that a declaration gives to fields of CSV and Debezium, and what cannot be meant by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from frazil.spec import Column, Debezium, DmsFiles, Table
+from frazil.spec.check_debezium import debezium_problems
+from frazil.spec.check_dms import dms_problems
+
+COLUMNS = tuple(Column(name=name) for name in ("id", "name", "n"))
+
+
+def said(**source: Any) -> list[str]:
+    files = DmsFiles(path=("in",), **source)
+    return [
+        problem.message for problem in dms_problems(Table(name="t", source=files, keys=("id",), columns=COLUMNS), ())
+    ]
+
+
+def test_names_and_other_fields_have_their_uses() -> None:
+    assert said(header=True, names={"ID": "id_2"}) == []
+    assert said(fields=("id", "name", "n"), other_fields=(("id", "n"), ("id",))) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"names": {"ID": "id_2"}}, "names in the source of table 't' has no use"),
+        ({"header": True, "other_fields": (("id",),)}, "has no use without fields"),
+        ({"fields": ("id", "name", "n"), "other_fields": (("id", "m"),)}, "names 'm', which is not one of fields"),
+        ({"fields": ("id", "name", "n"), "other_fields": (("id", "n"), ("id", "name"))}, "lists of different lengths"),
+        ({"fields": ("id", "name", "n"), "other_fields": (("n", "name", "id"),)}, "lists of different lengths"),
+    ],
+)
+def test_names_without_a_use_are_problems(source: dict[str, Any], told: str) -> None:
+    assert [told in message for message in said(**source)] == [True]
+
+
+def test_a_field_that_is_no_column_may_be_read_as_it_is_written() -> None:
+    source = Debezium(path=("in",), encodings={"until": "text", "untl": "date"})
+    table = Table(name="t", source=source, keys=("id",), columns=COLUMNS)
+
+    assert [problem.path for problem in debezium_problems(table, ())] == [("encodings", "untl")]
