@@ -155,7 +155,10 @@ def test_a_bookmark_keeps_the_baseline_and_gives_it_back() -> None:
     assert whole.served == Served(deleted=True, tracked=(("name",),))
     assert kept_baseline({**whole.in_bookmark(), "batch": 3}) == whole.in_bookmark()
     assert (kept_baseline({}), baseline_of({})) == ({}, None)
-    assert came_too_late(contract_of(one), baseline(one)) == "`ts` < CAST('2026-08-27 00:00:00' AS timestamp)"
+    assert came_too_late(contract_of(one), baseline(one)) == (
+        "(`ts` < CAST('2026-08-27 00:00:00' AS timestamp) AND NOT "
+        "(_cdc_class = 'delete' AND coalesce(NOT array_contains(_cdc_known, 'ts'), false)))"
+    )
     assert "_cdc_class = 'truncate' AND _cdc_batch > 3 AND struct(_cdc_position" in came_too_late(
         contract_of(one), whole
     )

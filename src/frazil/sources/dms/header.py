@@ -40,7 +40,7 @@ def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> No
     known = {name.lower() for name in (*table.keys, *table.sequence_by, *columns, table.source.op)}
     hits = sum(name in known for name in names)
     is_said = "header" in table.source.model_fields_set
-    if hits == len(names) or (not is_said and 2 * hits > len(names)):
+    if hits == len(names) > 1 or (not is_said and 2 * hits > len(names) > 1):
         message, hint = "names its fields", "set header: true in its source"
     elif not is_said and looks_like_names(first) and _contradict(table, first):
         message, hint = "may name its fields", "say in its source: header: true if it does, header: false if not"
