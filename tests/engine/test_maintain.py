@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.engine.table_upkeep import listing_of
+from frazil.lake.orphans import has_own_listing
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from frazil.engine.table_upkeep import listing_of
     ],
 )
 def test_an_object_store_is_listed_by_iceberg_itself(address: str, *, is_by_prefix: bool) -> None:
-    assert listing_of(address) == (("prefix_listing => true",) if is_by_prefix else ())
+    assert has_own_listing(address) == is_by_prefix

@@ -6,11 +6,12 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from frazil.engine.table_upkeep import listing_of, stamp
+from frazil.engine.table_upkeep import stamp
 from frazil.failpoints import failpoint
 from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
+from frazil.lake.orphans import fence, remove_unnamed, unnamed_files
 from frazil.lake.procedure import call
 from frazil.lake.refs import let_go_of_torn, refs_of, snapshots_of
 from frazil.lake.tables import property_list
@@ -50,6 +51,9 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     The order is rewrite, stamp, expire, as in :func:`frazil.engine.maintain.maintain`. Readers see the same rows before
     and after. Killed at any instant, it can be done again.
 
+    Raises:
+        BusyError: a run published meanwhile; runs that began before this are refused, too.
+
     Cost: one rewrite of the files that have deleted rows; a listing of the table's folder.
     """
     name = quote(*path)
@@ -75,7 +79,11 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=3650)
     make_table_durable(java_table(spark, name))
     _expire(spark, name, int(later.timestamp() * 1000))
-    orphans = _remove_orphans(spark, name, int(later.timestamp() * 1000))
+    listed = unnamed_files(spark, path, later)
+    # Also where nothing is listed: a run that has read this table before would bring back what is deleted.
+    fence(spark, path)
+    _expire(spark, name, int(later.timestamp() * 1000))
+    orphans = remove_unnamed(spark, path, listed, later)
     return Purged(snapshots=before - snapshots_of(spark, path), refs=tuple(ref for ref, _ in refs), orphans=orphans)
 
 
@@ -128,19 +136,3 @@ def _restore_manifest_size(spark: SparkSession, path: tuple[str, ...]) -> None:
     if declared:
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({property_list({_MANIFEST_BYTES: declared})})")
     spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({', '.join(map(literal, gone))})")
-
-
-def _remove_orphans(spark: SparkSession, name: str, before_ms: int) -> int:
-    """Remove every file of a table that its metadata does not name, however new.
-
-    Iceberg's procedure refuses files of the last day, for fear of a writer that has not committed yet; the lock of the
-    pipeline is held here.
-    """
-    table = java_table(spark, name)
-    if table is None:
-        return 0
-    actions = java_class(spark, "org.apache.iceberg.spark.actions.SparkActions").get(spark._jsparkSession)  # noqa: SLF001
-    action = actions.deleteOrphanFiles(table).olderThan(before_ms)
-    if listing_of(table.location()):
-        action = action.usePrefixListing(True)
-    return sum(1 for _ in action.execute().orphanFileLocations())

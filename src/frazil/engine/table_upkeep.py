@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 import time
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from frazil.lake.commit import TableTransaction
 from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import java_table
 from frazil.lake.heads import head
+from frazil.lake.orphans import remove_orphans
 from frazil.lake.procedure import call
 from frazil.lake.refs import let_go_of_torn
 from frazil.lake.snapshot import BOOKMARK
@@ -69,10 +69,7 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
         failpoint("maintain.after_stamp")
         report.snapshots_expired = _expire(spark, path, upkeep, now)
         failpoint("maintain.after_expire")
-        older = _timestamp(now - dt.timedelta(days=upkeep.orphans_after_days))
-        table = java_table(spark, quote(*path))
-        listing = listing_of(table.location() if table else "")
-        report.orphans_removed = call(spark, path, "remove_orphan_files", f"older_than => {older}", *listing).count()
+        report.orphans_removed = remove_orphans(spark, path, now - dt.timedelta(days=upkeep.orphans_after_days))
         if before.summary.get("total-records", "0") != "0":
             _statistics(spark, path)
     after = head(spark, quote(*path))
@@ -128,14 +125,6 @@ def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.
     settings = (f"older_than => {older}", f"retain_last => {upkeep.retain_last}", "clean_expired_metadata => true")
     call(spark, path, "expire_snapshots", *settings)
     return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
-
-
-def listing_of(address: str) -> tuple[str, ...]:
-    """Return the argument that has a table's files listed by Iceberg's own client of an object store.
-
-    None where Hadoop lists them as well: it knows local disks and HDFS, and has no client for the others here.
-    """
-    return ("prefix_listing => true",) if re.match(r"(?!file:|hdfs:)[a-z][a-z0-9+.-]+:", address) else ()
 
 
 def _timestamp(moment: dt.datetime) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from frazil.errors import BusyError, FrazilError
 from frazil.lake.durable import make_table_durable
-from frazil.lake.gateway import java_class, java_table, snapshot_fields
+from frazil.lake.gateway import commit_snapshot, java_table, snapshot_fields
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
 from frazil.lake.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, table_snapshot
@@ -136,6 +136,14 @@ class TableTransaction:
         """Add rows that do not fit into memory, as :meth:`row_delta` does: streams of tables, all of some columns."""
         self._stage(rows, columns, None)
 
+    def touch(self) -> None:
+        """Add nothing, in a snapshot of its own; needs a JVM gateway, and no Spark job."""
+        table: Any = java_table(self._spark, self.table)
+        adding = table.newFastAppend()
+        if self._bookmark:
+            adding.set(BOOKMARK, bookmark_text(self._bookmark))
+        self._staged = adding.apply()
+
     def append(self, rows: DataFrame) -> None:
         """Append rows, columns by name; a column of the table that they lack is NULL."""
         self._writer(rows).append()
@@ -176,8 +184,7 @@ class TableTransaction:
 
     def _publish_by_java(self, table: Any) -> TableSnapshot:
         # Refers to the table as it is now: it is refused if the table has changed again by the commit.
-        refs, operations = table.manageSnapshots(), table.operations()
-        before = operations.current()
+        refs, before = table.manageSnapshots(), table.operations().current()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:
             raise came_second(self._path)
@@ -190,9 +197,7 @@ class TableTransaction:
             newest = self._staged
             if newest.parentId() != self._base.snapshot_id:
                 raise came_second(self._path)
-            # A commit of Iceberg's own would be made again on top of what came in between.
-            metadata = java_class(self._spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
-            operations.commit(before, metadata.setBranchSnapshot(newest, "main").build())
+            commit_snapshot(self._spark, table, before, newest)
         published = table_snapshot(TableSnapshot(), snapshot_fields(self._spark, newest), lambda _: None)
         return replace(published, bookmark=self._bookmark)
 

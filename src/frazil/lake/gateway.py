@@ -144,6 +144,15 @@ def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapp
     _companion(spark, sql_class("Dataset")).ofRows(spark._jsparkSession, command)  # noqa: SLF001
 
 
+def commit_snapshot(spark: SparkSession, table: Any, before: Any, snapshot: Any) -> None:
+    """Let ``main`` of a Java table stand at a snapshot that it does not have yet, if it still is as ``before`` says.
+
+    A commit of Iceberg's own would be made again on top of what came in between.
+    """
+    metadata = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
+    table.operations().commit(before, metadata.setBranchSnapshot(snapshot, "main").build())
+
+
 def is_local(spark: SparkSession) -> bool:
     """Return whether driver and executors are one process, which lives and dies as one."""
     return re.match(r"local(\[|$)", f"{spark.sparkContext.master}") is not None

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from frazil.errors import BusyError
 from frazil.lake.file_writer import FILE_PATH, LIVING, FileWriter
-from frazil.lake.gateway import direct_executor, java_class, java_table
+from frazil.lake.gateway import commit_snapshot, direct_executor, java_class, java_table
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.trouble import told
 
@@ -82,7 +82,7 @@ def merge_files(
 
     Returns:
         Whether it was done. False where there is nothing to merge, where only Spark can (tables that take no row
-        deltas, maps and rare types), and where somebody else changed these files meanwhile.
+        deltas, maps and rare types), and where somebody else changed the table meanwhile.
 
     Raises:
         OSError, ValueError, pyarrow.ArrowException: a file cannot be read.
@@ -94,6 +94,7 @@ def merge_files(
     table = java_table(spark, name)
     if table is None or int(table.schema().columns().size()) != len(files.columns):
         return False
+    before = table.operations().current()
     change = table.newRewrite().validateFromSnapshot(at.snapshot_id)
     made = java_class(spark, "org.apache.iceberg.DataFiles"), java_class(spark, "org.apache.iceberg.FileMetadata")
     with tempfile.TemporaryDirectory(prefix="frazil-") as folder:
@@ -109,8 +110,16 @@ def merge_files(
             for address in some:
                 entry = made[1].deleteFileBuilder(table.spec()).ofPositionDeletes()
                 change.deleteFile(_entry(entry, files.places[address]))
+    return _commit(spark, table, before, change, at)
+
+
+def _commit(spark: SparkSession, table: Any, before: Any, change: Any, at: TableSnapshot) -> bool:
+    """Commit a rewrite; return False where the table does not stand at a snapshot any more."""
     try:
-        change.scanManifestsWith(direct_executor(spark)).commit()
+        newest = change.scanManifestsWith(direct_executor(spark)).apply()
+        if newest.parentId() != at.snapshot_id:
+            return False
+        commit_snapshot(spark, table, before, newest)
     except Exception as error:
         if isinstance(told(error), BusyError):
             return False

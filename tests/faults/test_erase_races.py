@@ -1,0 +1,81 @@
+"""ERASE beside a run that no lock holds off, as on an object store: the run is refused, and the lake stays whole."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.test_erase import FIRST, SECOND, land
+from tests.failing import run_fails_with
+
+import frazil
+from frazil import api
+from frazil.engine import ingest
+from frazil.errors import BusyError
+from frazil.lake import lock
+from frazil.lake.session import spark_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from frazil.spec import Pipeline
+
+pytestmark = pytest.mark.spark
+DECLARATION = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: customers
+    source: {kind: dms, path: ./landing, header: true}
+    keys: [email]
+    sequence_by: [ts]
+    columns: [{name: email}, {name: ts, type: timestamp}, {name: total, type: "decimal(8,2)"}, {name: referred_by}]
+"""
+STRANGER = "nobody@example.org"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+    """A lake without a lock, from which a key without records was erased once, and a file that was not taken yet."""
+    (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    land(tmp_path, "1.csv", FIRST)
+    pipeline = frazil.load(tmp_path)
+    frazil.run(pipeline)
+    monkeypatch.setattr(lock, "lock", lambda _: nullcontext())
+    erase_stranger(pipeline)
+    land(tmp_path, "2.csv", SECOND)
+    return pipeline
+
+
+def erase_stranger(pipeline: Pipeline) -> None:
+    """Erase a key of which no table has a row: nothing is deleted anywhere."""
+    report = api.erase(pipeline, "customers", keys=[STRANGER], spark=spark_session(pipeline))
+    assert report.proof is not None
+    assert report.proof.is_clean
+
+
+def once(wanted: str, do: Callable[[], None]) -> Callable[[str], None]:
+    """Return a failpoint at which something is done the first time that it is reached."""
+    done: list[str] = []
+
+    def reached(name: str) -> None:
+        if name == wanted and not done:
+            done.append(name)
+            do()
+
+    return reached
+
+
+def test_a_run_is_refused_that_an_erase_of_a_key_without_records_overtakes(
+    shop: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's files are written and not committed: to the erase they are orphans."""
+    monkeypatch.setattr(ingest, "failpoint", once("bronze.before_publish", lambda: erase_stranger(shop)))
+
+    with run_fails_with(BusyError, "another run published first"):
+        frazil.run(shop)
+
+    frazil.run(shop)
+    assert all(finding.ok is not False for finding in api.check(shop))
