@@ -195,8 +195,9 @@ def files(number: int, drawing: str) -> Iterator[tuple[int, str, str]]:
                 continue
             lines = ["op,case,id,ts" + ("" if narrow else ",value")]
             for text in records.split():
-                op, key, value, second = re.fullmatch(r"([IUD])(\d)([a-z]?)@([\d.]+)", text).groups()  # type: ignore[union-attr]
-                line = f"{op},{number},{key},2026-01-01 00:00:{float(second):09.6f}"
+                op, key, value, second = re.fullmatch(r"([IUD])(\d)([a-z]?)@([\d.]+|-)", text).groups()  # type: ignore[union-attr]
+                time = "NULL" if second == "-" else f"2026-01-01 00:00:{float(second):09.6f}"
+                line = f"{op},{number},{key},{time}"
                 lines.append(line if narrow else f"{line},{value or 'NULL'}")
             contents.append("\n".join([*lines, ""]))
             name = "LOAD00000001" if label == "L" else label or f"{len(contents)}"
@@ -246,8 +247,9 @@ def draw(rows: list[dict[str, Any]]) -> str:
             return (
                 row["id"],
                 row["valid_from"],
+                row["valid_to"] is None,
                 f"{begin} [{second(row['valid_from'])},{end}){'x' * row['is_deleted']}",
             )
-        return row["id"], None, begin + (f" x@{second(row['deleted_at'])}" if row.get("is_deleted") else "")
+        return row["id"], None, True, begin + (f" x@{second(row['deleted_at'])}" if row.get("is_deleted") else "")
 
     return ", ".join(text for *_, text in sorted(map(one, rows)))
