@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 _ANSWER_SECONDS: Final = 5.0
+_COUNT_SECONDS: Final = 30.0
+"""To count what waits, a server reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def waiting(pipeline: Pipeline, names: Collection[str]) -> dict[str, dict[str, i
         What is captured -> number of changes by table, None for one that was not loaded yet; or why nobody knows.
         Kinds that cannot count are not among them.
 
-    Cost: as long as the servers need to read what is not landed, some seconds at most.
+    Cost: as long as the servers need to read what is not landed, half a minute at most.
     """
     from frazil.sources.capture import CountsWaiting  # noqa: PLC0415 - as above
     from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
@@ -89,7 +91,7 @@ def waiting(pipeline: Pipeline, names: Collection[str]) -> dict[str, dict[str, i
     def ask(capture: Capture) -> dict[str, int | None]:
         return capture.waiting(pipeline.folder) if isinstance(capture, CountsWaiting) else {}
 
-    answers = Answers(captures, ask, _ANSWER_SECONDS)
+    answers = Answers(captures, ask, _COUNT_SECONDS)
     found: dict[str, dict[str, int | None] | str] = {}
     for number, capture in enumerate(captures):
         try:
