@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.table_layout import bronze_layout
 from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
+from frazil.sources.eras import ERAS, follow, moves_told
 from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.pii import declared_pii
@@ -49,8 +51,8 @@ _COUNTED = ("rows", "bad", "headers", "foreign")
 def ingest(context: TableRun, step: Ingest) -> Ingested:
     """Read files exactly as they are into the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
-    spark, base = context.spark, context.head(context.bronze)
-    source = source_of(context.table)
+    spark, base, source = context.spark, context.head(context.bronze), source_of(context.table)
+    step, eras = _followed(context, step, base.bookmark)
     columns = source.columns(step.files, tuple(base.bookmark.get("fields", ())))
     treatment = treatment_of(context.pipeline, context.table)
     verify_key(context.table, base.bookmark, treatment)
@@ -61,7 +63,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     reading = Reading(step.files, context.progress)
     here = _read_here(step, new, reading, context.policy) if who == "driver" else None
     failpoint("bronze.before_write")
-    known = _known_fields(step, new, base.bookmark) | ({} if erased is None else {FLAG: True})
+    known = _known_fields(step, new, base.bookmark) | eras | ({} if erased is None else {FLAG: True})
     known |= {} if treatment is None else treatment.bookmark
     reading_settings = {**source.reading(), **declared_pii(context.table)}
     bookmark = context.bookmark("bronze", step.batch, reading=reading_settings, **known)
@@ -92,6 +94,14 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
         keep_ledger(context, base, told)
     _report(context.report, step, seen)
     return Ingested(batch=step.batch, rows=here, has_loads=any(file.load for file in step.files))
+
+
+def _followed(context: TableRun, step: Ingest, before: Mapping[str, Any]) -> tuple[Ingest, dict[str, Any]]:
+    """Find where a source moved to another server; return the step with files that say so, and what bronze keeps."""
+    table = context.table
+    followed = follow(table.name, step.files, before.get(ERAS, {}), stops=not table.sequence_by)
+    context.report.warnings += moves_told(followed.moves)
+    return replace(step, files=followed.files), {ERAS: followed.kept} if followed.kept else {}
 
 
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import RecordReader
     from frazil.sources.ledger import Ledger
+    from frazil.sources.trail import Span
     from frazil.spec import Table
 
 SNAPSHOT: Final = "0/"
@@ -80,6 +81,8 @@ class NewFile(SourceFile):
             :attr:`frazil.formats.json_objects.JsonObjects.written`.
         broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
         same_as: path under which the same content was taken first; None for new content.
+        trail: which servers its records are of, where they say so, until that is known to :attr:`turns`.
+        turns: streams of its records -> offsets at which their second and later eras begin.
     """
 
     sha256: str
@@ -88,6 +91,8 @@ class NewFile(SourceFile):
     written: tuple[str, ...] = ()
     broken: str | None = None
     same_as: str | None = None
+    trail: tuple[Span, ...] = ()
+    turns: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def fields(self) -> tuple[tuple[str, str], ...]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.sources.base import Listing, SourceFile
     from frazil.sources.ledger import Ledger
+    from frazil.sources.trail import Span
 
 _NS: Final = 1_000_000_000
 
@@ -42,7 +43,7 @@ class Content:
     """What one pass over a file finds out.
 
     Attributes:
-        columns, inner, written, broken: as :class:`NewFile` has them.
+        columns, inner, written, broken, trail: as :class:`NewFile` has them.
         unfinished: how the file looks cut off; None for a whole one.
     """
 
@@ -51,6 +52,7 @@ class Content:
     unfinished: str | None = None
     inner: tuple[tuple[str, str], ...] = ()
     written: tuple[str, ...] = ()
+    trail: tuple[Span, ...] = ()
 
 
 Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
@@ -152,6 +154,6 @@ def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str 
         if not is_listed or hashed.size_bytes != file.size_bytes or storage.stat(file.uri) != before:
             return None, None
     listed = {field.name: getattr(file, field.name) for field in fields(file)}
-    looked = {name: getattr(content, name) for name in ("columns", "inner", "written", "broken")}
+    looked = {name: getattr(content, name) for name in ("columns", "inner", "written", "broken", "trail")}
     found = NewFile(**listed, sha256=sha256, **looked)
     return found, content.unfinished

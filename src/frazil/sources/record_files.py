@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -63,11 +63,15 @@ class RecordReading:
             last = data[-1:]
         try:
             with open_text(file.uri) as lines:
-                columns = self.json_columns(file, lines)
+                content = self.json_content(file, lines)
         except (OSError, UnicodeError, *UNREADABLE) as error:
             return Content(broken=f"unreadable: {error}", unfinished="the file breaks off")
         unfinished = None if last in _LINE_ENDS or not last or is_gzip(file.name) else "no line end at its end"
-        return Content(columns, unfinished=unfinished)
+        return replace(content, unfinished=unfinished)
+
+    def json_content(self, file: SourceFile, lines: Iterable[bytes]) -> Content:
+        """Return what the lines of a JSON file say: their columns, and which servers they are of."""
+        return Content(self.json_columns(file, lines))
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
         """Return the columns that the lines of a JSON file name, with their types.
@@ -79,7 +83,7 @@ class RecordReading:
 
     def _with_inner(self, content: Content, file: SourceFile) -> Content:
         inner = self.inner_fields(file, content.columns)
-        return Content(content.columns, broken=content.broken, unfinished=content.unfinished, inner=inner)
+        return replace(content, inner=inner)
 
     def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Return the columns that :meth:`unfold` adds for a file; none where it adds none.

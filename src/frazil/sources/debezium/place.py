@@ -58,6 +58,22 @@ def micros_of(source: Mapping[str, Any]) -> int | None:
     return None
 
 
+def commit_order(source: Mapping[str, Any]) -> bool | None:
+    """Return whether the places of a server follow its commits, so never go back; None where the place is a time.
+
+    A record of PostgreSQL that does not tell the last commit, and one of Oracle without its commit, may stand before
+    one that was committed earlier.
+    """
+    is_read = str(source.get("snapshot")).lower() in _READ
+    if _number(source.get("lsn")) is not None:
+        return is_read or _last_commit(source.get("sequence")) is not None
+    if (source.get("file") and _number(source.get("pos")) is not None) or source.get("commit_lsn"):
+        return True
+    if _number(source.get("scn")) is not None:
+        return is_read or _number(source.get("commit_scn")) is not None
+    return None
+
+
 def _last_commit(sequence: Any) -> str | None:
     """Read ``["commit","lsn"]``, JSON in a text."""
     try:

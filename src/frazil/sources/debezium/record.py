@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from frazil.formats.field_names import safe_name
 from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
+from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.place import after_read, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
+from frazil.sources.eras import place_in_era
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.names import literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from frazil.sources.trail import Mark, Trail
     from frazil.spec import Table
 
 TOMBSTONE: Final = "tombstone"
@@ -58,6 +61,7 @@ class _Place:
 
     base: str | None = None
     time: str | None = None
+    mark: Mark | None = None
 
 
 @dataclass(slots=True)
@@ -67,11 +71,15 @@ class Records:
     Attributes:
         table: the declaration.
         file: name of the file; decides among records of one place that no partition and offset tell apart.
+        turns: stream -> offsets at which its second and later eras begin.
+        trail: collects which servers the records are of; None where that is known.
         types: lower-case name of every field seen so far -> its column and Spark type.
     """
 
     table: Table
     file: str
+    turns: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    trail: Trail | None = None
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
     _last: dict[str, _Place] = field(default_factory=dict)
     _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
@@ -262,9 +270,12 @@ class Records:
 
     def _own(self, op: Any, place: _Place, message: Mapping[str, Any]) -> dict[str, str | None]:
         partition, offset = message.get("partition"), message.get("offset")
+        stream, number = stream_of(message)
+        if self.trail is not None and place.mark is not None:
+            self.trail.see(stream, number, place.mark)
         if partition is not None and offset is not None:
             at = f"{str(partition).rjust(6, '0')}/{str(offset).rjust(20, '0')}"
-            position: str | None = at if place.base is None else f"{place.base}/{at}"
+            position: str | None = place_in_era(self.turns.get(stream, ()), number or 0, place.base, at)
         else:
             position = None if place.base is None else f"{place.base}/{self.file}"
         return {OP: text_of(op), TIME: place.time, POSITION: position}
@@ -276,7 +287,8 @@ def _place(source: Mapping[str, Any]) -> _Place:
         time = None if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S.%f}"
     except OverflowError:
         time = None
-    return _Place(place_of(source), time)
+    base = place_of(source)
+    return _Place(base, time, mark_of(source, base))
 
 
 def _object(pairs: Any) -> dict[str, Any]:

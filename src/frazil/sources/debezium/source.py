@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
-from frazil.sources.base import PlainMeaning, RecordMeaning
+from frazil.sources.base import NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.record import CLASSES, Records, change_class
+from frazil.sources.new_files import Content
 from frazil.sources.record_files import JSON_LINES, RecordFiles
+from frazil.sources.trail import Trail
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.names import quote
 
@@ -38,7 +40,12 @@ class DebeziumSource(RecordFiles):
         Raises:
             RecordFormError: no record is of the declared form, and some are of another.
         """
-        records, is_any, other = Records(self.table, file.name), False, None
+        return self.json_content(file, lines).columns
+
+    def json_content(self, file: SourceFile, lines: Iterable[bytes]) -> Content:
+        """Return the same columns, and which servers the events are of; raise the same."""
+        trail = Trail()
+        records, is_any, other = Records(self.table, file.name, trail=trail), False, None
         for line in lines:
             try:
                 is_any |= records.fields(line.decode()) is not None
@@ -48,12 +55,13 @@ class DebeziumSource(RecordFiles):
                 continue
         if other is not None and not is_any:
             raise RecordFormError(file.path, other)
-        return tuple(records.types.values())
+        return Content(tuple(records.types.values()), trail=trail.all())
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
         """Open a file."""
         columns = {name.lower(): name for name in names}
-        return JsonLinesFile(file.uri, columns, None, Records(self.table, file.name).fields, **limits)
+        turns = dict(file.turns) if isinstance(file, NewFile) else {}
+        return JsonLinesFile(file.uri, columns, None, Records(self.table, file.name, turns).fields, **limits)
 
     def order_field(self) -> str:
         """Return the place of each event."""

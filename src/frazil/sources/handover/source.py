@@ -240,6 +240,8 @@ def _moment(text: str | None) -> str | None:
 
 
 def _marked(file: Any) -> Any:
+    # Times order changes, of any server.
+    file = replace(file, trail=()) if hasattr(file, "trail") else file
     return replace(file, variant=f"changes\n{file.variant}")
 
 
