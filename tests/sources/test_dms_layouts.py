@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -106,6 +108,29 @@ def test_files_without_a_dropped_column_have_a_layout_of_their_own(tmp_path: Pat
         {"op": "I", "id": "3", "name": "c", "n": "30"},
     ]
     assert [one.known for one in read] == [None, ["id", "n", "op"], None]
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_files_have_the_declared_encoding(tmp_path: Path, ending: str) -> None:
+    """NOTHING-LOST: a byte that is no sign of it makes one bad record."""
+    text = "Op,id,größe\nI,1,50 € für Ärger\n".encode("cp1252") + b"I,2,\x81\n" + b"I,3,plain\n"
+    put(tmp_path, {f"a.{ending}": gzip.compress(text) if ending.endswith("gz") else text})
+    source = DmsFiles(path=("in",), header=True, encoding="CP1252")
+    mine = DmsSource(Table(name="t", source=source, keys=("id",)))
+
+    [file] = take_all(tmp_path, source=source).files
+    columns = mine.columns([file], ())
+    reader = mine.read(replace(file, uri=str(tmp_path / "in" / f"a.{ending}")), columns).reader
+    read = [*reader]
+
+    assert columns == ("op", "id", "größe")
+    assert [values for one in read for values in one.fields["größe"].to_pylist()] == ["50 € für Ärger", "plain"]
+    assert [(bad.row, bad.reason.partition(":")[0], bad.raw) for one in read for bad in one.bad] == [
+        (2, "encoding", b"I,2,\x81")
+    ]
+    assert mine.recount(str(tmp_path / "in" / f"a.{ending}")) == len(text.splitlines())
+    recoded = text.decode("cp1252", "surrogateescape").encode("utf-8", "surrogateescape")
+    assert reader.form()["content_sha256"] == hashlib.sha256(recoded).hexdigest()
 
 
 def test_a_parquet_file_tells_its_columns_and_types(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def test_names_and_other_fields_have_their_uses() -> None:
         ({"header": True, "other_fields": (("id",),)}, "has no use without fields"),
         ({"fields": ("id", "name", "n"), "other_fields": (("id", "m"),)}, "names 'm', which is not one of fields"),
         ({"fields": ("id", "name", "n"), "other_fields": (("id", "n"), ("id", "name"))}, "lists of different lengths"),
+        ({"header": True, "encoding": "utf-16"}, "'utf-16', which cannot be read"),
+        ({"header": True, "encoding": "latin-99"}, "'latin-99', which cannot be read"),
         ({"fields": ("id", "name", "n"), "other_fields": (("n", "name", "id"),)}, "lists of different lengths"),
     ],
 )

@@ -20,6 +20,7 @@ from frazil.formats.csv_lines import (
     open_text,
 )
 from frazil.formats.csv_reader import BlockReader, parse_options
+from frazil.formats.recoded import UTF_8
 from frazil.formats.records import CSV
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class CsvFile:
         self._uri, self._dialect, self._header_due = uri, dialect, header
         self._block_bytes, self._record_bytes = block_bytes, record_bytes
         self._reader = BlockReader(dialect, names, record_bytes, own=own, rejected=rejected)
-        self._hash = hashlib.sha256() if own or is_gzip(uri) else None
+        is_other = bool(own) or is_gzip(uri) or dialect.encoding != UTF_8
+        self._hash = hashlib.sha256() if is_other else None
 
     def form(self) -> dict[str, Any]:
         """Return how the bytes follow from the records.
@@ -109,7 +111,7 @@ class CsvFile:
         Raises:
             OSError, EOFError, zlib.error: the file cannot be read any more.
         """
-        text, mark = open_behind_mark(self._uri)
+        text, mark = open_behind_mark(self._uri, self._dialect.encoding)
         self._add_to_head(mark)
         is_blank = True
         with text:
@@ -123,7 +125,7 @@ class CsvFile:
                             self._hash.update(piece)
                     yield parsed
         if is_blank:
-            with open_text(self._uri) as text:
+            with open_text(self._uri, self._dialect.encoding) as text:
                 self._add_to_head(text.read())
 
     def _add_to_head(self, data: bytes) -> None:

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
+from frazil.formats.recoded import UTF_8, as_utf_8
 from frazil.storage.files import storage_of, unpacked
 
 if TYPE_CHECKING:
@@ -100,11 +101,13 @@ class Dialect:
         delimiter: stands between two fields.
         escape: stands before a quote inside quotes; None where that is doubled.
         null_value: an unquoted field with this text is NULL, beside the empty one.
+        encoding: of the file, as Python names it; it has ASCII's signs where ASCII has them.
     """
 
     delimiter: str = ","
     escape: str | None = None
     null_value: str = "NULL"
+    encoding: str = UTF_8
 
     @cached_property
     def _inside(self) -> re.Pattern[bytes]:
@@ -204,16 +207,16 @@ def records_in(data: bytes, dialect: Dialect) -> list[bytes]:
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if end > start]
 
 
-def open_text(uri: str) -> IO[bytes]:
-    """Open a CSV file, plain or ``.gz``, behind its byte order mark.
+def open_text(uri: str, encoding: str = UTF_8) -> IO[bytes]:
+    """Open a CSV file, plain or ``.gz``, behind its byte order mark; what is read is UTF-8.
 
     Raises:
         UnicodeError: it is UTF-16.
     """
-    return open_behind_mark(uri)[0]
+    return open_behind_mark(uri, encoding)[0]
 
 
-def open_behind_mark(uri: str) -> tuple[IO[bytes], bytes]:
+def open_behind_mark(uri: str, encoding: str = UTF_8) -> tuple[IO[bytes], bytes]:
     """Open a CSV file as :func:`open_text` does; also returns its byte order mark, if it has one.
 
     Raises:
@@ -225,6 +228,7 @@ def open_behind_mark(uri: str) -> tuple[IO[bytes], bytes]:
         if head.startswith(_UTF_16):
             raise UnicodeError("UTF-16, not UTF-8")
         mark = text.read(len(BOM)) if head == BOM else b""
+        text = text if encoding == UTF_8 else as_utf_8(text, encoding)
         stack.pop_all()  # it stays open for the caller
     return cast("IO[bytes]", text), mark
 
@@ -336,7 +340,7 @@ def count_records(uri: str, dialect: Dialect, *, block_bytes: int = BLOCK_BYTES)
     """
     count, state = 0, b""
     try:
-        with open_text(uri) as text:
+        with open_text(uri, dialect.encoding) as text:
             for piece in chunks(text, dialect, block_bytes):
                 found = dialect.scan(state + piece)
                 count += int(np.count_nonzero(np.diff(found.ends, prepend=-1) > 1))

@@ -110,7 +110,7 @@ def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str]
     """Return the fields of a CSV file without header by its layout, and why it cannot be read."""
     is_read = form.verify is not None or bool(form.layouts)
     try:
-        with open_text(file.uri) as text:
+        with open_text(file.uri, cast("Dialect", form.dialect).encoding) as text:
             first = _first(text, cast("Dialect", form.dialect)) if is_read else ()
     except UnicodeError as error:
         return (), f"encoding: {error}"
@@ -157,7 +157,7 @@ def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[t
 def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:
     """Return the names in the first record, or why it cannot be read."""
     try:
-        with open_text(uri) as text:
+        with open_text(uri, dialect.encoding) as text:
             for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
                 found = records_in(block.data, dialect)
                 if block.reason or block.is_part or (found and len(found[0]) > RECORD_BYTES):

@@ -19,6 +19,7 @@ def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
     yield from _naming_of_fields(table, at)
     yield from _names(table, at)
     yield from _other_fields(table, (*at, "other_fields"))
+    yield from _encoding(table, (*at, "encoding"))
     yield from _fields(table, at)
     yield from _signs(table, at)
     yield from _transaction_files(table, at)
@@ -47,6 +48,17 @@ def _names(table: Table, at: Path) -> Iterator[Problem]:
         yield Problem(
             (*at, "names"), f"{whose} has no use: CSV without a header names no fields", "name them in fields"
         )
+
+
+def _encoding(table: Table, at: Path) -> Iterator[Problem]:
+    source, ascii_signs = table.source, bytes(range(128))
+    try:
+        is_known = ascii_signs.decode(source.encoding) == ascii_signs.decode()
+    except (LookupError, UnicodeError):
+        is_known = False
+    if not is_known:
+        message = f"encoding of the source of table '{table.name}' is '{source.encoding}', which cannot be read"
+        yield Problem(at, message, "write one that Python knows and ASCII is a part of, such as latin-1 or cp1252")
 
 
 def _other_fields(table: Table, at: Path) -> Iterator[Problem]:

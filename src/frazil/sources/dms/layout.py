@@ -9,6 +9,7 @@ from frazil.errors import DeclarationError
 from frazil.formats.csv_lines import Dialect
 from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
+from frazil.formats.recoded import UTF_8
 from frazil.sources.dms.header import verify_no_header
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
@@ -31,7 +32,7 @@ def is_parquet(name: str) -> bool:
 
 def dialect_of(source: DmsFiles) -> Dialect:
     """Return how the CSV files of a source are written."""
-    return Dialect(source.csv_delimiter, source.csv_escape, source.csv_null_value)
+    return Dialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower())
 
 
 def has_header(file: SourceFile, source: DmsFiles) -> bool:
@@ -151,6 +152,8 @@ def reading(table: Table) -> dict[str, Any]:
         "format": source.format,
         "by_place": not table.sequence_by and not source.change_seq,
     }
+    if source.encoding.lower() != UTF_8:
+        kept["encoding"] = source.encoding.lower()
     if source.names:
         kept["names"] = source.names
     if source.cdc_path:

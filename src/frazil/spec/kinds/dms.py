@@ -57,6 +57,10 @@ class DmsFiles(SourceSpec):
         max_length=1,
         description="Escape character where quotes are not doubled (Rfc4180=false).",
     )
+    encoding: str = Field(
+        default="utf-8",
+        description="CSV: encoding of the files, as Python names it, such as cp1252; one that ASCII is a part of.",
+    )
     change_seq: str | None = Field(
         default=None,
         description="Field with AR_H_CHANGE_SEQ: it then orders the changes in place of file and row.",
