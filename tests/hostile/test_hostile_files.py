@@ -24,6 +24,7 @@ _TABLE: Final = """
     source: {{path: ./landing/{name}, settle_seconds: 0, {source}}}
     keys: [id]
     sequence_by: [ts]
+    max_bad_fraction: 1
     columns: [{{name: id, type: int}}, {{name: ts, type: timestamp}}, {columns}]
     marts: [{marts}]
 """

@@ -223,6 +223,7 @@ class StoryTable:
   - name: {self.name}
     source: {{{source.format(place=place, seed=self.seed)}}}
     keys: [id]
+    max_bad_fraction: 1
     {order}
     ignore_null_updates: {f"{now.nulls}".lower()}
     evolution: {{on_type_change: evolve}}

@@ -33,6 +33,7 @@ tables:
   - name: things
     source: {{kind: dms, path: ./landing, header: true}}
     keys: [h, id]
+    max_bad_fraction: 1
     ignore_null_updates: {ignores}
     {order}
     columns:
