@@ -30,6 +30,11 @@ STEPS = (
     "ALTER TABLE orders ADD COLUMN extra bigint",
     "INSERT INTO orders (id, extra) VALUES (2000, 9007199254740993)",
 )
+SHIFT = (
+    "ALTER TABLE orders DROP CONSTRAINT orders_pkey, ADD PRIMARY KEY (id) DEFERRABLE",
+    "ALTER TABLE orders REPLICA IDENTITY FULL",
+    "UPDATE orders SET id = id + 1 WHERE id BETWEEN 30 AND 50",
+)
 AFTER = ("TRUNCATE orders", "INSERT INTO orders VALUES (1, 1, now(), 'again')")
 
 
@@ -45,7 +50,7 @@ def test_the_marts_hold_what_the_table_holds(
     with psycopg.connect(database, autocommit=True) as session:
         session.execute("SET timezone = 'UTC'")
         session.execute(TABLE)
-        for steps in ((), STEPS, AFTER):
+        for steps in ((), STEPS, SHIFT, AFTER):
             for step in steps:
                 session.execute(step.encode())
             frazil.run(pipeline, spark=spark_session(pipeline))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties.shifts import COLUMNS as SHIFTED
+from tests.properties.shifts import changes_of, random_shifts
 
 from frazil.testing import (
     COLUMNS,
@@ -302,3 +304,11 @@ def test_a_delete_without_sequence_is_ordered_by_its_place() -> None:
     assert hard(changes("U1a@5 D1@- U1b@6")) == {1: "b"}
     assert hard(changes("D1@- U1a@1")) == {1: "a"}
     assert softly(changes("U1a@5 D1@- D1@-")) == {1: ("a", True, 5)}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_rows_whose_keys_shift_are_where_the_source_has_them(seed: int) -> None:
+    """KEY-CHANGE: shifts, swaps and cycles, whatever the order of their changes in a statement."""
+    records, table = random_shifts(seed)
+
+    assert {row["id"]: row["v"] for row in current(changes_of(records), SHIFTED)} == table

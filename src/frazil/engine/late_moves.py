@@ -57,14 +57,31 @@ def last_move(context: TableRun) -> Place:
     return NONE if found is None or found["place"] is None else (found["place"][0], found["place"][1])
 
 
-def come_before_moves(context: TableRun, contract: Contract, rows: DataFrame, last: Place) -> bool:
+def come_before_position(context: TableRun, rows: DataFrame, position: str) -> bool:
+    """Return whether changes of a batch that silver has not come before a position.
+
+    Cost: a look at the batch; where records that came again say nothing new, the positions of silver too.
+    """
+    late = rows.where(f"{r.POSITION} <= {literal(position)}")
+    if context.table.source.orders_records:
+        held = context.spark.table(quote(*context.changes)).select(r.POSITION)
+        late = late.join(held, r.POSITION, "left_anti")
+    return late.select(r.POSITION).first() is not None
+
+
+def come_before_moves(
+    context: TableRun, contract: Contract, rows: DataFrame, last: Place, *, lacks: bool = True
+) -> bool:
     """Return whether changes of a batch come before a change of key in silver that leaves their key.
+
+    Where no change of key lacks columns, only whether another row came to the key between them.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
         rows: good change rows of the batch.
         last: from :func:`last_move`.
+        lacks: changes of key may lack columns.
 
     Cost: the deletes of silver against the batch's late changes; what belongs to them is joined with silver.
     """
@@ -80,8 +97,14 @@ def come_before_moves(context: TableRun, contract: Contract, rows: DataFrame, la
             frazil_held=held,
         )
     is_before = f"{place_of_row(table, 'l.')} < {place_of_row(table, 'g.')}"
+    between = f"""JOIN frazil_held AS x ON x.{r.CLASS} = {literal(r.UPSERT)} AND {same(contract.keys, "g", "x")}
+        AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
+        AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
+        JOIN frazil_held AS y ON y.{r.CLASS} = {literal(r.DELETE)}
+        AND x.{r.FILE} = y.{r.FILE} AND x.{r.ROW} = y.{r.ROW} AND x.{r.POSITION} = y.{r.POSITION}"""
     found = query(
-        f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before} LIMIT 1""",
+        f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before}
+        {"" if lacks else between} LIMIT 1""",
         frazil_late=late,
         frazil_held=held,
     )

@@ -22,7 +22,7 @@ from frazil.engine.driver_batch import spark_frame
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import FoldSpec
 from frazil.silver.changes import PROBLEM
-from frazil.silver.old_keys import LEFT, MOVED, key_text
+from frazil.silver.old_keys import LACKS, MOVED, key_text
 from frazil.sources.kinds import source_of
 from frazil.spec.names import literal, quote
 
@@ -85,7 +85,7 @@ def place_of_row(table: Table, prefix: str = "") -> str:
 def moves_sql(table: Table, contract: Contract) -> str:
     """Write the aggregate that collects the moves among change rows; see :func:`moves_of`."""
     move = f"struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new)"
-    return f"collect_set(CASE WHEN {MOVED} <> {literal(LEFT)} THEN {move} END)"
+    return f"collect_set(CASE WHEN {LACKS} THEN {move} END)"
 
 
 def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
@@ -95,8 +95,12 @@ def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
     ]
 
 
-def stretches(moves: Iterable[Move]) -> list[Stretch]:
+def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
     """Follow rows from key to key; no two stretches of a key overlap.
+
+    Args:
+        moves: all of them.
+        came: old key and place of a move that left another row under its old key -> place where that one came to it.
 
     Cost: a sort of the moves.
     """
@@ -111,7 +115,12 @@ def stretches(moves: Iterable[Move]) -> list[Stretch]:
         return number
 
     for number, move in enumerate(sorted(moves)):
-        of_row = end(move.old, move.place, number)
+        if (until := (came or {}).get((move.old, move.place))) is not None:
+            of_row = number
+            found.append(Stretch(number, move.old, ended.get(move.old, _BEGINNING), until))
+            ended[move.old] = until
+        else:
+            of_row = end(move.old, move.place, number)
         if move.new in open_at:
             # The row that had this key before is gone, or got another key by a change that carried everything.
             end(move.new, move.place, number)
@@ -124,7 +133,7 @@ def fill_moves(
     context: TableRun,
     contract: Contract,
     rows: DataFrame,
-    moves: Sequence[Move],
+    of_rows: Sequence[Stretch],
     since: Mapping[str, int],
     *,
     held: DataFrame | None,
@@ -135,7 +144,7 @@ def fill_moves(
         context: the table's part of the run.
         contract: the table's contract.
         rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
-        moves: all moves among them.
+        of_rows: from :func:`stretches`, of all moves among them.
         since: column that came later than the table -> batch that it came with.
         held: changes of silver that stay beside ``rows``; None for none.
 
@@ -145,17 +154,17 @@ def fill_moves(
     Cost: the moves are in the driver's memory, two keys each; one scan of silver and a sort of the changes of their
     keys.
     """
-    among, is_move = rows.where(f"{PROBLEM} IS NULL"), f"{MOVED} <> {literal(LEFT)}"
+    among, is_move = rows.where(f"{PROBLEM} IS NULL"), LACKS
     if held is not None:
         among = among.unionByName(held, allowMissingColumns=True)
-    followed = [(one.number, one.key, *one.start, *(one.end or (None, None))) for one in stretches(moves)]
+    followed = [(one.number, one.key, *one.start, *(one.end or (None, None))) for one in of_rows]
     columns = [
         pa.array(values, field.type) for values, field in zip(zip(*followed, strict=True), _STRETCHES, strict=True)
     ]
     where = F.broadcast(spark_frame(context.spark, pa.table(columns, schema=_STRETCHES)))
-    of_rows = among.join(where, _within(context.table, contract)).drop(*_STRETCHES.names[1:])
+    joined = among.join(where, _within(context.table, contract)).drop(*_STRETCHES.names[1:])
     spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), since=since, partial=True)
-    filled = fill(of_rows, spec).where(is_move).select(*map(quote, rows.columns))
+    filled = fill(joined, spec).where(is_move).select(*map(quote, rows.columns))
     if newest := max(since.values(), default=0):
         # Of a batch before a column came, a change that lists nothing does not carry it.
         everything = f"array({', '.join(map(literal, contract.names))})"

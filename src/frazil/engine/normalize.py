@@ -18,6 +18,7 @@ from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql
 from frazil.engine.bronze_records import IS_RECORD, bronze_records, columns_since
+from frazil.engine.departures import DEPARTED
 from frazil.engine.digits_cut import digits_cut
 from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
 from frazil.engine.expressions import expressions_of, reasons
@@ -409,7 +410,7 @@ def _bookmark(
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_evolved(context).in_bookmark(),
         **kept,
-        **{name: value for name, value in base.bookmark.items() if name == unsequenced.POSITION},
+        **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
     )
 
 

@@ -308,7 +308,7 @@ def plain_batch(
         return None
     known = known_newest(context) if is_limited(context, step) else Newest()
     batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known)
-    if changes.meaning.old_keys and late_moves.may_lack_columns(context, contract, columns_since(contract, bronze)):
+    if changes.meaning.old_keys:
         batch.last_move = late_moves.last_move(context)
     if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
         return None

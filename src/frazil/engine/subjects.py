@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.departures import DEPARTED, changes_of_key
 from frazil.engine.moves import tells_old_keys
 from frazil.errors import DeclarationError
 from frazil.lake.expression import user_sql
@@ -116,7 +117,11 @@ def with_moves(context: TableRun, contract: Contract, subjects: DataFrame) -> Da
     if not tells_old_keys(context.table, contract):
         return subjects
     table, place = quote(*context.changes), [r.FILE, r.ROW]
-    changes = context.spark.sql(f"SELECT *, {key_text(contract.keys)} AS _cdc_text FROM {table}")
+    changes = context.spark.table(table)
+    if DEPARTED in context.head(context.changes).bookmark:
+        # Silver has not all deletes of changes of key.
+        changes = changes_of_key(context, contract, deletes=True)
+    changes = changes.selectExpr("*", f"{key_text(contract.keys)} AS _cdc_text")
     kinds = [changes.where(f"{r.CLASS} = {literal(kind)}") for kind in (r.DELETE, r.UPSERT)]
     old, new = (kind.select(*place, *map(quote, contract.keys), "_cdc_text") for kind in kinds)
     pairs = old.withColumnRenamed("_cdc_text", "_cdc_other").drop(*contract.keys)

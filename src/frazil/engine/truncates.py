@@ -11,13 +11,13 @@ that arrives later and is older than one of them brings the delete of its key wi
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
-from frazil.engine import late_moves
+from frazil.engine import departures, late_moves
 from frazil.engine.brake import place_sql, verify_snapshots
-from frazil.engine.moves import fill_moves, moves_of, moves_sql, place_of_row
+from frazil.engine.moves import fill_moves, moves_of, moves_sql, place_of_row, stretches
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import LEFT, MOVED
 from frazil.spec.names import literal, quote
@@ -101,17 +101,20 @@ class Spread:
             is older.
         truncates: all there are.
         last_move: place of the newest change of key; None where nobody looked.
+        departed: the greatest position of a void delete; empty for none.
         is_late: some come before a change of key that silver holds already, so silver must be made from bronze again.
     """
 
     rows: DataFrame
     truncates: list[Truncate] = field(default_factory=list)
     last_move: Place | None = None
+    departed: str = ""
     is_late: bool = False
 
     def in_bookmark(self) -> dict[str, Any]:
         """Return what silver's bookmark keeps."""
-        return in_bookmark(self.truncates) | late_moves.in_bookmark(self.last_move)
+        departed = {departures.DEPARTED: self.departed} if self.departed else {}
+        return in_bookmark(self.truncates) | late_moves.in_bookmark(self.last_move) | departed
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,35 +151,72 @@ def spread_truncates(
     Raises:
         TooManyDeletesError: a snapshot would delete more rows than the declaration allows.
 
-    Cost: nothing for sources that know no truncates, where no change of key lacks columns. For others one Spark job
-        over the batch; with a truncate, or a change older than one, another pass over the batch, and with a truncate
-        one over the keys of silver. For moves see :func:`frazil.engine.moves.fill_moves` and
-        :func:`frazil.engine.late_moves.come_before_moves`.
+    Cost: nothing for sources that know neither truncates nor old keys. For others one Spark job over the batch; with a
+        truncate, or a change older than one, another pass over the batch, and with a truncate one over the keys of
+        silver. For changes of key see :mod:`frazil.engine.departures`, :func:`frazil.engine.moves.fill_moves` and
+        :mod:`frazil.engine.late_moves`.
     """
-    follows = MOVED in rows.columns and late_moves.may_lack_columns(context, contract, since)
+    follows = MOVED in rows.columns
     if not context.table.source.truncates and not follows:
         return Spread(rows=rows.drop(MOVED))
     seen = _seen(context.table, rows, contract, beside.truncates)
-    every, last = [*beside.truncates, *seen.truncates], None
+    spread = Spread(rows=rows, truncates=[*beside.truncates, *seen.truncates])
     if follows:
+        base = {} if beside.is_rebuild else context.head(context.changes).bookmark
         held = late_moves.NONE if beside.is_rebuild else late_moves.last_move(context)
-        last = max(held, seen.last_move)
-        if _is_late(context, contract, rows, seen, held):
-            return Spread(rows=rows, is_late=True)
+        departed = base.get(departures.DEPARTED, "")
+        spread = replace(spread, last_move=max(held, seen.last_move), departed=departed)
+        lacks = late_moves.may_lack_columns(context, contract, since)
+        if _is_late(context, contract, rows, seen, (held, departed, lacks)):
+            return replace(spread, is_late=True)
     if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
-    if seen.moves:
-        rows = fill_moves(context, contract, rows, seen.moves, since, held=beside.rows)
-    return Spread(rows=rows.drop(MOVED), truncates=every, last_move=last)
+    if seen.last_move != late_moves.NONE:
+        rows, spread = _followed(context, contract, replace(spread, rows=rows), (seen.moves, since, beside.rows))
+    return replace(spread, rows=rows.drop(MOVED))
 
 
-def _is_late(context: TableRun, contract: Contract, rows: DataFrame, seen: _Seen, held: Place) -> bool:
+def _followed(
+    context: TableRun,
+    contract: Contract,
+    spread: Spread,
+    of: tuple[Sequence[Move], Mapping[str, int], DataFrame | None],
+) -> tuple[DataFrame, Spread]:
+    """Leave out the deletes that are void, and fill what changes of key do not carry."""
+    moves, since, held = of
+    void = departures.void_departures(context, contract, spread.rows, held)
+    rows = departures.without_departures(context, contract, spread.rows, void)
+    one_by_one = void.to_pylist()
+    if moves:
+        came = {
+            (one[departures.KEY], (one[r.POSITION], one[r.ROW])): (
+                one[departures.CAME_POSITION],
+                one[departures.CAME_ROW],
+            )
+            for one in one_by_one
+        }
+        rows = fill_moves(context, contract, rows, stretches(moves, came), since, held=held)
+    departed = max([spread.departed, *(one[r.POSITION] for one in one_by_one)])
+    return rows, replace(spread, departed=departed)
+
+
+def _is_late(
+    context: TableRun, contract: Contract, rows: DataFrame, seen: _Seen, known: tuple[Place, str, bool]
+) -> bool:
+    """Return whether silver must be made from bronze again.
+
+    ``known`` are the last change of key, the last void delete, and whether changes of key may lack columns.
+    """
+    held, departed, lacks = known
     places = [one.place for one in seen.truncates]
     if any(place < held for place in places):
         return True
     if seen.least_of_move is None or seen.least_of_move >= held:
         return False
-    return late_moves.come_before_moves(context, contract, rows.where(_IS_CHANGE), held)
+    changes = rows.where(_IS_CHANGE)
+    if departed and late_moves.come_before_position(context, changes, departed):
+        return True
+    return late_moves.come_before_moves(context, contract, changes, held, lacks=lacks)
 
 
 def _with_deletes(

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 MOVED: Final = "_cdc_moved"
-"""The old key, see :func:`key_text`, of a change of key that does not carry every column; ``LEFT`` of the delete that
-stands beside a change of key; else NULL."""
+"""The old key, see :func:`key_text`, of a change of key that does not carry every column; ``WHOLE`` of one that does;
+``LEFT`` of the delete that stands beside a change of key; else NULL."""
 LEFT: Final = ""
+WHOLE: Final = "whole"
+LACKS: Final = f"{MOVED} NOT IN ({literal(LEFT)}, {literal(WHOLE)})"
+"""SQL condition of a change of key that does not carry every column; NULL where no key changes."""
 OLD: Final = "_cdc_old_"
 """Before the names of keys: their values before the change, typed."""
 
@@ -55,7 +58,8 @@ def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tu
     return f"""WITH changes AS ({rows})
         SELECT {columns}, {r.CLASS}, {place}, {known},
             CASE WHEN {r.CLASS} <> {literal(r.UPSERT)} THEN {r.SOURCE_TIME} END AS {r.SOURCE_TIME}, {problem}, {text},
-            CASE WHEN {moved} AND {lacks} THEN {key_text(contract.keys, OLD)} END AS {MOVED}
+            CASE WHEN {moved} THEN CASE WHEN {lacks} THEN {key_text(contract.keys, OLD)} ELSE {literal(WHOLE)} END
+            END AS {MOVED}
         FROM changes
         UNION ALL SELECT {gone}, {literal(r.DELETE)}, {place}, {r.KNOWN}, {r.SOURCE_TIME}, {problem}, {text},
             {literal(LEFT)}

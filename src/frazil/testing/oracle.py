@@ -33,6 +33,7 @@ class Change:
         values: the columns the event carries, with its key and sequence; of a delete they are never used.
         event_time: where history puts the change; None means no later than the change before it.
         source_time: the source's own time of the change; of an upsert it is never used. None for none.
+        of_move: a change of key brought it: the delete of the old key, or the upsert of the new one.
     """
 
     key: tuple[Any, ...]
@@ -43,6 +44,7 @@ class Change:
     values: Mapping[str, Any]
     event_time: Any
     source_time: Any = None
+    of_move: bool = False
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -247,9 +249,30 @@ def check_history(rows: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> lis
 
 def _fold(changes: Iterable[Change], columns: Sequence[str]) -> list[list[_State]]:
     by_key: defaultdict[tuple[Any, ...], dict[tuple[Any, ...], Change]] = defaultdict(dict)
-    for change in _sequenced(changes):
+    for change in _sequenced(_bound(changes)):
         by_key[change.key][change.order] = change  # changes equal in everything are one change
     return [_walk([change for _, change in sorted(by_key[key].items())], columns) for key in sorted(by_key)]
+
+
+def _bound(changes: Iterable[Change]) -> list[Change]:
+    """Leave out the deletes of rows that left a key which another row had come to before (KEY-CHANGE).
+
+    A key is followed through its places: a change of key that comes to it adds a row, and one that leaves it takes the
+    row that was there first. Any other upsert says that there is one row; any other delete, that there is none.
+    """
+    by_key: defaultdict[tuple[Any, ...], list[Change]] = defaultdict(list)
+    for change in changes:
+        by_key[change.key].append(change)
+    kept: list[Change] = []
+    for of_key in by_key.values():
+        rows = 0
+        for change in sorted(of_key, key=lambda one: (one.position, one.row)):
+            if change.of_move and change.deleted and rows == 2:  # noqa: PLR2004 - the one that left, and the one that came
+                rows = 1
+                continue
+            kept.append(change)
+            rows = 0 if change.deleted else min(rows + 1, 2) if change.of_move else 1
+    return kept
 
 
 def _sequenced(changes: Iterable[Change]) -> list[Change]:
