@@ -5,9 +5,10 @@ from __future__ import annotations
 from tests.hostile.commands import LINES, QUERIES
 from tests.hostile.declarations import CONTENTS, EDITS
 from tests.hostile.files import CSV, ENTRIES, OPEN, PARQUET, VALUES
+from tests.hostile.stories import ORDERED, PLACED
 
 
-def test_there_are_at_least_a_hundred_and_twenty_and_each_is_another() -> None:
-    tables = (EDITS, CONTENTS, LINES, QUERIES, CSV, OPEN, PARQUET, VALUES, ENTRIES)
+def test_there_are_at_least_three_hundred_and_each_is_another() -> None:
+    tables = (EDITS, CONTENTS, LINES, QUERIES, CSV, OPEN, PARQUET, VALUES, ENTRIES, ORDERED, PLACED)
 
-    assert len(set().union(*tables)) == sum(map(len, tables)) >= 120
+    assert len(set().union(*tables)) == sum(map(len, tables)) >= 300
