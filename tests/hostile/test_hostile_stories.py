@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from tests.hostile.events import EVENTS, EventStory
 from tests.hostile.situation import command
 from tests.hostile.stories import ORDERED, PLACED, Story
 
@@ -30,6 +31,11 @@ tables:
     source: {kind: dms, path: ./landing/placed, header: true, settle_seconds: 0}
     keys: [id]
     columns: [{name: id, type: int}, {name: v}]
+  - name: events
+    source: {kind: debezium, path: ./landing/events, settle_seconds: 0}
+    keys: [id]
+    columns: [{name: id, type: int}, {name: v}]
+    marts: [{kind: current}, {kind: current, name: events_soft, deletes: soft}]
 """
 FILES: Final = {
     "L": "LOAD00000001.csv",
@@ -55,6 +61,14 @@ def land(folder: Path, stories: tuple[Story, ...], files: str) -> None:
         (folder / FILES[file]).write_text("\n".join([header, *found.get(file, ()), ""]), encoding="utf-8")
 
 
+def land_events(folder: Path) -> None:
+    """Write one file with the events of all stories, one behind another in the binlog."""
+    folder.mkdir(parents=True)
+    every = [(key, event) for key, story in enumerate(EVENTS) for event in story.events]
+    lines = [event.line(key, 100 + place) for place, (key, event) in enumerate(every)]
+    (folder / "0.jsonl").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
 def _time(second: str) -> str:
     return "NULL" if second == "-" else f"{datetime(2026, 1, 1) + timedelta(seconds=int(second))}"  # noqa: DTZ001
 
@@ -65,6 +79,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     del spark  # only there so that Java runs
     folder = tmp_path_factory.mktemp("stories")
     (folder / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
+    land_events(folder / "landing" / "events")
     for files in RUNS:
         for name, stories in (("ordered", ORDERED), ("placed", PLACED)):
             land(folder / "landing" / name, stories, files)
@@ -81,7 +96,7 @@ def rows(lake: Path) -> dict[str, dict[int, str]]:
         sql = f"select id, coalesce(v, 'NULL') as v from marts.{table}"
         return list(json.loads(command("query", sql, f"{lake}", "--json").stdout))
 
-    return {table: {row["id"]: row["v"] for row in asked(table)} for table in ("ordered", "placed")}
+    return {table: {row["id"]: row["v"] for row in asked(table)} for table in ("ordered", "placed", "events")}
 
 
 @pytest.mark.spark
@@ -97,8 +112,16 @@ def test_a_row_ordered_by_place_is_what_its_source_has(story: Story, rows: dict[
 
 
 @pytest.mark.spark
-def test_all_marts_agree_and_nothing_is_in_quarantine(lake: Path) -> None:
+@pytest.mark.parametrize("story", EVENTS, ids=lambda story: story.name)
+def test_a_row_of_events_has_the_value_of_its_source(story: EventStory, rows: dict[str, dict[int, str]]) -> None:
+    assert rows["events"].get(EVENTS.index(story)) == story.kept
+
+
+@pytest.mark.spark
+def test_all_marts_agree_and_quarantine_has_the_events_that_cannot_be_read(lake: Path) -> None:
     checked = command("check", f"{lake}", "--json")
 
     assert [found for found in json.loads(checked.stdout) if not found["ok"] and found["law"] != "SOURCE"] == []
-    assert json.loads(command("quarantine", f"{lake}", "--json").stdout)["records"] == []
+    rules = json.loads(command("quarantine", f"{lake}", "--json").stdout)["rules"]
+    assert {rule["table"] for rule in rules} == {"events"}
+    assert sum(rule["records"] for rule in rules) == sum(story.quarantined for story in EVENTS)
