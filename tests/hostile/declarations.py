@@ -77,6 +77,26 @@ EDITS: Final = tuple(
             "'retain_last' of the upkeep is -1; it must be 1 or more",
         ),
         (
+            "a share of late changes above one",
+            "keys: [id]",
+            "keys: [id]\n    max_late_fraction: 2",
+            "max_late_fraction",
+        ),
+        (
+            "a share of repeated keys below zero",
+            "keys: [id]",
+            "keys: [id]\n    max_repeated_key_fraction: -1",
+            "max_repeated_key_fraction",
+        ),
+        ("a header that may be", "header: true", "header: maybe", "header"),
+        (
+            "a way with digits that is none",
+            "keys: [id]",
+            "keys: [id]\n    beyond_microseconds: cut",
+            "beyond_microseconds",
+        ),
+        ("another name of a field that is a list", "header: true", "header: true, names: [a, b]", "names"),
+        (
             "a share above one",
             "keys: [id]",
             "keys: [id]\n    max_bad_fraction: 1.5",

@@ -254,6 +254,7 @@ class Entry:
     put: Callable[[Path], object]
     taken: int
     says: str
+    source: str = "header: true"
 
 
 def _files(contents: dict[str, str]) -> Callable[[Path], object]:
@@ -294,6 +295,43 @@ ENTRIES: Final = tuple(
         ("Parquet called csv", lambda at: (at / "LOAD1.csv").write_bytes(WHOLE), 0, "FZ502"),
         ("a field twice", _files({"LOAD1.csv": "op,id,ts,v,v\n"}), 0, "FZ501"),
         ("a field in two cases", _files({"LOAD1.csv": "op,id,ts,v,V\n"}), 0, "FZ501"),
+        (
+            "a field in two cases, named",
+            _files({"LOAD1.csv": "op,id,ts,v,V\n"}),
+            1,
+            "",
+            "header: true, names: {V: v_2}",
+        ),
+        (
+            "a field in two cases, with another one named",
+            _files({"LOAD1.csv": "op,id,ts,v,V\n"}),
+            0,
+            "FZ501",
+            "header: true, names: {v_2: w}",
+        ),
+        ("names where none are declared", _files({"LOAD1.csv": HEADER + ONE}), 0, "FZ205", ""),
+        ("names alone", _files({"LOAD1.csv": HEADER}), 0, "FZ205", ""),
+        ("names in quotes", _files({"LOAD1.csv": '"Op","Id","Ts","V"\n' + ONE}), 0, "FZ205", ""),
+        ("names behind a mark of byte order", _files({"LOAD1.csv": "\ufeff" + HEADER + ONE}), 0, "FZ205", ""),
+        (
+            "names in the second file",
+            _files(
+                {"LOAD1.csv": ONE.replace("I,", ""), "LOAD2.csv": "id,ts,v\n" + ONE.replace("I,", "").replace("1", "2")}
+            ),
+            0,
+            "FZ205",
+            "",
+        ),
+        ("names of change files", _files({"20260101-000000000.csv": HEADER + ONE}), 0, "FZ205", ""),
+        (
+            "names that are said to be a record",
+            _files({"LOAD1.csv": "id,ts,v\n1,2026-01-01 00:00:00,a\n"}),
+            1,
+            "",
+            "header: false",
+        ),
+        ("records without names", _files({"LOAD1.csv": "1,2026-01-01 00:00:00,a\n"}), 1, "", ""),
+        ("a record that looks like names", _files({"LOAD1.csv": "a,b,c\n"}), 0, "FZ205", ""),
     )
 )
 """Folders of a table of the columns id, ts and v each; they are planned, which needs no Java."""

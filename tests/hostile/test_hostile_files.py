@@ -187,7 +187,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         landing = folder / "landing" / f"e{number}"
         landing.mkdir(parents=True)
         entry.put(landing)
-    text = _TOP + "".join(table(f"e{number}") for number in range(len(ENTRIES)))
+    text = _TOP + "".join(table(f"e{number}", source=entry.source) for number, entry in enumerate(ENTRIES))
     (folder / "frazil.yml").write_text(text, encoding="utf-8")
     return dict(json.loads(command("plan", f"{folder}", "--json").stdout))
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from frazil.serve.finding import Proof, Verdict
     from frazil.serve.layers import Layers
 
-_REPEATED_SHARE: Final = 0.001
 _MANY: Final = 100
 """So many changes of a batch may be late."""
 
@@ -69,7 +68,7 @@ def _loads_name_each_key_once(proof: Proof) -> Verdict:
         return True, f"{'1 key' if keys == 1 else f'each of {keys:,} keys'} of full loads has one record{note}"
     have = "has" if repeated == 1 else "have"
     said = f"{repeated:,} of {counted(keys, 'key')} of full loads {have} different records in one load"
-    return repeated <= _REPEATED_SHARE * keys, f"{said}: {_told_apart(proof)}{note}"
+    return repeated <= proof.here.table.max_repeated_key_fraction * keys, f"{said}: {_told_apart(proof)}{note}"
 
 
 def _loads(proof: Proof, part: range) -> str:
