@@ -326,12 +326,13 @@ ENTRIES: Final = tuple(
         (
             "names that are said to be a record",
             _files({"LOAD1.csv": "id,ts,v\n1,2026-01-01 00:00:00,a\n"}),
-            1,
-            "",
+            0,
+            "FZ205",
             "header: false",
         ),
         ("records without names", _files({"LOAD1.csv": "1,2026-01-01 00:00:00,a\n"}), 1, "", ""),
         ("a record that looks like names", _files({"LOAD1.csv": "a,b,c\n"}), 0, "FZ205", ""),
+        ("a record that looks like names and is one", _files({"LOAD1.csv": "a,b,c\n"}), 1, "", "header: false"),
     )
 )
 """Folders of a table of the columns id, ts and v each; they are planned, which needs no Java."""
