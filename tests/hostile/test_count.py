@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.hostile.commands import LINES, QUERIES
 from tests.hostile.declarations import CONTENTS, EDITS
-from tests.hostile.events import EVENTS
 from tests.hostile.files import CSV, ENTRIES, OPEN, PARQUET, VALUES
-from tests.hostile.stories import ORDERED, PLACED
+from tests.hostile.row_events import EVENTS
+from tests.hostile.row_stories import ORDERED, PLACED
 
 
 def test_there_are_at_least_three_hundred_and_each_is_another() -> None:

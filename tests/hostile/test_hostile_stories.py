@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from tests.hostile.events import EVENTS, EventStory
+from tests.hostile.row_events import EVENTS, EventStory
+from tests.hostile.row_stories import ORDERED, PLACED, Story
 from tests.hostile.situation import command
-from tests.hostile.stories import ORDERED, PLACED, Story
 
 if TYPE_CHECKING:
     from pathlib import Path
