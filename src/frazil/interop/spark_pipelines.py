@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 
 spark = SparkSession.active()
 '''
-_OWN: Final = (r.CLASS, r.POSITION, r.ROW, r.FILE, r.BATCH, r.KNOWN)
+_OWN: Final = (r.CLASS, r.POSITION, r.ROW, r.FILE, r.BATCH, r.KNOWN, r.SOURCE_TIME)
 
 
 def spark_pipelines(pipeline: Pipeline) -> str:
