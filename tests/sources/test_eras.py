@@ -191,6 +191,16 @@ def test_places_that_go_back_without_a_time_are_ordered_by_their_offsets() -> No
     assert places == sorted(places)
 
 
+def test_files_of_a_topic_may_come_in_any_order() -> None:
+    """CONVERGE, with and without times: places of one server are the same."""
+    for told in ({}, {"ts_ms": None}):
+        lines = [change(number, 500 + number, number, source=told) for number in range(9)]
+        newer, older, whole = (positions(batches) for batches in ([lines[5:], lines[:7]], [lines[:7]], [lines]))
+
+        assert sorted({*newer}) == whole
+        assert older == whole[:7]
+
+
 def test_places_of_one_server_are_as_they_were() -> None:
     """Lakes that are there keep their positions."""
     [first, again] = positions([[change(0, 500, 1), change(1, 400, 1)]])

@@ -125,7 +125,8 @@ def _take(eras: dict[str, list[Span]], span: Span) -> bool:
             known[-1] = known[-1].joined(span)
         return True
     at = max(bisect_right([one.first for one in known], span.first) - 1, 0)
-    is_known = not (
+    # Without times, what stands before or among known records may have any place.
+    is_known = span.begin_micros is None or not (
         span.moves_to_span(known[at])
         or known[at].moves_to_span(span)
         or (at + 1 < len(known) and _begins_after(span, known[at + 1]))
