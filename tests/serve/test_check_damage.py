@@ -30,12 +30,14 @@ tables:
   - name: left
     source: {kind: dms, path: ./landing, header: true, settle_seconds: 0}
     keys: [id]
+    max_repeated_key_fraction: 1
     sequence_by: [ts]
     columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: name, type: string}]
     marts: [{kind: current}, {kind: history}]
   - name: right
     source: {kind: dms, path: ./landing, header: true, settle_seconds: 0}
     keys: [id]
+    max_repeated_key_fraction: 1
     sequence_by: [ts]
     columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: name, type: string}]
     marts: [{kind: current}, {kind: history}]
