@@ -51,11 +51,15 @@ def rows_of(contract: Contract, count: int, seed: int) -> pa.Table:
         if column.name == "e" and seed % 3 == 0:
             columns["e"] = [None if lot.random() < 0.3 else one for one in picked]
     columns["_cdc_position"] = [f"1/{lot.choice(['a', 'B', 'é', '10'])}/" for _ in range(count)]
+    columns["_cdc_source_time"] = [None] * count
     return pa.table(columns, to_arrow_schema(spark_types(types_of(contract))))
 
 
 def types_of(contract: Contract) -> dict[str, str]:
-    return {column.name: column.type for column in contract.columns} | {"_cdc_position": "string"}
+    return {column.name: column.type for column in contract.columns} | {
+        "_cdc_position": "string",
+        "_cdc_source_time": "timestamp",
+    }
 
 
 @pytest.mark.parametrize("sequence", [*KINDS, None])

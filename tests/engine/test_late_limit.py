@@ -71,7 +71,9 @@ def test_late_files_repeats_and_a_limit_of_one_pass(shop: Shop) -> None:
     assert (late, repeated, wanted) == (150, 149, 150)
 
 
-def test_places_that_begin_again_are_refused_by_their_times(spark: SparkSession, tmp_path: Path) -> None:
+def test_places_that_begin_again_without_offsets_are_refused_as_another_server_s(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     del spark  # only there so that Java runs
     (tmp_path / "landing").mkdir()
     (tmp_path / "frazil.yml").write_text(
@@ -101,10 +103,10 @@ tables:
 
     assert land(1, 1_700_000_000_000, 5_000) == 0
     assert land(2, 1_600_000_000_000, 4_000) == 150
-    with pytest.raises(frazil.RunFailedError, match="older, by their places") as refused:
+    with pytest.raises(frazil.RunFailedError, match="the source moved to another server") as refused:
         land(3, 1_800_000_000_000, 1_000)
 
-    assert [error.code for error in refused.value.errors] == ["FZ413"]
+    assert [error.code for error in refused.value.errors] == ["FZ706"]
 
 
 def test_the_limit_holds_for_tables_ordered_by_numbers_of_each_row(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,7 +97,13 @@ def test_deletes_with_old_times_end_versions_when_the_source_says(spark: SparkSe
         first = 100 * number
         lines = [envelope(op, first + at, day, values) for at, (op, day, values) in enumerate(story)]
         records = [audited(letters[op], first + at, day, values) for at, (op, day, values) in enumerate(story)]
-        land(tmp_path, **{f"envelopes__{number}.jsonl": "\n".join(lines), f"audit__{number}.jsonl": "\n".join(records)})
+        land(
+            tmp_path,
+            **{
+                f"envelopes__{number}.jsonl": "\n".join([*lines, ""]),
+                f"audit__{number}.jsonl": "\n".join([*records, ""]),
+            },
+        )
     for folder, names in (("dms", ("20240302-101500123", "20240305-101500123")), ("nameless", ("1", "2"))):
         land(tmp_path, **{f"{folder}__LOAD01.csv": LOAD, f"{folder}__{names[0]}.csv": UPDATE})
     land(tmp_path, **{"stamped__20210708-104753500.csv": STAMPED})

@@ -72,7 +72,7 @@ def test_a_second_row_of_a_key_is_found(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ("SET valid_to = valid_from WHERE id = 2", "1 version ends before it begins"),
+        ("SET valid_to = valid_from - INTERVAL 1 DAY WHERE id = 2", "1 version ends before it begins"),
         ("SET is_current = true WHERE id = 2", "1 version has the wrong is_current"),
         ("SET valid_to = valid_to + INTERVAL 9 DAYS WHERE id = 1", "2 versions reach into the next"),
     ],

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
 from frazil.bronze import record as r
 from frazil.silver.changes import PROBLEM
 from frazil.spec.names import literal, quote
@@ -75,7 +73,7 @@ def with_sequences(rows: DataFrame, held: DataFrame | None, contract: Contract, 
     row = "0L" if orders_records else r.ROW
     is_whole = " AND ".join(f"{quote(name)} IS NOT NULL" for name in contract.sequence_by)
     sequence = f"CASE WHEN {_IS_OPEN} IS NULL AND {is_whole} THEN struct({ordering}) END"
-    among = lacking.withColumn(_IS_OPEN, F.lit(True)).unionByName(of_keys, allowMissingColumns=True)
+    among = lacking.selectExpr("*", f"true AS {_IS_OPEN}").unionByName(of_keys, allowMissingColumns=True)
     types = {column.name: column.type for column in contract.columns}
 
     def shown(name: str) -> str:
@@ -106,7 +104,7 @@ def late_sequences(rows: DataFrame, held: DataFrame, contract: Contract, *, orde
     is_earlier = f"{place.format('l')} < {place.format('h')}"
     is_greater = f"{is_whole} AND {sequence.format('l')} > {sequence.format('h')}"
     deletes, late = held.where(lacks_sequence(contract)).alias("h"), rows.where(f"{PROBLEM} IS NULL").alias("l")
-    return deletes.join(late, F.expr(f"{of_key} AND {is_earlier} AND {is_greater}")).select(F.lit(1))
+    return deletes.crossJoin(late).where(f"{of_key} AND {is_earlier} AND {is_greater}").selectExpr("1")
 
 
 def _least(kind: str) -> str:
