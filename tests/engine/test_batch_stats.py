@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -99,15 +98,6 @@ def test_a_batch_is_newer_by_its_places_where_nothing_else_orders_it() -> None:
     assert stats(Newest(order="2/", time=9), times) == (False, False, Newest(order="2/", time=20))
     # What is not known of the batches before is known of none.
     assert stats(Newest(), [20, 10, 30]) == (False, False, Newest())
-
-
-def test_event_times_are_not_measured_where_they_are_first_in_the_order() -> None:
-    contract = replace(contract_of("int", "timestamp"), event_time="s")
-
-    measures = Measures.of_rows(rows_of(contract, 3, 1), contract)
-
-    assert measures is not None
-    assert (measures.least_time, measures.greatest_time) == (None, None)
 
 
 @pytest.mark.parametrize("kind", ["date", "timestamp"])
