@@ -159,7 +159,7 @@ class Lake:
         """Give a batch to the engine as a file, and to dbt as rows of a table."""
         header = "Op,id,updated_at,total,status,note"
         lines = [",".join([row[0], *map(text, row[1:6])]) for row in changes]
-        path = self.folder / "landing" / f"2026010{number + 1}-000000000.csv"
+        path = self.folder / "landing" / f"{number + 1}.csv"  # a time in its name would be that of its deletes
         path.write_text("\n".join([header, *lines, ""]), encoding="utf-8")
         frazil.run(self.pipeline, spark=self.session())
         types = "op string, id int, updated_at timestamp, total decimal(8,2), status string, note string, line int"

@@ -25,7 +25,8 @@ where s._cdc_rank = 1 and s._cdc_deletes = 0
 {% endmacro %}
 
 {# One row a version. Equal states that follow each other are one version, with the newest values of what is not tracked;
-   of several changes of a key at one event time the last stands; a delete closes. #}
+   of several upserts of a key at one event time the last stands; a delete closes, and a version that it ends where it
+   began is empty. #}
 {% macro versions(changes, keys, sequence_by, delete_when, columns, tracked) %}
 {%- set by_key %}partition by {{ frazil.names(keys, 'c') }} order by {{ frazil.names(sequence_by, 'c') }}{% endset -%}
 {%- set at = adapter.quote(sequence_by[0]) -%}
@@ -55,11 +56,10 @@ from (
             else 0
           end as _cdc_begins
         from (
-          select u.*, coalesce({{ delete_when }}, false) as _cdc_delete,
-            row_number() over (partition by {{ frazil.names(keys, 'u') }}, u.{{ at }} order by {{ frazil.descending(sequence_by, 'u') }}) as _cdc_last
-          from ({{ changes }}) u
+          select c.*, lead(c.{{ at }}) over ({{ by_key }}) as _cdc_after_at, lead(c._cdc_delete) over ({{ by_key }}) as _cdc_after_delete
+          from (select u.*, coalesce({{ delete_when }}, false) as _cdc_delete from ({{ changes }}) u) c
         ) c
-        where c._cdc_last = 1
+        where c._cdc_after_delete is null or c._cdc_after_at <> c.{{ at }} or c._cdc_after_delete <> c._cdc_delete
       ) c
     ) c
   ) g

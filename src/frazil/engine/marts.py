@@ -111,7 +111,13 @@ def update_mart(
         # Before the rows are written: a run that dies after its commit has nothing left to do.
         keep_live_view(context.spark, layout.path, mart)
     silver = context.head(context.changes).bookmark
-    spec = fold_spec(contract, mart, since=silver.get("since", {}), partial=bool(silver.get("partial")))
+    spec = fold_spec(
+        contract,
+        mart,
+        since=silver.get("since", {}),
+        partial=bool(silver.get("partial")),
+        snapshot_places=context.table.source.snapshot_places,
+    )
     if normalized is not None and (normalized.after, normalized.upto) != (step.after, step.upto):
         normalized = None
     changes = _changes(context, step, normalized)

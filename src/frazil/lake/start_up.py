@@ -78,7 +78,10 @@ def _claimed(folder: Path, name: str) -> bool:
     """Whether a session is making the archive. Sweeps away what killed ones and old installations left."""
     now, claimed = time.time(), False
     for path in folder.glob("*.jsa*"):
-        age_seconds = now - path.stat().st_mtime
+        try:
+            age_seconds = now - path.stat().st_mtime
+        except FileNotFoundError:  # another session has ended, or swept it away
+            continue
         if age_seconds > (_CLAIM_SECONDS if ".part." in path.name else _KEEP_SECONDS):
             path.unlink(missing_ok=True)
         elif path.name.startswith(f"{name}.jsa.part."):

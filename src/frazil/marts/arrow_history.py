@@ -60,6 +60,8 @@ def next_versions_arrow(
     rows = pa.concat_tables([base, changes.select(base.column_names).take(oldest_first)]).combine_chunks()
     numbers = np.concatenate([held_keys.to_numpy(), change_keys.take(oldest_first).to_numpy()])
     by_key = np.argsort(numbers, kind="stable")  # the open version of a key stands before its changes
+    if spec.snapshot_places is not None:
+        by_key = by_key[~_never_went(rows, by_key, numbers[by_key], held.num_rows, spec.snapshot_places)]
     timeline = _Timeline.of(rows, by_key, numbers[by_key], held.num_rows, spec)
     return timeline.versions(rows, spec, deletes)
 
@@ -152,6 +154,20 @@ class _Timeline:
                 r.ROW: places[r.ROW],
             }
         )
+
+
+def _never_went(rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, snapshot_places: str) -> Flags:
+    """Return of each row, in order, whether it is a snapshot's delete of a row that it brings itself."""
+    places = rows[r.POSITION].take(pa.array(by_key))
+    is_upsert = np.asarray(pc.equal(rows[r.CLASS], r.UPSERT))[by_key]
+    brought = is_upsert & np.asarray(pc.match_like(places, snapshot_places))
+    number = np.arange(len(keys))
+    # Of each row, the next upsert, of whatever key; a delete may be there twice.
+    then = np.minimum.accumulate(np.where(is_upsert, number, len(keys) - 1)[::-1])[::-1]
+    found: Flags = ~is_upsert & (by_key >= held) & brought[then] & (keys == keys[then])
+    for at in np.flatnonzero(found):
+        found[at] = places[then[at]].as_py().startswith(places[at].as_py())
+    return found
 
 
 def _changes_at(keys: Numbers) -> Flags:

@@ -34,6 +34,7 @@ class FoldSpec:
         since: column -> first batch it was known in, for columns that came later than the table.
         partial: some changes of the table do not carry every column, so values come from older ones.
         apart: further columns of the changes: those of a key that differ in them are folded by themselves.
+        snapshot_places: LIKE pattern of the positions of rows behind a snapshot's own truncate; None for none.
     """
 
     keys: tuple[str, ...]
@@ -45,6 +46,7 @@ class FoldSpec:
     since: Mapping[str, int] = field(default_factory=dict)
     partial: bool = False
     apart: tuple[str, ...] = ()
+    snapshot_places: str | None = None
 
     @property
     def together(self) -> tuple[str, ...]:

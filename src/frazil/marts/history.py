@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
 from frazil.marts.query import query
-from frazil.spec.names import quote
+from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +76,7 @@ def _standing_sql(spec: FoldSpec) -> str:
                 {values} AS _cdc_values,
                 CASE WHEN {IS_UPSERT} THEN struct({columns_of(spec.tracked)}) END AS _cdc_state,
                 last(CASE WHEN {brings} THEN {values} END, true) OVER ({so_far}) AS _cdc_last_known
-            FROM (SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)
+            FROM {_told_sql(spec)}
         ),
         timed AS (
             SELECT
@@ -90,6 +90,21 @@ def _standing_sql(spec: FoldSpec) -> str:
             SELECT * FROM (SELECT *, lead(struct(_cdc_from, _cdc_upsert)) OVER ({by_key}) AS _cdc_after FROM timed)
             WHERE _cdc_after IS NULL OR NOT (_cdc_after <=> struct(_cdc_from, _cdc_upsert))
         )"""
+
+
+def _told_sql(spec: FoldSpec) -> str:
+    """Write the changes with their order, without a snapshot's deletes of rows that it brings: they never went."""
+    ordered = f"(SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)"
+    if spec.snapshot_places is None:
+        return ordered
+    by_key = f"PARTITION BY {columns_of(spec.together)} ORDER BY _cdc_order"
+    # Silver may hold a delete twice, so it is the next upsert that counts.
+    then = f"lead(CASE WHEN {IS_UPSERT} THEN {r.POSITION} END) IGNORE NULLS OVER ({by_key})"
+    is_own = f"_cdc_then LIKE {literal(spec.snapshot_places)} AND startswith(_cdc_then, {r.POSITION})"
+    return f"""(
+                SELECT * FROM (SELECT *, {then} AS _cdc_then FROM {ordered})
+                WHERE {IS_UPSERT} OR {BASE} OR NOT coalesce({is_own}, false)
+            )"""
 
 
 def _ended_sql(spec: FoldSpec) -> str:

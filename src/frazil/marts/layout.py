@@ -52,7 +52,12 @@ def mart_layout(mart: Current | History) -> dict[str, Any]:
 
 
 def fold_spec(
-    contract: Contract, mart: Current | History | None, *, since: Mapping[str, int], partial: bool
+    contract: Contract,
+    mart: Current | History | None,
+    *,
+    since: Mapping[str, int],
+    partial: bool,
+    snapshot_places: str | None = None,
 ) -> FoldSpec:
     """Return the fold spec of a mart; of None, that of a fold that makes no mart."""
     times = () if contract.event_time is None else (contract.event_time,)
@@ -67,6 +72,7 @@ def fold_spec(
         tracked=_tracked(contract, mart) if isinstance(mart, History) else (),
         since=since,
         partial=partial,
+        snapshot_places=snapshot_places,
     )
 
 

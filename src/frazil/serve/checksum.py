@@ -123,6 +123,7 @@ def digests(here: Layers, table: str, columns: Sequence[str], where: str) -> Cha
         keys=(KEY,),
         sequence_by=here.table.sequence_by,
         columns=(KEY, *columns),
+        snapshot_places=here.table.source.snapshot_places,
     )
 
 

@@ -40,12 +40,14 @@ class Changes:
         keys: columns that name a row; they are among ``columns``.
         sequence_by: columns that order the changes of a key before their place does.
         columns: what the fold shows of a change.
+        snapshot_places: LIKE pattern of the positions of rows behind a snapshot's own truncate; None for none.
     """
 
     rows: str
     keys: tuple[str, ...]
     sequence_by: tuple[str, ...]
     columns: tuple[str, ...]
+    snapshot_places: str | None
 
     @property
     def so_far(self) -> str:
@@ -99,6 +101,7 @@ def with_values(here: Layers, upto: int, columns: Sequence[str], where: str = "t
         keys=here.table.keys,
         sequence_by=here.table.sequence_by,
         columns=tuple(columns),
+        snapshot_places=here.table.source.snapshot_places,
     )
 
 
@@ -227,7 +230,10 @@ def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
         SELECT {names_of(changes.columns)}, {UPSERT}, {r.POSITION}, {r.ROW}, {state} AS _cdc_state,
             row_number() OVER so_far AS _cdc_number, max({_AT}) OVER so_far AS _cdc_from
             {f", {known} AS _cdc_last_known" if mark else ""}
-        FROM (SELECT *, {_LAST_TOLD} FROM {changes.rows} WINDOW so_far AS {changes.so_far})
+        FROM (
+            SELECT *, {_LAST_TOLD} FROM {changes.rows} WINDOW so_far AS {changes.so_far}
+            QUALIFY NOT {_never_went(changes.snapshot_places)}
+        )
         WINDOW so_far AS {changes.so_far}
         -- Of several upserts, or deletes, at one event time the last in order stands.
         QUALIFY lead({r.ROW}) OVER so_far IS NULL OR lead({UPSERT}) OVER so_far <> {UPSERT}
@@ -247,6 +253,15 @@ def _versions(changes: Changes, tracked: Sequence[str], *, mark: bool) -> str:
         FROM ending WINDOW {by_key}
     )
     {_mark(changes.columns) if mark else _close(changes.columns)}"""
+
+
+def _never_went(snapshot_places: str | None) -> str:
+    """Write the condition that a change is a snapshot's delete of a row that it brings itself."""
+    if snapshot_places is None:
+        return "false"
+    then = f"lead(CASE WHEN {UPSERT} THEN {r.POSITION} END IGNORE NULLS) OVER so_far"
+    is_own = f"{then} LIKE {literal(snapshot_places)} AND starts_with({then}, {r.POSITION})"
+    return f"(NOT {UPSERT} AND coalesce({is_own}, false))"
 
 
 _INTERVAL: Final = "_cdc_begins_at, _cdc_next_from, _cdc_next_upsert IS NULL"

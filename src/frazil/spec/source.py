@@ -81,6 +81,14 @@ class SourceSpec(Spec, ABC):
         return False
 
     @property
+    def snapshot_places(self) -> str | None:
+        """Return a LIKE pattern of the positions of rows that a snapshot brings behind its own truncate; None for none.
+
+        The position of such a row begins with that of the truncate. No position of a change is like it.
+        """
+        return None
+
+    @property
     def leaves_out(self) -> bool:
         """Return whether a record may lack fields that its table has, because they did not change."""
         return False

@@ -34,6 +34,7 @@ class Change:
         event_time: where history puts the change; None means no later than the change before it.
         source_time: the source's own time of the change; of an upsert it is never used. None for none.
         of_move: a change of key brought it: the delete of the old key, or the upsert of the new one.
+        snapshot: the snapshot that brought it, as a row or as what it is without; empty for none.
     """
 
     key: tuple[Any, ...]
@@ -45,6 +46,7 @@ class Change:
     event_time: Any
     source_time: Any = None
     of_move: bool = False
+    snapshot: str = ""
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -82,7 +84,16 @@ def handed_over(changes: Iterable[Change], snapshots: Iterable[Snapshot]) -> lis
     for snapshot in sorted(snapshots, key=lambda one: (one.at, one.name)):
         place = (snapshot.at, "0", snapshot.name)
         older = {change.key for change in found if change.sequence < place}
-        step = Change(key=(), sequence=place, position="", row=1, deleted=True, values={}, event_time=snapshot.at)
+        step = Change(
+            key=(),
+            sequence=place,
+            position="",
+            row=1,
+            deleted=True,
+            values={},
+            event_time=snapshot.at,
+            snapshot=snapshot.name,
+        )
         found += [replace(step, key=key) for key in older]
         found += [
             replace(step, key=key, row=row, deleted=False, values=values)
@@ -299,10 +310,13 @@ def _sequenced(changes: Iterable[Change]) -> list[Change]:
     return [completed(change) for change in every]
 
 
-def _walk(changes: Iterable[Change], columns: Sequence[str]) -> list[_State]:
+def _walk(changes: Sequence[Change], columns: Sequence[str]) -> list[_State]:
     states: list[_State] = []
     told, time, values, last_known = None, None, None, None
-    for change in changes:
+    for change, after in zip_longest(changes, changes[1:]):
+        if change.deleted and change.snapshot and after and (after.deleted, after.snapshot) == (False, change.snapshot):
+            values = None  # the row never went, but what its record lacks is not taken from older ones
+            continue
         at = _time_of_delete(change, told) if change.deleted else change.event_time
         # A version never begins before the one it follows.
         time = _latest(time, at)

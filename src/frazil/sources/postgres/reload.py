@@ -28,7 +28,8 @@ from frazil.sources.postgres.landing import RELOAD, RESTART, State, place_text
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table, write_truncate
 from frazil.sources.postgres.rules import own_order
 from frazil.sources.postgres.server import Server, exported_snapshot
-from frazil.sources.postgres.turn import BEHIND, MOST_LOADS, NOW, Turn, make_slot
+from frazil.sources.postgres.turn import MOST_LOADS, NOW, Turn, make_slot
+from frazil.spec.kinds.postgres import BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

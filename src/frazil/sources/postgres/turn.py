@@ -18,6 +18,7 @@ from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
 from frazil.sources.postgres.pgoutput import Decoder
 from frazil.sources.postgres.rules import PLUGIN, Rules
 from frazil.sources.postgres.server import Server, exported_snapshot
+from frazil.spec.kinds.postgres import BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -296,8 +297,5 @@ _LEAVES: Final = """
 SELECT c.oid::int8, n.nspname::text, c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::int
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY (%s::int8[]::oid[]) AND c.relkind = 'r' ORDER BY c.oid"""
-
-BEHIND: Final = "+"
-"""Behind a truncate at a position, and before ``-``, that is before all changes at it."""
 
 NOW: Final = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"

@@ -153,6 +153,11 @@ class Handover(SourceSpec):
         return True
 
     @property
+    def snapshot_places(self) -> str:
+        """Return how the places of a snapshot are told from those of changes: by what stands behind the time."""
+        return f"_/{'_' * TIME_SIGNS}{OF_SNAPSHOT}%"
+
+    @property
     def own_fields(self) -> Mapping[str, str]:
         """Return the fields that the kind of the changes adds, the time that counts, and the snapshot."""
         return {**self.changes.own_fields, AT: OWN[AT], SNAPSHOT: OWN[SNAPSHOT]}

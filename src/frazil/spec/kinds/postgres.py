@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 OP: Final = "__op"
 POSITION: Final = "__position"
+BEHIND: Final = "+"
+"""What ends the position of rows that a snapshot brings: behind a truncate there, and before all changes, ``-``."""
 COMMITTED_AT: Final = "__committed_at"
 XID: Final = "__xid"
 UNCHANGED: Final = "__unchanged"
@@ -110,6 +112,11 @@ class Postgres(SourceSpec):
     def truncates(self) -> bool:
         """Return that a truncate is a change."""
         return True
+
+    @property
+    def snapshot_places(self) -> str:
+        """Return how the places end of rows that were read again."""
+        return f"%{BEHIND}"
 
     def field_names(self, declared: tuple[str, ...]) -> None:
         """Return nothing: the files name their fields."""

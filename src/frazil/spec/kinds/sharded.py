@@ -94,6 +94,12 @@ class Sharded(SourceSpec):
         return bool(self.first.truncates)
 
     @property
+    def snapshot_places(self) -> str | None:
+        """Return those of the shards."""
+        found: str | None = self.first.snapshot_places
+        return found
+
+    @property
     def shard_column(self) -> str:
         """Return the column with the name of the shard."""
         return self.column
