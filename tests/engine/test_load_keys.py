@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -130,3 +131,23 @@ def test_few_bad_records_of_a_small_batch_do_not_fail_it(lines: Lines) -> None:
     lines.land("20260101-000000000.csv", [record(order, 1, qty="?") for order in range(99)])  # type: ignore[arg-type]
 
     assert lines.run().quarantined == 99
+
+
+def test_reads_of_one_snapshot_of_debezium_name_each_key_once(lines: Lines) -> None:
+    def read(order: int, line: int, lsn: int, op: str = "r") -> str:
+        source = {"snapshot": "true" if op == "r" else "false", "lsn": lsn, "ts_ms": lsn}
+        after = {"order_id": order, "line_no": line, "qty": 1}
+        return json.dumps({"op": op, "before": None, "after": after, "source": source})
+
+    text = DECLARATION.format(keys="order_id", header="true")
+    text = text.replace("kind: dms, path: ./landing, header: true", "kind: debezium, path: ./landing")
+    text = text.replace("    sequence_by: [ts]\n", "").replace("      - {name: ts, type: timestamp}\n", "")
+    (lines.folder / "frazil.yml").write_text(text, encoding="utf-8")
+    again = [read(1, 1, 10), read(2, 1, 10), read(1, 2, 20), read(2, 2, 20, "u")]
+    (lines.folder / "landing" / "a.jsonl").write_text("\n".join([*again, ""]), encoding="utf-8")
+    assert lines.run().warnings == []
+
+    (lines.folder / "landing" / "b.jsonl").write_text("\n".join([read(3, 1, 30), read(3, 2, 30), ""]), encoding="utf-8")
+
+    with run_fails_with(RepeatedKeyError, r"(?s)1 of 1 key .*keys: \[order_id, line_no\]"):
+        lines.run()

@@ -18,6 +18,7 @@ from frazil.errors import ContractError
 from frazil.older_spark import to_arrow
 from frazil.silver.renames import renamed_records
 from frazil.sources.base import SNAPSHOT, is_snapshot
+from frazil.sources.kinds import source_of
 from frazil.spec.amount import counted
 from frazil.spec.names import literal, quote
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from frazil.engine.step_results import Ingested
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
+    from frazil.sources.base import LoadMeaning
     from frazil.steps import Normalize
 
 _KEY, _LOAD, _HASH = "_cdc_key", "_cdc_load", "_cdc_hash"
@@ -78,23 +80,31 @@ def verify_load_keys(
     Cost: nothing for batches without a full load. For others one Spark job over the keys of the loads, or none where
         their rows are in the driver's memory; more only where keys come several times.
     """
+    fields = {name.lower(): name for name, _ in contract.fields}
+    load = source_of(context.table).meaning(fields, r.POSITION).load
     is_new = ingested is not None and not step.rebuild and step.after + 1 == step.upto == ingested.batch
-    if is_new and ingested is not None and not ingested.has_loads:
+    if is_new and load is None and ingested is not None and not ingested.has_loads:
         return
-    if at_hand is not None and _names_each_once(at_hand, contract):
+    if at_hand is not None and _names_each_once(at_hand, contract, load):
         return
-    records = _loads(context, step, contract, at_hand)
+    records = _loads(context, step, contract, at_hand, load)
     if at_hand is None and not _comes_again(records):
         return
     for one in _repeated(records):
         _judge(context, contract, one, records)
 
 
-def _names_each_once(rows: pa.Table, contract: Contract) -> bool:
+def _names_each_once(rows: pa.Table, contract: Contract, load: LoadMeaning | None) -> bool:
     """Return whether rows of bronze in memory surely have one record for each key of a load."""
     fields = {name.lower(): name for name, _ in contract.fields}
     columns = {column.name: column for column in contract.columns}
-    is_load = pc.and_(pc.equal(rows[r.KIND], r.RECORD), pc.starts_with(rows[r.POSITION], SNAPSHOT))
+    if load is None:
+        is_read = pc.starts_with(rows[r.POSITION], SNAPSHOT)
+    elif load.operation in rows.column_names:
+        is_read = pc.is_in(rows[load.operation], pa.array(load.reads))
+    else:
+        return False
+    is_load = pc.and_(pc.equal(rows[r.KIND], r.RECORD), is_read)
     if not pc.any(is_load).as_py():
         return True
     names = [fields.get(key.lower(), "") for key in contract.keys]
@@ -104,34 +114,42 @@ def _names_each_once(rows: pa.Table, contract: Contract) -> bool:
     return bool(keys.group_by(names).aggregate([]).num_rows == keys.num_rows)
 
 
-def _loads(context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None) -> DataFrame:
-    """Return the records of full loads, with ``_key`` (a struct) and ``_load``; those with a NULL in it are left out.
+def _loads(
+    context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None, load: LoadMeaning | None
+) -> DataFrame:
+    """Return the records of full loads, with their keys (a struct), load and hash; those with a NULL key are left out.
 
-    A load is the files of one folder in one batch: a second one brings the same keys, and is no mistake.
+    A load is what its source says, else the files of one folder; all in one batch: a second one brings the same keys,
+    and is no mistake.
     """
     bronze = context.head(context.bronze).bookmark
     rows = bronze_records(context, step, bronze) if at_hand is None else spark_frame(context.spark, at_hand)
-    rows = rows.where(f"{r.KIND} = {literal(r.RECORD)} AND {is_snapshot(r.POSITION)}")
+    if load is None:
+        is_read, name = is_snapshot(r.POSITION), f"regexp_extract({r.FILE}, '^(.*)/', 1)"
+    else:
+        is_read, name = f"{quote(load.operation)} IN ({', '.join(map(literal, load.reads))})", load.name
+    rows = rows.where(f"{r.KIND} = {literal(r.RECORD)} AND {is_read}")
     rows = renamed_records(rows, context.table, bronze)
     fields = {name.lower(): name for name, _ in contract.fields}
     made, keys = expressions_of(context.spark, contract).made, []
-    for key in contract.keys:
+    # What a source makes for all records of a place, such as the name of a shard, tells no two of them apart.
+    found = [key for key in contract.keys if key in made or key.lower() in fields]
+    for key in found:
         if key in made:
             rows = rows.withColumn(f"{_KEY}_{key}", made[key]["value"])
-            keys.append(f"{quote(f'{_KEY}_{key}')} AS {quote(key)}")
-        elif key.lower() in fields:
-            keys.append(f"{quote(fields[key.lower()])} AS {quote(key)}")
-    folder = f"regexp_extract({r.FILE}, '^(.*)/', 1)"
+        field = f"{_KEY}_{key}" if key in made else fields[key.lower()]
+        keys.append(f"{quote(field)} AS {quote(key)}")
     payload = [name for name, _ in contract.fields if not context.table.source.is_bookkeeping(name)]
     hashed = ", ".join(f"{quote(name)} IS NULL, {quote(name)}" for name in payload)
     rows = rows.selectExpr(
         *(quote(name) for name in payload),
         r.BATCH,
-        f"named_struct('batch', {r.BATCH}, 'folder', {folder}) AS {_LOAD}",
+        f"named_struct('batch', {r.BATCH}, 'name', {name}) AS {_LOAD}",
         f"struct({', '.join(keys)}) AS {_KEY}",
         f"xxhash64({hashed}) AS {_HASH}",
     )
-    return rows.where(" AND ".join(f"{quote(_KEY, key)} IS NOT NULL" for key in contract.keys))
+    known = [f"{_LOAD}.name IS NOT NULL", *(f"{quote(_KEY, key)} IS NOT NULL" for key in found)]
+    return rows.where(" AND ".join(known))
 
 
 def _comes_again(records: DataFrame) -> bool:

@@ -192,6 +192,21 @@ class PlainMeaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadMeaning:
+    """Which records are part of a copy of the whole table, where their file does not say it.
+
+    Attributes:
+        operation: column of bronze with what a record does.
+        reads: what it says there of a record that may be part of one.
+        name: SQL of the copy that such a record is part of; NULL for none.
+    """
+
+    operation: str
+    reads: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMeaning:
     """What records mean, as SQL over the columns of bronze.
 
@@ -205,6 +220,7 @@ class RecordMeaning:
         happened: text of the source's own time of the change; NULL where it says none.
         made: column that no field holds -> its text; a table has it where its declaration names it.
         plain: the same of records where nothing is made and no key changes; None where it takes SQL to say it.
+        load: which records are part of a copy of the table; None where that is those of files that are a load.
     """
 
     operation: str
@@ -214,6 +230,7 @@ class RecordMeaning:
     happened: str = "CAST(NULL AS string)"
     made: Mapping[str, str] = field(default_factory=dict)
     plain: PlainMeaning | None = None
+    load: LoadMeaning | None = None
 
 
 class Source(Protocol):

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DIGITS: Final = 20
-_READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
+READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
+"""How the places of reads begin that only have a time."""
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
 """What ``snapshot`` says of a read that stands before all changes of its position; incremental reads are changes."""
 
@@ -42,12 +43,12 @@ def place_of(source: Mapping[str, Any]) -> str | None:
     if micros is None:
         return None
     # The clock of a read says when it was read: with nothing but times, reads stand before all changes.
-    return f"{_READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
+    return f"{READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
 
 
 def after_read(place: str) -> str:
     """Return the place of what follows a change in its file or topic: behind a read by its clock."""
-    return f"{place.removeprefix(_READS_FIRST)}/1" if place.startswith(_READS_FIRST) else place
+    return f"{place.removeprefix(READS_FIRST)}/1" if place.startswith(READS_FIRST) else place
 
 
 def micros_of(source: Mapping[str, Any]) -> int | None:

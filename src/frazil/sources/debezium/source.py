@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
-from frazil.sources.base import NewFile, PlainMeaning, RecordMeaning
+from frazil.sources.base import LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
+from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, Records, change_class
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import JSON_LINES, RecordFiles
@@ -69,7 +70,9 @@ class DebeziumSource(RecordFiles):
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
         """Return what events mean."""
-        del position
+        # All reads of one snapshot have one place in the log; with nothing but clocks snapshots cannot be told apart.
+        read = f"regexp_extract({position}, '^(.*?/0/)', 1)"
+        snapshot = f"CASE WHEN {read} <> '' AND NOT contains({read}, '{READS_FIRST}') THEN {read} END"
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in before.items() if name in fields}
         old = old if len(old) == len(before) else {}
@@ -81,6 +84,7 @@ class DebeziumSource(RecordFiles):
             old_keys={key: quote(name) for key, name in old.items()},
             happened="CAST(NULL AS string)" if told is None else quote(told),
             plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
+            load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot) if OP in fields else None,
         )
 
     def reading(self) -> dict[str, Any]:
