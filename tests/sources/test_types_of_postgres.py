@@ -48,15 +48,18 @@ tables:
   - name: streamed
     source: {{kind: postgres, url: "${{env:TEST_DB}}", table: t, landing: ./landing/postgres}}
     keys: [id]
+    max_bad_fraction: 1
     marts: [{{kind: current}}]
   - name: dumped
     source: {{kind: snapshot, url: "${{env:TEST_DB}}", table: t}}
     keys: [id]
+    max_bad_fraction: 1
     marts: [{{kind: current}}]
   - name: logged
     source:
       {{kind: audit_log, url: "${{env:TEST_DB}}", log: audit.log, table: t, landing: ./landing/log, xid: audit_txid}}
     keys: [id]
+    max_bad_fraction: 1
     columns:
       - {{name: id, type: int}}
       {columns}

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 DEPARTED: Final = "departed"
 """Key of silver's bookmark: the greatest position of a void delete."""
+EVENT: Final = "_cdc_event"
 CAME_POSITION, CAME_ROW, KEY = "_cdc_came_position", "_cdc_came_row", "_cdc_key"
 _COME: Final = "_cdc_has_come"
 _CAME, _STOOD, _GONE, _LEFT = map(literal, ("came", "stood", "gone", "left"))
@@ -53,8 +54,8 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
         held: changes of silver that stay beside them; None for none.
 
     Returns:
-        A row for each: its key, position and row, the key as text, and the place of the change that came to the key.
-        Where positions alone order records, rows are 0.
+        A row for each: its key, position and row, what its records have in common (NULL where each change is one), the
+        key as text, and the place of the change that came to the key. Where positions alone order records, rows are 0.
 
     Cost: a scan of the keys and places of silver and a sort of the changes of these keys; of bronze the batches are
     read that last wrote one of the keys.
@@ -71,6 +72,9 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     events = _of_keys(new, leaving, contract)
     if held is not None:
         events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
+    event_of, of_void = event_sql(context, contract), event_sql(context, contract, "void.")
+    if event_of is not None:
+        events = _once(events, contract, event_of)
     event = f"struct({r.POSITION} AS p, {r.ROW} AS r, kind)"
     followed = f"""aggregate(sort_array(collect_set({event})),
         named_struct('n', 0, 'came', CAST(NULL AS struct<p: string, r: bigint>), 'void', CAST(array() AS {_VOID})),
@@ -84,7 +88,8 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
         END).void"""
     found = query(
         f"""SELECT {columns_of(contract.keys)}, {key_text(contract.keys)} AS {KEY},
-            void.{r.POSITION}, void.{r.ROW}, void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
+            void.{r.POSITION}, void.{r.ROW}, {of_void or "CAST(NULL AS string)"} AS {EVENT},
+            void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
         FROM (
             SELECT {columns_of(contract.keys)}, explode({followed}) AS void
             FROM frazil_events GROUP BY {columns_of(contract.keys)}
@@ -99,12 +104,46 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
     if not void.num_rows:
         return rows
     row = "" if context.table.source.orders_records else f" AND n.{r.ROW} = v.{r.ROW}"
-    of_row = f"{same(contract.keys, 'n', 'v')} AND n.{r.POSITION} = v.{r.POSITION}{row}"
+    of_row = f"n.{MOVED} = {literal(LEFT)} AND n.{r.POSITION} = v.{r.POSITION}{row}"
+    if (event := event_sql(context, contract, "n.")) is not None:
+        of_row = f"n.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT}"
     return query(
         f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_void AS v
-        ON n.{MOVED} = {literal(LEFT)} AND {of_row}""",
+        ON {same(contract.keys, "n", "v")} AND {of_row}""",
         frazil_new=rows,
         frazil_void=F.broadcast(spark_frame(context.spark, void)),
+    )
+
+
+def holds_departures(context: TableRun, contract: Contract, held: DataFrame | None, void: pa.Table) -> bool:
+    """Return whether silver has a void delete: it came before the other record of its change."""
+    event = event_sql(context, contract, "h.")
+    if held is None or event is None or not void.num_rows:
+        return False
+    found = query(
+        f"""SELECT 1 FROM frazil_held AS h JOIN frazil_void AS v ON {same(contract.keys, "h", "v")}
+        AND h.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT} LIMIT 1""",
+        frazil_held=held,
+        frazil_void=F.broadcast(spark_frame(context.spark, void)),
+    )
+    return found.first() is not None
+
+
+def event_sql(context: TableRun, contract: Contract, prefix: str = "") -> str | None:
+    """Write what the records of one change have in common; None where each change is one record."""
+    fields = {name.lower(): name for name, _ in contract.fields}
+    event = source_of(context.table).meaning(fields, f"{prefix}{r.POSITION}").event
+    return None if event is None else event.place
+
+
+def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
+    """Return one event for what several records say: a change of key is a delete, too, and may be told again."""
+    keys, of_left = columns_of(contract.keys), f"min(CASE WHEN kind = {_LEFT} THEN {r.POSITION} END)"
+    return query(
+        f"""SELECT {keys}, coalesce({of_left}, min({r.POSITION})) AS {r.POSITION}, 0L AS {r.ROW},
+            CASE WHEN bool_or(kind = {_LEFT}) THEN {_LEFT} ELSE min(kind) END AS kind
+        FROM frazil_events GROUP BY {keys}, {event}""",
+        frazil_events=events,
     )
 
 

@@ -13,6 +13,7 @@ from frazil.bronze import record as r
 from frazil.engine.moves import place_of_row
 from frazil.marts.fold_spec import same
 from frazil.marts.query import query
+from frazil.silver.old_keys import LEFT, MOVED
 from frazil.spec.names import literal, quote
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def come_before_moves(
 ) -> bool:
     """Return whether changes of a batch come before a change of key in silver that leaves their key.
 
-    Where no change of key lacks columns, only whether another row came to the key between them.
+    Where no change of key lacks columns, only whether another row came to the key between them, or comes with them.
 
     Args:
         context: the table's part of the run.
@@ -97,11 +98,11 @@ def come_before_moves(
             frazil_held=held,
         )
     is_before = f"{place_of_row(table, 'l.')} < {place_of_row(table, 'g.')}"
-    between = f"""JOIN frazil_held AS x ON x.{r.CLASS} = {literal(r.UPSERT)} AND {same(contract.keys, "g", "x")}
+    came = f"(SELECT x.* FROM frazil_held AS x {_BESIDE.format('x', 'y')} WHERE x.{r.CLASS} = {literal(r.UPSERT)})"
+    between = f"""LEFT JOIN {came} AS x ON {same(contract.keys, "g", "x")}
         AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
         AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
-        JOIN frazil_held AS y ON y.{r.CLASS} = {literal(r.DELETE)}
-        AND x.{r.FILE} = y.{r.FILE} AND x.{r.ROW} = y.{r.ROW} AND x.{r.POSITION} = y.{r.POSITION}"""
+        WHERE x.{r.ROW} IS NOT NULL OR l.{MOVED} <> {literal(LEFT)}"""
     found = query(
         f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before}
         {"" if lacks else between} LIMIT 1""",
@@ -111,7 +112,8 @@ def come_before_moves(
     return found.first() is not None
 
 
-_MOVES: Final = f"""FROM frazil_held AS g JOIN frazil_held AS u
-    ON g.{r.CLASS} = {literal(r.DELETE)} AND u.{r.CLASS} = {literal(r.UPSERT)}
-    AND g.{r.FILE} = u.{r.FILE} AND g.{r.ROW} = u.{r.ROW} AND g.{r.POSITION} = u.{r.POSITION}"""
+_BESIDE: Final = f"""JOIN frazil_held AS {{1}} ON {{1}}.{r.CLASS} = {literal(r.DELETE)}
+    AND {{0}}.{r.FILE} = {{1}}.{r.FILE} AND {{0}}.{r.ROW} = {{1}}.{r.ROW} AND {{0}}.{r.POSITION} = {{1}}.{r.POSITION}"""
+"""The delete ``{1}`` of the record of an upsert ``{0}``: a change of key."""
+_MOVES: Final = f"FROM frazil_held AS u {_BESIDE.format('u', 'g')} AND u.{r.CLASS} = {literal(r.UPSERT)}"
 """The deletes ``g`` of old keys, each beside the upsert ``u`` of the same record."""

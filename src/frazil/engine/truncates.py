@@ -185,6 +185,8 @@ def _followed(
     """Leave out the deletes that are void, and fill what changes of key do not carry."""
     moves, since, held = of
     void = departures.void_departures(context, contract, spread.rows, held)
+    if departures.holds_departures(context, contract, held, void):
+        return spread.rows, replace(spread, is_late=True)
     rows = departures.without_departures(context, contract, spread.rows, void)
     one_by_one = void.to_pylist()
     if moves:

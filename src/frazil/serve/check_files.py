@@ -273,6 +273,18 @@ def _not_truncates(here: Layers) -> str:
     return f" AND ({r.FILE}, {r.ROW}) NOT IN ({', '.join(places)})" if places else ""
 
 
+def _not_void(here: Layers) -> str:
+    """Write the condition that leaves void deletes out: the upsert of the same change of key stands for them."""
+    event = source_of(here.table).meaning(here.fields, r.POSITION).event
+    if event is None:
+        return ""
+    deletes = ", ".join(map(literal, event.deletes))
+    upserts = f"SELECT {event.place} FROM {here.changes.rows} WHERE {r.CLASS} = '{r.UPSERT}'"
+    is_delete = f"coalesce(lower({identifier(event.operation)}) IN ({deletes}), false)"
+    went = f"({_PLACE}) IN (SELECT ({_PLACE}) FROM {here.changes.rows})"
+    return f" AND NOT ({is_delete} AND {event.place} IN ({upserts}) AND NOT {went})"
+
+
 def _astray(proof: Proof) -> list[str]:
     """Return which records of the suspected words are lost, added or doubled."""
     here = proof.here
@@ -283,6 +295,7 @@ def _astray(proof: Proof) -> list[str]:
     upto = f"{r.BATCH} <= {here.changes.snapshot.batch}"
     upto += _not_truncates(here)
     came = f"SELECT {_PLACE} FROM {here.bronze.rows} {suspected} WHERE {r.KIND} IN ('{r.RECORD}', '{r.BAD}') AND {upto}"
+    came += _not_void(here)
     kept = f"{upto} AND {_one_by_one(here)}"
     went = f"SELECT DISTINCT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {kept}"
     twice = f"SELECT {_PLACE} FROM {here.changes.rows} {suspected} WHERE {kept} "

@@ -207,6 +207,21 @@ class LoadMeaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EventMeaning:
+    """Which records are of one change: a change of key may be a delete and an upsert.
+
+    Attributes:
+        place: SQL of what they have in common that no other record has.
+        operation: column of bronze with what a record does.
+        deletes: what it says there of the delete, in lower case.
+    """
+
+    place: str
+    operation: str
+    deletes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMeaning:
     """What records mean, as SQL over the columns of bronze.
 
@@ -219,6 +234,7 @@ class RecordMeaning:
         problem: text that says why a record cannot be a change; NULL for a sound one.
         happened: text of the source's own time of the change; NULL where it says none.
         made: column that no field holds -> its text; a table has it where its declaration names it.
+        event: which records are of one change; None where each change is a record.
         plain: the same of records where nothing is made and no key changes; None where it takes SQL to say it.
         load: which records are part of a copy of the table; None where that is those of files that are a load.
     """
@@ -229,6 +245,7 @@ class RecordMeaning:
     problem: str = "CAST(NULL AS string)"
     happened: str = "CAST(NULL AS string)"
     made: Mapping[str, str] = field(default_factory=dict)
+    event: EventMeaning | None = None
     plain: PlainMeaning | None = None
     load: LoadMeaning | None = None
 

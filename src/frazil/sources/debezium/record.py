@@ -12,7 +12,8 @@ from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
 from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
-from frazil.sources.debezium.place import after_read, micros_of, place_of
+from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
+from frazil.sources.debezium.place import after_read, commit_order, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.sources.eras import place_in_era
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
@@ -29,7 +30,7 @@ TOMBSTONE: Final = "tombstone"
 
 _UPSERTS: Final = ("c", "r", "u", "i", "create", "read", "update", "insert", "upsert")
 _READS: Final = ("r", "read")
-_DELETES: Final = ("d", "delete", TOMBSTONE)
+DELETES: Final = ("d", "delete", TOMBSTONE)
 _TRUNCATES: Final = ("t", "truncate")
 _MESSAGE: Final = frozenset(
     {"topic", "partition", "offset", "timestamp", "timestamptype", "key", "value", "headers", "follows"}
@@ -40,13 +41,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NAMED_TWICE: Final = "malformed_json: a field is named twice"
 
 
-CLASSES: Final = dict.fromkeys(_UPSERTS, "upsert") | dict.fromkeys(_DELETES, "delete")
+CLASSES: Final = dict.fromkeys(_UPSERTS, "upsert") | dict.fromkeys(DELETES, "delete")
 """Word of ``__op`` -> class of a change of one row."""
 
 
 def change_class(operation: str) -> str:
     """Write the class of a change; ``operation`` is SQL of ``__op``. NULL for words that are not known."""
-    cases = (("upsert", _UPSERTS), ("delete", _DELETES), ("truncate", _TRUNCATES))
+    cases = (("upsert", _UPSERTS), ("delete", DELETES), ("truncate", _TRUNCATES))
     whens = " ".join(f"WHEN lower({operation}) IN ({_list(words)}) THEN {literal(name)}" for name, words in cases)
     return f"CASE {whens} END"
 
@@ -82,6 +83,7 @@ class Records:
     trail: Trail | None = None
     types: dict[str, tuple[str, str]] = field(default_factory=dict)
     _last: dict[str, _Place] = field(default_factory=dict)
+    _deletes: Deletes = field(default_factory=Deletes)
     _schemas: list[tuple[Any, dict[str, Field]]] = field(default_factory=list)
     _declared: dict[str, str] = field(default_factory=dict)
     _encodings: dict[str, Field] = field(default_factory=dict)
@@ -134,10 +136,33 @@ class Records:
         if not self._is_own(source):
             return None
         self._last[partition] = place = _place(source)
+        is_delete = CLASSES.get(str(op).lower()) == "delete"
         if is_envelope:
-            return self._enveloped(whole, ways, key) | self._own(whole["op"], place, message)
-        needed = self._lower_keys if CLASSES.get(str(op).lower()) == "delete" else None
-        return self._row(value, ways, needed) | self._own(op, place, message)
+            row = self._enveloped(whole, ways, key)
+        else:
+            row = self._row(value, ways, self._lower_keys if is_delete else None)
+        if place.base is not None and (is_delete or str(op).lower() in CREATES) and commit_order(source) is not None:
+            self._pair(row, place.base, partition, None if is_delete else message)
+        return row | self._own(op, place, message)
+
+    def _pair(self, row: dict[str, str | None], place: str, partition: str, message: Mapping[str, Any] | None) -> None:
+        """Remember a delete, which has no ``message`` here; give a create the key that its row had."""
+        keys = {name: row.get(name) for name in self._lower_keys}
+        if message is None:
+            self._deletes.see(partition, place, keys)
+            return
+        told = old_key(message)
+        old = self._deletes.at(partition, place) if told is None else self._keys(told)
+        if old is not None:
+            self._add_old(row, old)
+
+    def _add_old(self, row: dict[str, str | None], old: Mapping[str, str | None]) -> None:
+        """Add the key that a row had before, where it is whole and another."""
+        keys = self._lower_keys
+        if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
+            for name in keys:
+                self.types.setdefault(BEFORE + name, (BEFORE + name, "string"))
+                row[BEFORE + name] = old[name]
 
     def _enveloped(self, whole: Mapping[str, Any], ways: Mapping[str, Field], key: Any) -> dict[str, str | None]:
         before, after = whole.get("before"), whole.get("after")
@@ -148,12 +173,7 @@ class Records:
         if is_delete:
             return self._keys(key) | row
         if isinstance(before, Pairs) and whole["op"] == "u":
-            keys = self._lower_keys
-            old = self._row(before, ways, keys)
-            if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
-                for name in keys:
-                    self.types.setdefault(BEFORE + name, (BEFORE + name, "string"))
-                    row[BEFORE + name] = old[name]
+            self._add_old(row, self._row(before, ways, self._lower_keys))
         return row
 
     def _tombstone(self, key: Any, message: Mapping[str, Any], partition: str) -> dict[str, str | None] | None:

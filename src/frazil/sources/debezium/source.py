@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
-from frazil.sources.base import LoadMeaning, NewFile, PlainMeaning, RecordMeaning
+from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.place import READS_FIRST
-from frazil.sources.debezium.record import CLASSES, Records, change_class
+from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.sources.trail import Trail
@@ -73,6 +73,8 @@ class DebeziumSource(RecordFiles):
         # All reads of one snapshot have one place in the log; with nothing but clocks snapshots cannot be told apart.
         read = f"regexp_extract({position}, '^(.*?/0/)', 1)"
         snapshot = f"CASE WHEN {read} <> '' AND NOT contains({read}, '{READS_FIRST}') THEN {read} END"
+        # A place without what tells the records at it apart: partition and offset, or the file.
+        event = f"regexp_replace({position}, '/([0-9]{{6}}/[0-9]{{20}}|[^/]*)$', '')"
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in before.items() if name in fields}
         old = old if len(old) == len(before) else {}
@@ -83,6 +85,7 @@ class DebeziumSource(RecordFiles):
             change_class=change_class("_cdc_op"),
             old_keys={key: quote(name) for key, name in old.items()},
             happened="CAST(NULL AS string)" if told is None else quote(told),
+            event=EventMeaning(place=event, operation=fields[OP], deletes=DELETES) if OP in fields else None,
             plain=PlainMeaning(operation=fields.get(OP), classes=CLASSES, old_keys=old, happened=told),
             load=LoadMeaning(operation=fields[OP], reads=("r", "read"), name=snapshot) if OP in fields else None,
         )
