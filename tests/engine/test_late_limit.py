@@ -11,6 +11,7 @@ from tests.engine.conftest import Shop, declared
 import frazil
 from frazil.engine.late_limit import LateChangesError
 from frazil.lake.session import spark_session
+from frazil.serve.check import check
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,8 +68,13 @@ def test_late_files_repeats_and_a_limit_of_one_pass(shop: Shop) -> None:
     path.write_text(path.read_text().replace("keys:", "max_late_fraction: 1\n    keys:"))
     shop.land("20260122-000000.csv", *orders("U", 150, 3, "wanted"))
     wanted = Shop(frazil.load(path.parent), shop.session).run().marts[0].late
+    path.write_text(path.read_text().replace("max_late_fraction: 1\n    keys:", "keys:"))
+    shop.land("20260123-000000.csv", *orders("U", 10, 30, "newest of all"))
+    Shop(frazil.load(path.parent), shop.session).run()
 
     assert (late, repeated, wanted) == (150, 149, 150)
+    [proof] = [finding for finding in check(frazil.load(path.parent)) if finding.law == "LATE"]
+    assert (proof.ok, proof.detail) == (True, "1 batch is not mostly late; those up to 5 were allowed to be")
 
 
 def test_places_that_begin_again_without_offsets_are_refused_as_another_server_s(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
@@ -15,6 +15,8 @@ from frazil.marts.query import query
 from frazil.spec.names import quote
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.steps import Normalize
 
+ALLOWED_LATE: Final = "allowed_late"
+"""Key of silver's bookmark."""
 MANY: Final = 100
 """So many changes may be late in any batch."""
 
@@ -37,6 +41,12 @@ def is_limited(context: TableRun, step: Normalize) -> bool:
     corrected = context.head(context.bronze).bookmark.get("corrections", ())
     is_replay = any(step.after < number <= step.upto for number in corrected)
     return step.after > 0 and not step.rebuild and not is_replay and context.table.max_late_fraction < 1
+
+
+def in_bookmark(context: TableRun, step: Normalize, base: Mapping[str, Any]) -> dict[str, int]:
+    """Return what silver's bookmark keeps: the newest batch in which all changes were allowed to be late."""
+    allowed = step.upto if context.table.max_late_fraction == 1 else int(base.get(ALLOWED_LATE, 0))
+    return {ALLOWED_LATE: allowed} if allowed else {}
 
 
 def known_newest(context: TableRun) -> Newest:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from frazil.bronze import record as r
-from frazil.engine import late_moves
+from frazil.engine import late_limit, late_moves
 from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
 from frazil.engine.batch_stats import Measures, measure_sql
@@ -410,6 +410,7 @@ def _bookmark(
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_evolved(context).in_bookmark(),
         **kept,
+        **late_limit.in_bookmark(context, step, base.bookmark),
         **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
     )
 

@@ -145,7 +145,8 @@ def _folded_loads(proof: Proof) -> str:
 def _few_are_late(proof: Proof) -> Verdict:
     """Prove that no batch is mostly older, in order, than what its keys had, as ``max_late_fraction`` says.
 
-    What a run refuses is counted: changes whose places (or times, where places are the order) say that they are new.
+    Batches up to the last one that a run with ``max_late_fraction: 1`` took may be late. Of the others what a run
+    refuses is counted: changes whose places (or times, where places are the order) say that they are new.
     Those that were corrected and replayed, and the same change again, are old on purpose.
 
     Cost: a scan of the keys and of the first column that orders; of batches that may be late the changes of their keys,
@@ -157,7 +158,8 @@ def _few_are_late(proof: Proof) -> Verdict:
     if not (table.sequence_by or table.source.server_places):
         return True, "files are the order: a file of before is late on purpose"
     counts = dict(proof.connection.execute(f"SELECT {r.BATCH}, count(*) FROM {changes.rows} GROUP BY 1").fetchall())
-    limits = {batch: max(_MANY - 1, table.max_late_fraction * count) for batch, count in counts.items()}
+    allowed = changes.snapshot.bookmark.get("allowed_late", 0)
+    limits = {batch: max(_MANY - 1, table.max_late_fraction * n) for batch, n in counts.items() if batch > allowed}
     at_most = _at_most_late(proof) if len(counts) > 1 else {}
     suspected = [batch for batch, limit in limits.items() if at_most.get(batch, 0) > limit]
     late = _late(proof, suspected) if suspected else {}
@@ -170,7 +172,8 @@ def _few_are_late(proof: Proof) -> Verdict:
         more = f"; {counted(len(wrong) - _SHOWN, 'more batch', 'more batches')}" if len(wrong) > _SHOWN else ""
         way = "where they are really old, max_late_fraction: 1 says so"
         return False, f"{'; '.join(wrong[:_SHOWN])}{more}; look at frazil key; {way}"
-    return True, f"{'1 batch is not' if len(counts) == 1 else f'none of {len(counts):,} batches is'} mostly late"
+    note = f"; those up to {allowed} were allowed to be" if allowed else ""
+    return True, f"{'1 batch is not' if len(limits) == 1 else f'none of {len(limits):,} batches is'} mostly late{note}"
 
 
 def _at_most_late(proof: Proof) -> dict[int, int]:
