@@ -17,8 +17,8 @@ from frazil.serve.check import check
 from frazil.serve.query import query
 from frazil.sources.deletes import TooManyDeletesError
 from frazil.sources.kinds import source_of
-from frazil.sources.snapshot.capture import BadKeyError, DumpGoneError, SnapshotCapture
-from frazil.sources.snapshot.dumps import UnreadableDumpError
+from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
+from frazil.sources.snapshot.dumps import DumpGoneError, UnreadableDumpError
 from frazil.spec.parse import parse
 from frazil.storage.base import MissingFolderError
 

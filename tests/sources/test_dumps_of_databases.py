@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -254,3 +255,25 @@ tables:
     [found] = api.check_source(tmp_path)
     assert found.ok is None  # a run would refuse the dump, so nobody knows whether they are in flight
     assert "16 rows here, 0 in public.things" in found.detail
+
+
+@pytest.mark.spark
+def test_dumps_of_a_lost_landing_folder_are_not_begun_again(
+    session: psycopg.Connection[Any], spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first dump of another folder knows of no row that went meanwhile."""
+    del spark  # only there so that Java runs
+    pipeline = declared(tmp_path)
+    session.execute("INSERT INTO things VALUES (1, 'a', 1), (2, 'b', 2)")
+    frazil.run(pipeline, spark=spark_session(pipeline))
+    session.execute("DELETE FROM things WHERE id = 1")
+    (tmp_path / "landing").rename(tmp_path / "lost")
+
+    with pytest.raises(frazil.RunFailedError) as caught:
+        frazil.run(pipeline, spark=spark_session(pipeline))
+    assert [(error.code, error.retryable) for error in caught.value.errors] == [("FZ720", False)]
+
+    shutil.rmtree(tmp_path / "landing")
+    (tmp_path / "lost").rename(tmp_path / "landing")
+    frazil.run(pipeline, spark=spark_session(pipeline))
+    assert query(pipeline, "SELECT id FROM marts.things").rows == [(2,)]

@@ -161,6 +161,36 @@ def test_a_lost_slot_is_begun_anew_by_what_the_error_says(
     assert query(pipeline, VERSIONS).rows == held
 
 
+@pytest.mark.spark
+def test_a_lost_landing_folder_is_seen_and_the_rows_are_read_again(
+    session: psycopg.Connection[Any], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was landed and not taken went with the folder, a delete among it; the server has forgotten it."""
+    del spark  # only there so that Java runs
+    declare(tmp_path, {"public.t": "id"})
+    pipeline = frazil.load(tmp_path)
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, v text, extra int)")
+    session.execute("INSERT INTO t SELECT g, 'a', 0 FROM generate_series(1, 3) g")
+    taken(pipeline)
+    session.execute("UPDATE t SET v = 'b' WHERE id = 1; DELETE FROM t WHERE id = 2")
+    land(tmp_path)
+    (tmp_path / "landing").rename(tmp_path / "lost")
+
+    for _ in range(2):
+        with pytest.raises(frazil.RunFailedError) as caught:
+            frazil.run(pipeline, spark=spark_session(pipeline))
+    [error] = caught.value.errors
+    assert (error.code, caught.value.exit_code) == ("FZ705", 8)
+    obey(tmp_path, (error.hint or "").partition("else")[2], monkeypatch)
+    taken(pipeline)
+
+    expected = [(1, "a", 0, False, False), (1, "b", 0, True, False), (2, "a", 0, False, True), (3, "a", 0, True, False)]
+    assert query(pipeline, VERSIONS).rows == expected
+    session.execute("DELETE FROM t WHERE id = 3")
+    taken(pipeline)
+    assert query(pipeline, "SELECT id FROM marts.t ORDER BY 1").rows == [(1,)]
+
+
 @pytest.mark.laws
 @pytest.mark.spark
 @pytest.mark.parametrize("seed", range(2, 5))

@@ -13,6 +13,7 @@ from frazil.formats.parquet_file import ParquetFile
 from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
 from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
+from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART, Landing
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.spec.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
@@ -57,8 +58,13 @@ class PostgresSource(RecordFiles):
         return file
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold; say once what the files lack, and how a table that was renamed is called."""
+        """Find what bronze does not hold; say once what the files lack, and how a table that was renamed is called.
+
+        Raises:
+            SlotLostError: bronze has files that were landed elsewhere, or in a folder that was lost.
+        """
         found = super().find_new(folder, ledger)
+        self._verify_landing(found, ledger)
         known, notes = self._known(folder), list[str]()
         if known is not None and known.generated and any(_is_rows(file) for file in found.files):
             names = ", ".join(known.generated)
@@ -66,6 +72,23 @@ class PostgresSource(RecordFiles):
         if known is not None and found.files and known.place != self.table.source.schema_and_name:
             notes.append(f"its table is called {'.'.join(known.place)} now; it is followed by its number")
         return replace(found, notes=tuple(notes))
+
+    def _verify_landing(self, found: SourceDelta, ledger: Ledger) -> None:
+        """Refuse initial rows of a table that has some: changes that were landed and not taken are missing."""
+        if any(_parent(file.path).startswith((RELOAD, RESTART)) for file in found.files):
+            return  # all rows were read again
+        for file in found.files:
+            if not _parent(file.path).startswith(LOAD):
+                continue
+            folder, _, _ = file.path.rpartition(_parent(file.path))
+            known = [path for path in ledger.files if path.startswith(folder)]
+            if known and all(_parent(path) != _parent(file.path) for path in known):
+                raise SlotLostError(
+                    f"table {self.table.name!r}: the lake has other files of {folder} than lie there: the landing "
+                    "folder was lost, or is another one; changes may be missing",
+                    hint="put the folder back, if it is somewhere; else read all rows again: "
+                    f"frazil capture --reload {self.table.name}",
+                )
 
     def left_out(self, folder: Path) -> tuple[str, ...]:
         """Return the columns that the server computes and does not send."""
@@ -143,6 +166,11 @@ class PostgresSource(RecordFiles):
     def reading(self) -> dict[str, Any]:
         """Return where the files are; the rest is the server's."""
         return {"path": [*self.table.source.locations["landing"]], "by_place": False}
+
+
+def _parent(path: str) -> str:
+    """Return the folder that a landed file lies in."""
+    return path.split("/")[-2]
 
 
 def _is_rows(file: SourceFile) -> bool:

@@ -12,12 +12,20 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.errors import ContractError, HistoryChangedError, SourceError
+from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file
 from frazil.sources.deletes import verify_deletes
 from frazil.sources.postgres.errors import require_driver
-from frazil.sources.snapshot.dumps import Dump, DumpReader, all_dumps, dumps_folder, dumps_of, landing_folder
+from frazil.sources.snapshot.dumps import (
+    Dump,
+    DumpGoneError,
+    DumpReader,
+    all_dumps,
+    dumps_folder,
+    dumps_of,
+    landing_folder,
+)
 from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
 from frazil.spec.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
@@ -32,12 +40,6 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE: Final = 65_536
 MEMORY: Final = "1GB"
-
-
-class DumpGoneError(HistoryChangedError):
-    """A dump that another is to be compared with is no longer there."""
-
-    code = "FZ720"
 
 
 class BadKeyError(SourceError):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from frazil.errors import SourceError
+from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
@@ -45,6 +45,12 @@ class UnreadableDumpError(SourceError):
             f"{path}: record {row} cannot be read ({reason}); its row would look deleted",
             hint="write the dump again, or remove it; then run again",
         )
+
+
+class DumpGoneError(HistoryChangedError):
+    """A dump that another is to be compared with is no longer there."""
+
+    code = "FZ720"
 
 
 @dataclass(frozen=True, slots=True)

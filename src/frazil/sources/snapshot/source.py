@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
-from frazil.sources.snapshot.dumps import landing_folder, unsettled
+from frazil.sources.snapshot.dumps import DumpGoneError, landing_folder, unsettled
 from frazil.spec.kinds.snapshot import OP, TAKEN_AT
 from frazil.spec.names import quote
 from frazil.storage.files import find
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from frazil.sources.base import SourceFile
+    from frazil.sources.base import SourceDelta, SourceFile
     from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
     from frazil.storage.base import Entry
@@ -41,6 +41,26 @@ class SnapshotSource(RecordFiles):
         """List the files of differences; dumps that may still be written wait, and a run says so."""
         listing = super().list(folder, ledger)
         return replace(listing, refused=(*listing.refused, *unsettled(self.table, folder)))
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold.
+
+        Raises:
+            DumpGoneError: bronze has dumps that were landed elsewhere, or in a folder that was lost.
+        """
+        found = super().find_new(folder, ledger)
+        newest = max(map(_dump_of, ledger.files), default=None)
+        for file in found.files:
+            is_first = not file.name.removesuffix(PARQUET[0]).partition(AFTER)[2]
+            # Only the oldest dump is compared with none.
+            if newest is not None and is_first and _dump_of(file.path) > newest:
+                raise DumpGoneError(
+                    f"table {self.table.name!r}: the lake has dump {newest}, and {_dump_of(file.path)} was compared "
+                    f"with none: the landing folder {self.table.source.landing} was lost, or is another one",
+                    hint="put the folder back, without what came since; or begin again, without the history: "
+                    f"frazil drop --select {self.table.name}",
+                )
+        return found
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its columns have the types of the database, where it has one."""
@@ -73,3 +93,8 @@ class SnapshotSource(RecordFiles):
         source = self.table.source
         # Dumps of a database have no place that anything depends on.
         return {"path": [] if source.path is None else [source.path], "by_place": not self.table.sequence_by}
+
+
+def _dump_of(path: str) -> str:
+    """Return the name of the dump that a file of differences leads to."""
+    return path.rpartition("/")[2].partition(AFTER)[0]
