@@ -26,7 +26,8 @@ import frazil
 from frazil.lake.session import spark_session
 from frazil.serve.query import query
 from frazil.sources.capture import Lag
-from frazil.sources.debezium.topic import LostOffsetsError, TopicCapture
+from frazil.sources.debezium.landed import LostOffsetsError
+from frazil.sources.debezium.topic import TopicCapture
 from frazil.sources.kinds import captures_of
 from frazil.spec import Debezium, Lake, Pipeline, Table
 from frazil.testing.changes import COLUMNS, oracle_changes, random_history

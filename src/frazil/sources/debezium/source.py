@@ -9,6 +9,7 @@ from frazil.formats.json_lines import JsonLinesFile
 from frazil.formats.json_text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
+from frazil.sources.debezium.landed import verify_offsets
 from frazil.sources.debezium.place import READS_FIRST
 from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_class
 from frazil.sources.new_files import Content
@@ -19,9 +20,11 @@ from frazil.spec.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from frazil.formats.records import RecordReader
-    from frazil.sources.base import SourceFile
+    from frazil.sources.base import SourceDelta, SourceFile
+    from frazil.sources.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,18 @@ class DebeziumSource(RecordFiles):
     def settle_seconds(self) -> float:
         """Return how old a file must be that looks cut off."""
         return float(self.table.source.settle_seconds)
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold.
+
+        Raises:
+            LostOffsetsError: messages of a captured topic are missing between files that bronze has and new ones.
+        """
+        found = RecordFiles.find_new(self, folder, ledger)
+        if self.table.source.topic is not None:
+            new = [file.path for file in (*found.files, *found.duplicates)]
+            verify_offsets(self.table.name, ledger.files, new)
+        return found
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
         """Return the columns that the rows inside of events name, with their types.

@@ -9,16 +9,16 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from frazil.errors import DeclarationError, HistoryChangedError
+from frazil.errors import DeclarationError
 from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
 from frazil.sources.debezium.broker import Broker
 from frazil.sources.debezium.forms import BINARY, RecordFormError, is_binary
+from frazil.sources.debezium.landed import NAME, LostOffsetsError
 from frazil.spec.amount import counted
 from frazil.spec.location import locate
 from frazil.spec.secrets import resolve
@@ -33,14 +33,7 @@ FILE_BYTES: Final = 32 * 1024 * 1024
 FILE_MESSAGES: Final = 50_000
 """A file holds no more than this, and one message."""
 
-_NAME: Final = re.compile(r"(\d{20})-(\d{20})\.jsonl(\.gz)?")
 _ID: Final = "topic-"
-
-
-class LostOffsetsError(HistoryChangedError):
-    """A topic no longer has what comes after the last landed message, or is another topic of the same name."""
-
-    code = "FZ707"
 
 
 class _Range(NamedTuple):
@@ -126,7 +119,7 @@ class TopicCapture:
         root, found = self._root(folder).resolve(), {}
         newest: dict[Path, Path | None] = {}
         for file in files:
-            name, partition = _NAME.fullmatch(file.name), file.parent
+            name, partition = NAME.fullmatch(file.name), file.parent
             if name is None or not name[3] or root not in partition.resolve().parents or not file.exists():
                 continue
             if partition not in newest:
@@ -216,7 +209,7 @@ class TopicCapture:
 
 
 def _ranges(folder: Path) -> list[_Range]:
-    names = [(_NAME.fullmatch(path.name), path) for path in folder.glob("*.jsonl*")]
+    names = [(NAME.fullmatch(path.name), path) for path in folder.glob("*.jsonl*")]
     return sorted(_Range(int(found[1]), int(found[2]), path) for found, path in names if found)
 
 

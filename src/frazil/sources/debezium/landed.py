@@ -1,0 +1,54 @@
+"""Names of the files that a topic was landed in, and what they say of messages that are missing."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import HistoryChangedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NAME: Final = re.compile(r"(\d{20})-(\d{20})\.jsonl(\.gz)?")
+"""First offset and the one behind the last, then whether it is compressed."""
+
+
+class LostOffsetsError(HistoryChangedError):
+    """A topic no longer has what comes after the last landed message, or is another topic of the same name."""
+
+    code = "FZ707"
+
+
+def verify_offsets(table: str, known: Iterable[str], new: Iterable[str]) -> None:
+    """Stop where new files of a partition do not go on where those that bronze has end.
+
+    So it is where the landing folder was lost, or is that of another host, and the topic has forgotten what lay there.
+
+    Args:
+        table: its name.
+        known: paths of files that bronze has.
+        new: paths of files that it has not.
+
+    Raises:
+        LostOffsetsError: says which offsets are missing.
+    """
+    ends: defaultdict[str, int] = defaultdict(lambda: -1)
+    for folder, _, upto in _ranges(known):
+        ends[folder] = max(ends[folder], upto)
+    for folder, first, upto in sorted(_ranges(new)):
+        end = ends[folder]
+        if 0 <= end < first:
+            raise LostOffsetsError(
+                f"table {table!r}: the lake has {folder} up to offset {end}, and the next landed one is {first}: what "
+                "was between is missing; the landing folder was lost, or is another one",
+                hint="put the folder back, if it is somewhere; else let Debezium read the table again (an incremental "
+                f"snapshot), then go on behind the gap: touch '{folder}/{end:020}-{first:020}.jsonl'",
+            )
+        ends[folder] = max(end, upto)
+
+
+def _ranges(paths: Iterable[str]) -> list[tuple[str, int, int]]:
+    found = ((path.rpartition("/")[0], NAME.fullmatch(path.rpartition("/")[2])) for path in paths)
+    return [(folder, int(name[1]), int(name[2])) for folder, name in found if name]
