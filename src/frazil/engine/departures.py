@@ -72,7 +72,8 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     events = _of_keys(new, leaving, contract)
     if held is not None:
         events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
-    event_of, of_void = event_sql(context, contract), event_sql(context, contract, "void.")
+    event_of = event_sql(context, contract)
+    of_void = event_sql(context, contract, "void.") or "CAST(NULL AS string)"
     if event_of is not None:
         events = _once(events, contract, event_of)
     event = f"struct({r.POSITION} AS p, {r.ROW} AS r, kind)"
@@ -88,7 +89,7 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
         END).void"""
     found = query(
         f"""SELECT {columns_of(contract.keys)}, {key_text(contract.keys)} AS {KEY},
-            void.{r.POSITION}, void.{r.ROW}, {of_void or "CAST(NULL AS string)"} AS {EVENT},
+            void.{r.POSITION}, void.{r.ROW}, {of_void} AS {EVENT},
             void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
         FROM (
             SELECT {columns_of(contract.keys)}, explode({followed}) AS void

@@ -98,7 +98,9 @@ def come_before_moves(
             frazil_held=held,
         )
     is_before = f"{place_of_row(table, 'l.')} < {place_of_row(table, 'g.')}"
-    came = f"(SELECT x.* FROM frazil_held AS x {_BESIDE.format('x', 'y')} WHERE x.{r.CLASS} = {literal(r.UPSERT)})"
+    came = f"""(SELECT x.* FROM frazil_held AS x JOIN frazil_held AS y
+        ON y.{r.CLASS} = {literal(r.DELETE)} AND x.{r.CLASS} = {literal(r.UPSERT)}
+        AND x.{r.FILE} = y.{r.FILE} AND x.{r.ROW} = y.{r.ROW} AND x.{r.POSITION} = y.{r.POSITION})"""
     between = f"""LEFT JOIN {came} AS x ON {same(contract.keys, "g", "x")}
         AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
         AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
@@ -112,8 +114,7 @@ def come_before_moves(
     return found.first() is not None
 
 
-_BESIDE: Final = f"""JOIN frazil_held AS {{1}} ON {{1}}.{r.CLASS} = {literal(r.DELETE)}
-    AND {{0}}.{r.FILE} = {{1}}.{r.FILE} AND {{0}}.{r.ROW} = {{1}}.{r.ROW} AND {{0}}.{r.POSITION} = {{1}}.{r.POSITION}"""
-"""The delete ``{1}`` of the record of an upsert ``{0}``: a change of key."""
-_MOVES: Final = f"FROM frazil_held AS u {_BESIDE.format('u', 'g')} AND u.{r.CLASS} = {literal(r.UPSERT)}"
+_MOVES: Final = f"""FROM frazil_held AS g JOIN frazil_held AS u
+    ON g.{r.CLASS} = {literal(r.DELETE)} AND u.{r.CLASS} = {literal(r.UPSERT)}
+    AND g.{r.FILE} = u.{r.FILE} AND g.{r.ROW} = u.{r.ROW} AND g.{r.POSITION} = u.{r.POSITION}"""
 """The deletes ``g`` of old keys, each beside the upsert ``u`` of the same record."""
