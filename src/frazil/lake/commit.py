@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from pyspark.sql import functions as F
 
 from frazil.errors import BusyError, FrazilError
+from frazil.lake.clock import verify_clock
 from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import commit_snapshot, java_table, snapshot_fields
 from frazil.lake.heads import head
@@ -83,6 +84,12 @@ class TableTransaction:
         return quote(*self._path, f"branch_{self._name}")
 
     def __enter__(self) -> Self:
+        """Begin.
+
+        Raises:
+            ClockError: the table's newest commit lies in the future.
+        """
+        verify_clock(self._path, self._base)
         for stale in self._base.branches:
             if stale.startswith(RUN_BRANCH):
                 self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(stale)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from frazil.lake.clock import verify_clock
 from frazil.lake.commit import RUN_ID, bookmark_text, came_second, refused_as_second
 from frazil.lake.durable import make_table_durable
 from frazil.lake.gateway import append_staged, java_class, java_table
@@ -48,7 +49,9 @@ def replace_table(
 
     Raises:
         BusyError: the table was changed since; what was written for it are orphans.
+        ClockError: its newest commit lies in the future.
     """
+    verify_clock(layout.path, base)
     name = quote(*layout.path)
     table = java_table(spark, name)
     if table is None:
