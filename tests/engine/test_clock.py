@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 import frazil
 from frazil.lake import clock
+from frazil.lake.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Shop
@@ -32,3 +33,11 @@ def test_a_clock_that_is_behind_the_lake_s_commits_stops_a_run(
     [error] = refused.value.errors
     assert (type(error), error.code, error.retryable, refused.value.exit_code) == (clock.ClockError, "FZ311", True, 4)
     assert [row["note"] for row in shop.session.table("lake.marts.orders").select("note").collect()] == ["second"]
+
+
+def test_a_clock_that_is_ahead_folds_nothing_too_early() -> None:
+    base = TableSnapshot(snapshot_id=1, committed_at=datetime(2026, 3, 1, 23, 59, tzinfo=UTC))
+
+    assert clock.day_of_horizon(date(2027, 4, 5), base) == date(2026, 3, 1)
+    assert clock.day_of_horizon(date(2026, 2, 5), base) == date(2026, 2, 5)
+    assert clock.day_of_horizon(date(2027, 4, 5), TableSnapshot()) == date(2027, 4, 5)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.engine.expressions import check_expressions
 from frazil.engine.ledger import read_ledger
 from frazil.engine.rules import check_rules
-from frazil.lake.clock import today
+from frazil.lake.clock import day_of_horizon, today
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.state import TableState, gold_state, moved_marts, table_state, with_fold
@@ -52,7 +52,8 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
     found = table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
-    return with_fold(found, table, bookmarks, today() if with_source else None)
+    day = day_of_horizon(today(), stands[SILVER]) if with_source else None
+    return with_fold(found, table, bookmarks, day)
 
 
 def check_new_expressions(context: TableRun, state: TableState) -> None:

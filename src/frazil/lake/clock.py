@@ -48,6 +48,15 @@ def today() -> date:
     return time_here().date()
 
 
+def day_of_horizon(day: date, base: TableSnapshot) -> date:
+    """Return the day that horizons are counted from: the present one, but no later than that of the newest commit.
+
+    So a clock that is ahead folds nothing too early, and a table that nothing was written to for long is folded a run
+    later.
+    """
+    return day if base.committed_at is None else min(day, base.committed_at.date())
+
+
 def time_here() -> datetime:
     """Return the time of this machine's clock."""
     return datetime.now(UTC)

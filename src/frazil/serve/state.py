@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import FrazilError, StorageError
 from frazil.lake.catalogs import NoLakeError
-from frazil.lake.clock import today
+from frazil.lake.clock import day_of_horizon, today
 from frazil.lake.duck import connect
 from frazil.lake.duck_sql import scan
 from frazil.lake.trouble import explained
@@ -85,7 +85,8 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
     found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
-    found = with_fold(found, table, bookmarks, today() if is_read else None)
+    day = day_of_horizon(today(), stands[SILVER]) if is_read else None
+    found = with_fold(found, table, bookmarks, day)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})
 
 
