@@ -290,7 +290,7 @@ ENTRIES: Final = tuple(
         ("a packed file", _beside(_files({"b.zip": "x"})), 1, "packed as zip"),
         ("Parquet beside CSV", _beside(_files({"b.parquet": "x"})), 1, "the source says format: csv"),
         ("one content under two names", _beside(_files({"LOAD2.csv": HEADER + ONE})), 1, ""),
-        ("no header", _files({"LOAD1.csv": ONE}), 0, "FZ502"),
+        ("no header", _files({"LOAD1.csv": ONE}), 0, "FZ205"),
         ("another separator", _files({"LOAD1.csv": HEADER.replace(",", ";")}), 0, "FZ502"),
         ("Parquet called csv", lambda at: (at / "LOAD1.csv").write_bytes(WHOLE), 0, "FZ502"),
         ("a field twice", _files({"LOAD1.csv": "op,id,ts,v,v\n"}), 0, "FZ501"),

@@ -13,7 +13,6 @@ from frazil.formats.json_text import NoObjectError, Pairs, parsed
 from frazil.sources.base import SourceFile
 from frazil.sources.debezium.encodings import described, encoded
 from frazil.sources.debezium.forms import RecordFormError
-from frazil.sources.debezium.landed import LostOffsetsError, verify_offsets
 from frazil.sources.debezium.place import place_of
 from frazil.sources.debezium.record import Records
 from frazil.sources.debezium.source import DebeziumSource
@@ -483,17 +482,3 @@ def test_fields_that_differ_by_case_get_names(form: Any) -> None:
 
     assert found is not None
     assert (found["id"], found["id_2"]) == ("1", "2")
-
-
-def test_messages_that_are_missing_between_the_lake_and_a_landing_folder_are_an_error() -> None:
-    def files(*ranges: tuple[int, int]) -> list[str]:
-        return [f"landing/t/topic-1/0/{first:020}-{upto:020}.jsonl.gz" for first, upto in ranges]
-
-    verify_offsets("t", files((5, 10), (10, 12)), files((12, 20), (20, 21)))
-    verify_offsets("t", files((5, 10)), files((0, 7), (7, 12)))  # another folder has other files of the same
-    verify_offsets("t", [], files((700, 800)))
-    with pytest.raises(LostOffsetsError, match=r"up to offset 10, and the next landed one is 13") as caught:
-        verify_offsets("t", files((0, 10)), files((13, 20)))
-    touched = re.search(r"touch '(.*)'", caught.value.hint or "")
-    assert touched
-    verify_offsets("t", files((0, 10)), [*files((13, 20)), touched[1]])

@@ -16,6 +16,7 @@ from tests.sources.dms_files import SOURCE, put, take_all
 from frazil.errors import FrazilError
 from frazil.formats.field_names import DuplicateFieldsError
 from frazil.sources.base import Listing
+from frazil.sources.dms.header import HeaderError
 from frazil.sources.dms.listing import list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.spec import Column, DmsFiles, Table
@@ -161,6 +162,15 @@ def test_new_columns_follow_the_columns_there_are(tmp_path: Path) -> None:
     assert fresh == ("op", "ID", "b", "c")
     assert later == ("id", "op", "x", "b", "c")
     assert Listing(()) == Listing((), ())
+
+
+@pytest.mark.parametrize("first", ["U,1,n1b", "1,ada,2026-01-01", "I,2024-01-01 10:00:00,7"])
+def test_a_file_that_should_have_a_header_and_begins_with_a_record_is_refused(tmp_path: Path, first: str) -> None:
+    """Its first record would be gone: no change, not in quarantine, not counted."""
+    put(tmp_path, {"a.csv": b"op,id,name\nI,1,ada\n", "b.csv": f"{first}\nD,3,x\n".encode()})
+
+    with pytest.raises(HeaderError, match=f"first record of in/b.csv .* looks like values: {first.replace(',', ', ')}"):
+        take_all(tmp_path)
 
 
 def test_an_empty_file_adds_no_columns(tmp_path: Path) -> None:

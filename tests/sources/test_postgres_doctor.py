@@ -111,6 +111,7 @@ def test_everything_is_told_at_once(session: Session, tmp_path: Path) -> None:
     ("before", "says"),
     [
         ("CREATE TABLE t (id int)", "neither a primary key nor a replica identity"),
+        ("CREATE TABLE t (id int PRIMARY KEY DEFERRABLE)", "neither a primary key nor a replica identity"),
         ('CREATE TABLE t (id int, "Key" int PRIMARY KEY)', "is not in the replica identity of public.t (Key)"),
         (
             "CREATE TABLE t (id int PRIMARY KEY); CREATE PUBLICATION frazil FOR TABLE t WITH (publish = 'insert')",

@@ -32,7 +32,9 @@ CREATE TABLE parts (id int, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE 
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM ('2024-01-01') TO ('2024-02-01');
 INSERT INTO parts VALUES (1, '2024-01-05');
 CREATE TABLE gen (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED);
-INSERT INTO gen (id, net) VALUES (1, 1)"""
+INSERT INTO gen (id, net) VALUES (1, 1);
+CREATE TABLE was (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED);
+INSERT INTO was (id, net) VALUES (1, 1), (2, 2), (3, 3)"""
 
 AFTER = """
 ALTER TABLE moved RENAME TO moved2; INSERT INTO moved2 VALUES (2, 'b'); UPDATE moved2 SET v = 'A' WHERE id = 1;
@@ -41,7 +43,8 @@ BEGIN; ALTER TABLE swapped RENAME TO old; ALTER TABLE new RENAME TO swapped; COM
 ALTER TABLE filled ADD COLUMN n int NOT NULL DEFAULT 7; UPDATE filled SET n = 8 WHERE id = 30;
 CREATE TABLE parts_2 (id int, day date, PRIMARY KEY (id, day)); INSERT INTO parts_2 VALUES (2, '2024-02-05');
 ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM ('2024-02-01') TO ('2024-03-01');
-UPDATE parts SET day = '2024-02-07' WHERE id = 1"""
+UPDATE parts SET day = '2024-02-07' WHERE id = 1;
+ALTER TABLE was ALTER COLUMN gross DROP EXPRESSION; UPDATE was SET gross = 9 WHERE id = 1"""
 
 NOW = {"moved": "moved2"}
 
@@ -61,7 +64,7 @@ def test_marts_of_altered_tables_are_those_of_the_source(
 ) -> None:
     del spark  # only there so that Java runs
     monkeypatch.setenv("TEST_DB", database)
-    names = ["moved", "swapped", "filled", "parts", "gen"]
+    names = ["moved", "swapped", "filled", "parts", "gen", "was"]
     declare(tmp_path, {f"public.{name}": "id, day" if name == "parts" else "id" for name in names})
     file = tmp_path / "frazil.yml"
     text = file.read_text(encoding="utf-8").replace("./landing}", "./landing, max_delete_fraction: 1}")
@@ -84,7 +87,9 @@ def test_marts_of_altered_tables_are_those_of_the_source(
         assert run(pipeline) == {}
 
         for name in names:
-            columns = {"filled": "id, n", "parts": "id, day", "gen": "id, net"}.get(name, "id, v")
+            columns = {"filled": "id, n", "parts": "id, day", "gen": "id, net", "was": "id, net, gross"}.get(
+                name, "id, v"
+            )
             there: list[Any] = session.execute(
                 f"SELECT {columns} FROM {NOW.get(name, name)} ORDER BY 1".encode()
             ).fetchall()

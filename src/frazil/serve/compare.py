@@ -204,7 +204,8 @@ class Comparison:
         rows_here, rows_there = (sum(count for count, _ in side.values()) for side in (ours, theirs))
         compared = f"{counted(rows_here, 'row')} here, {rows_there:,} in {self._rows.name}{self._left_out()}"
         if not buckets:
-            return self._found(f"{compared}; all are the same", ok=True)
+            same = "what is compared is the same" if "; not compared: " in compared else "all are the same"
+            return self._found(f"{compared}; {same}", ok=True)
         progressed(f"look into {counted(len(buckets), 'bucket')} that differ")
         explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
         explanation.load(self._keys, self._columns, buckets)

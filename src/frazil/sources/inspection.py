@@ -45,7 +45,8 @@ class FileForm:
         dialect: of CSV; None for Parquet.
         header: the first record of CSV names the fields.
         op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
-        verify: refuses the first record of CSV without header, given the file's path and the fields.
+        verify: refuses the first record of CSV, given the file's path and the fields, as none of its kind: a header, or
+            the record of a file without.
         names: field, exactly as the file names it -> the name that it has here.
         layouts: fields of CSV without header whose first record has as many.
     """
@@ -151,6 +152,8 @@ def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[t
     written, broken = _names(file.uri, dialect)
     names = [form.names.get(name, name) for name in written]
     check_names(file.path, names)
+    if form.verify is not None and names:
+        form.verify(file.path, names)
     return file_columns(((name, "string") for name in names), form.op) if names else (), broken
 
 

@@ -46,6 +46,18 @@ def place_of(source: Mapping[str, Any]) -> str | None:
     return f"{READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
 
 
+def lacks_place(source: Mapping[str, Any]) -> bool:
+    """Return whether a change has no place, though its database has places: so it is with incremental reads.
+
+    Their place is that of the record before them, which they follow in their file or topic.
+    """
+    if str(source.get("snapshot")).lower() != "incremental":
+        return False
+    told = [_number(source.get(name)) for name in ("lsn", "scn", "pos")]
+    has_place = any(told) or bool(source.get("commit_lsn"))
+    return not has_place and any(name in source for name in ("lsn", "scn", "pos", "commit_lsn"))
+
+
 def after_read(place: str) -> str:
     """Return the place of what follows a change in its file or topic: behind a read by its clock."""
     return f"{place.removeprefix(READS_FIRST)}/1" if place.startswith(READS_FIRST) else place

@@ -13,7 +13,7 @@ from frazil.sources.debezium.encodings import Field, NoValueError, described, en
 from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
-from frazil.sources.debezium.place import after_read, commit_order, micros_of, place_of
+from frazil.sources.debezium.place import READS_FIRST, after_read, commit_order, lacks_place, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.sources.eras import place_in_era
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
@@ -135,7 +135,11 @@ class Records:
         source = _with_read(_object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole), op)
         if not self._is_own(source):
             return None
-        self._last[partition] = place = _place(source)
+        self._follow(message, partition)
+        place = _place(source)
+        if lacks_place(source):
+            place = self._behind(partition, place)
+        self._last[partition] = place
         is_delete = CLASSES.get(str(op).lower()) == "delete"
         if is_envelope:
             row = self._enveloped(whole, ways, key)
@@ -181,12 +185,7 @@ class Records:
 
         After compaction it may be all that is left of a delete.
         """
-        if (follows := _json(message.get("follows"))) is not None:
-            whole = _object(self._unwrapped(follows)[1] or Pairs())
-            is_envelope = self.table.source.form == "envelope"
-            self._last[partition] = _place(
-                _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
-            )
+        self._follow(message, partition)
         keys = self._keys(key)
         place = self._last.get(partition)
         if place is not None and place.base is not None:
@@ -194,6 +193,23 @@ class Records:
         if place is None and self.table.source.form == "flat":
             place = _Place()
         return None if not keys or place is None else keys | self._own(TOMBSTONE, place, message)
+
+    def _follow(self, message: Mapping[str, Any], partition: str) -> None:
+        """Remember the place of the record before the first one of a file, where the file says which it follows."""
+        if (follows := _json(message.get("follows"))) is None:
+            return
+        whole = _object(self._unwrapped(follows)[1] or Pairs())
+        is_envelope = self.table.source.form == "envelope"
+        source = _object(whole.get("source") or Pairs()) if is_envelope else _flat_source(whole)
+        if not lacks_place(source):
+            self._last[partition] = _place(source)
+
+    def _behind(self, partition: str, place: _Place) -> _Place:
+        """Give a record without a place that of the record before it; without one it stands before all changes."""
+        last = self._last.get(partition)
+        if last is not None and last.base is not None:
+            return _Place(after_read(last.base), place.time)
+        return _Place(None if place.base is None else f"{READS_FIRST}{place.base}", place.time)
 
     def _keys(self, key: Any) -> dict[str, str | None]:
         ways, key = self._unwrapped(key)

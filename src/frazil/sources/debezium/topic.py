@@ -219,7 +219,7 @@ def _newest_written(folder: Path) -> Path | None:
 
 
 def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
-    """Write messages as JSON; a tombstone without a message before it in its file says which it follows."""
+    """Write messages as JSON; the first of a file says which it follows, where it takes its place from that."""
     lines, follows, is_first = [], None, True
     for message in messages:
         line = {
@@ -231,13 +231,17 @@ def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
             "value": _text(message.value()),
             "headers": [[name, _text(value)] for name, value in message.headers() or ()],
         }
-        if message.value() is not None:
-            is_first = False
-        elif is_first:
+        if is_first and _takes_place(line["value"]):
             follows = follows or _last_value(folder)
             line |= {"follows": follows} if follows else {}
+        is_first = is_first and message.value() is None
         lines.append(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n")
     return lines
+
+
+def _takes_place(value: Any) -> bool:
+    """Return whether a message may have its place from the one before: a tombstone, or an incremental read."""
+    return value is None or '"incremental"' in f"{value}"
 
 
 def _last_value(folder: Path) -> Any:
@@ -247,7 +251,7 @@ def _last_value(folder: Path) -> Any:
         with gzip.open(found.path, "rt", encoding="utf-8") if found.path.suffix == ".gz" else found.path.open() as file:
             for text in file:
                 line = json.loads(text)
-                follows = line.get("follows", follows) if line["value"] is None else line["value"]
+                follows = line.get("follows", follows) if _takes_place(line["value"]) else line["value"]
         if follows is not None:
             return follows
     return None

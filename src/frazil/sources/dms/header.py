@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HeaderError(SourceError):
-    """The first record of a file looks like the names of its fields, and the declaration does not say so."""
+    """The first record of a file is the names of its fields, and the declaration does not say so; or the reverse."""
 
     code = "FZ205"
     retryable = False
@@ -36,9 +36,7 @@ def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> No
     if not first:
         return
     names = [(text or "").strip().lower() for text in first]
-    columns = [name for name, column in declared(table).items() if column.expr is None]
-    known = {name.lower() for name in (*table.keys, *table.sequence_by, *columns, table.source.op)}
-    hits = sum(name in known for name in names)
+    hits = _known_names(table, names)
     is_said = "header" in table.source.model_fields_set
     if hits == len(names) > 1 or (not is_said and 2 * hits > len(names) > 1):
         message, hint = "names its fields", "set header: true in its source"
@@ -48,6 +46,30 @@ def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> No
         return
     shown = ", ".join(text or "NULL" for text in first)
     raise HeaderError(f"table {table.name!r}: the first record of {path} {message}: {shown[:200]}", hint=hint)
+
+
+def verify_header(table: Table, path: str, first: Sequence[str | None]) -> None:
+    """Refuse a CSV file that is read as one with a header, and seems to begin with a record.
+
+    Raises:
+        HeaderError: none of the fields is a name that the declaration knows, and they do not look like names.
+    """
+    if len(first) < 2 or looks_like_names(first) or _known_names(table, first):  # noqa: PLR2004 - one field may be any
+        return
+    shown = ", ".join(text or "NULL" for text in first)
+    raise HeaderError(
+        f"table {table.name!r}: the first record of {path} names no field that the declaration knows, and looks like "
+        f"values: {shown[:200]}",
+        hint="if no file has a header, set header: false in its source; if this one lacks it, deliver it with one "
+        "under a new name",
+    )
+
+
+def _known_names(table: Table, first: Sequence[str | None]) -> int:
+    """Count the fields of a first record that are names which the declaration knows."""
+    columns = [name for name, column in declared(table).items() if column.expr is None]
+    known = {name.lower() for name in (*table.keys, *table.sequence_by, *columns, *table.renames, table.source.op)}
+    return sum((text or "").strip().lower() in known for text in first)
 
 
 def _contradict(table: Table, first: Sequence[str | None]) -> bool:

@@ -10,7 +10,7 @@ from frazil.formats.csv_lines import Dialect
 from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.formats.recoded import UTF_8
-from frazil.sources.dms.header import verify_no_header
+from frazil.sources.dms.header import verify_header, verify_no_header
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
 from frazil.spec.types import type_after
@@ -44,12 +44,12 @@ def form_of(file: SourceFile, table: Table) -> FileForm:
     """Return how a file is written."""
     source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
-    verify = None if file.variant == TRANSACTIONS else partial(verify_no_header, table)
+    verify = partial(verify_header if has_header(file, source) else verify_no_header, table)
     return FileForm(
         dialect=dialect,
         header=has_header(file, source),
         op=source.op,
-        verify=verify,
+        verify=None if file.variant == TRANSACTIONS else verify,
         names=source.names,
         layouts=() if file.variant == TRANSACTIONS else _layouts(file, source),
     )

@@ -158,6 +158,8 @@ def _refilled(known: Known, now: Known) -> list[str]:
         before = known.columns.get(number)
         if before is None and column.name in names:
             found.append(f"column {column.name} was dropped and added again")
+        elif before is None and column.name in known.generated:
+            found.append(f"column {column.name} is no longer generated")
         elif before is None and number <= known.last:
             found.append(f"column {column.name} is published now")
         elif before is None and (number in now.filled or known.filenode != now.filenode):

@@ -203,7 +203,7 @@ class Rules:
             yield ServerSetupError(
                 f"{self._where}: {table.full_name} has neither a primary key nor a replica identity; once published, "
                 "PostgreSQL would refuse its updates and deletes",
-                hint=f"give it a primary key, or: {full}",
+                hint=f"give it a primary key that is not deferrable, or: {full}",
             )
             return
         for one in self._of(place):

@@ -221,7 +221,7 @@ _IDENTITY: Final = """
 SELECT a.attname::text
 FROM pg_index i
 JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[:i.indnkeyatts - 1])
-WHERE CASE %s WHEN 'p' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END AND i.indrelid = %s"""
+WHERE CASE %s WHEN 'p' THEN i.indisprimary AND i.indimmediate WHEN 'i' THEN i.indisreplident END AND i.indrelid = %s"""
 
 _PUBLISHED: Final = """
 SELECT NULL, NULL FROM pg_publication_tables WHERE pubname = %s AND schemaname = %s AND tablename = %s"""

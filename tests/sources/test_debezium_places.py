@@ -1,0 +1,64 @@
+"""Where a message stands among others: reads without a place, and messages that are missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from frazil.sources.debezium.landed import LostOffsetsError, verify_offsets
+from frazil.sources.debezium.record import Records
+from frazil.spec import Debezium, Table
+
+
+def test_messages_that_are_missing_between_the_lake_and_a_landing_folder_are_an_error() -> None:
+    def files(*ranges: tuple[int, int]) -> list[str]:
+        return [f"landing/t/topic-1/0/{first:020}-{upto:020}.jsonl.gz" for first, upto in ranges]
+
+    verify_offsets("t", files((5, 10), (10, 12)), files((12, 20), (20, 21)))
+    verify_offsets("t", files((5, 10)), files((0, 7), (7, 12)))  # another folder has other files of the same
+    verify_offsets("t", [], files((700, 800)))
+    with pytest.raises(LostOffsetsError, match=r"up to offset 10, and the next landed one is 13") as caught:
+        verify_offsets("t", files((0, 10)), files((13, 20)))
+    touched = re.search(r"touch '(.*)'", caught.value.hint or "")
+    assert touched
+    verify_offsets("t", files((0, 10)), [*files((13, 20)), touched[1]])
+
+
+@pytest.mark.parametrize(
+    ("none", "places"),
+    [
+        ({"lsn": None}, [{"lsn": 100}, {"lsn": 200}]),
+        ({"lsn": 0}, [{"lsn": 100}, {"lsn": 200}]),
+        ({"commit_lsn": None}, [{"commit_lsn": "00000021:0100:0001"}, {"commit_lsn": "00000022:0100:0001"}]),
+        ({"scn": None}, [{"scn": "100"}, {"scn": "200"}]),
+        ({"file": "", "pos": 0}, [{"file": "b.000003", "pos": 100}, {"file": "b.000003", "pos": 200}]),
+    ],
+)
+@pytest.mark.parametrize("form", ["envelope", "flat"])
+def test_an_incremental_read_without_a_place_stands_behind_the_record_before_it(
+    none: dict[str, Any], places: list[dict[str, Any]], form: str
+) -> None:
+    """It shows what all changes before it have made, and those behind it are newer, by whatever clock."""
+
+    def line(op: str, of: dict[str, Any], snapshot: str = "false") -> str:
+        source, row = {"ts_ms": 1_700_000_000_000, "snapshot": snapshot, **of}, {"id": 1, "v": "a"}
+        if form == "envelope":
+            return json.dumps({"op": op, "before": None, "after": row, "source": source})
+        of_source = {"ts_ms", "snapshot"}
+        told = {f"__source_{name}" if name in of_source else f"__{name}": one for name, one in source.items()}
+        return json.dumps(row | {"__op": op} | told)
+
+    settings: dict[str, Any] = {"form": "flat", "op": "__op"} if form == "flat" else {}
+    table = Table(name="orders", source=Debezium(path=("landing",), **settings), keys=("id",))
+    read = line("r", none, "incremental")
+    reader = Records(table, "a.jsonl")
+    found = [reader.fields(text) for text in (line("c", places[0]), read, read, line("u", places[1]), read)]
+    first = Records(table, "a.jsonl").fields(read)
+
+    at = [f"{one['__position']}" for one in found if one is not None]
+    assert at[0] == at[1] == at[2] < at[3] == at[4]
+    assert first is not None
+    assert f"{first['__position']}" < at[0], "nothing says that it is newer than what the lake has"
