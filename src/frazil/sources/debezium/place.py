@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _DIGITS: Final = 20
 READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
 """How the places of reads begin that only have a time."""
+BEFORE_CHANGES: Final = f"{'0' * _DIGITS}/1/"
+"""How the place begins of a record that has none, nor a record before it: older than every change of a log."""
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
 """What ``snapshot`` says of a read that stands before all changes of its position; incremental reads are changes."""
 

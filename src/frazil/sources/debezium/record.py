@@ -13,7 +13,7 @@ from frazil.sources.debezium.encodings import Field, NoValueError, described, en
 from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
-from frazil.sources.debezium.place import READS_FIRST, after_read, commit_order, lacks_place, micros_of, place_of
+from frazil.sources.debezium.place import BEFORE_CHANGES, after_read, commit_order, lacks_place, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.sources.eras import place_in_era
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
@@ -209,7 +209,7 @@ class Records:
         last = self._last.get(partition)
         if last is not None and last.base is not None:
             return _Place(after_read(last.base), place.time)
-        return _Place(None if place.base is None else f"{READS_FIRST}{place.base}", place.time)
+        return _Place(None if place.base is None else f"{BEFORE_CHANGES}{place.base}", place.time)
 
     def _keys(self, key: Any) -> dict[str, str | None]:
         ways, key = self._unwrapped(key)
