@@ -63,3 +63,25 @@ def test_an_incremental_read_without_a_place_stands_behind_the_record_before_it(
     assert at[0] == at[1] == at[2] < at[3] == at[4]
     # Nothing says that they are newer than what the lake has.
     assert [one for one in firsts if one is None or f"{one['__position']}" >= at[0]] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "is_pair"),
+    [
+        ({"lsn": 7}, True),
+        ({"file": "b.000001", "pos": 4, "row": 0}, True),
+        ({"scn": "9", "commit_scn": "10", "ssn": 2}, True),
+        ({"scn": "9", "commit_scn": "10"}, False),  # all changes of a statement may have one
+        ({}, False),  # a time alone
+    ],
+)
+def test_a_delete_and_a_create_are_one_change_of_key_where_only_they_have_their_place(
+    source: dict[str, Any], *, is_pair: bool
+) -> None:
+    table = Table(name="orders", source=Debezium(path=("landing",)), keys=("id",))
+    reader, at = Records(table, "a.jsonl"), {"ts_ms": 1_700_000_000_000, "snapshot": "false", **source}
+    reader.fields(json.dumps({"op": "d", "before": {"id": 1}, "after": None, "source": at}))
+
+    found = reader.fields(json.dumps({"op": "c", "before": None, "after": {"id": 2}, "source": at})) or {}
+
+    assert (found.get("__before_id") == "1") is is_pair

@@ -60,6 +60,15 @@ def lacks_place(source: Mapping[str, Any]) -> bool:
     return not has_place and any(name in source for name in ("lsn", "scn", "pos", "commit_lsn"))
 
 
+def has_own_place(source: Mapping[str, Any]) -> bool:
+    """Return whether only the records of one change have its place.
+
+    Places that are times are shared, and so are Oracle's SCNs where the record does not number the change (``ssn``).
+    """
+    is_numbered = _number(source.get("scn")) is None or bool(_number(source.get("ssn")))
+    return is_numbered and commit_order(source) is not None
+
+
 def after_read(place: str) -> str:
     """Return the place of what follows a change in its file or topic: behind a read by its clock."""
     return f"{place.removeprefix(READS_FIRST)}/1" if place.startswith(READS_FIRST) else place

@@ -13,7 +13,7 @@ from frazil.sources.debezium.encodings import Field, NoValueError, described, en
 from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
 from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
-from frazil.sources.debezium.place import BEFORE_CHANGES, after_read, commit_order, lacks_place, micros_of, place_of
+from frazil.sources.debezium.place import BEFORE_CHANGES, after_read, has_own_place, lacks_place, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.sources.eras import place_in_era
 from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
@@ -145,7 +145,7 @@ class Records:
             row = self._enveloped(whole, ways, key)
         else:
             row = self._row(value, ways, self._lower_keys if is_delete else None)
-        if place.base is not None and (is_delete or str(op).lower() in CREATES) and commit_order(source) is not None:
+        if place.base is not None and (is_delete or str(op).lower() in CREATES) and has_own_place(source):
             self._pair(row, place.base, partition, None if is_delete else message)
         return row | self._own(op, place, message)
 
