@@ -1,6 +1,7 @@
 """What a table must hold, computed by DuckDB straight from the files, and what it does hold.
 
-Both are folded to one line: the number of rows and the sum of a hash over all columns as text.
+Both are folded to one line: the number of rows and the sum of a hash over all columns as text. The laws are those of
+SEMANTICS.md, written once more and otherwise than Frazil has them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+LAWS: Final = 2
+"""Number of the laws that are computed; raised with every change of them, so that no answer of older laws is kept."""
+
+BY_SOURCE: Final = "source"
+"""A delete whose ``updated_at`` does not move is timed by its file's name, and removes no version (HISTORY)."""
+
+BY_COLUMN: Final = "column"
+"""A delete is timed by its ``updated_at`` only: at the time of a version it takes that version's place."""
+
 HISTORY_COLUMNS: Final = {
     "valid_from": "timestamp",
     "valid_to": "timestamp",
@@ -23,12 +33,12 @@ HISTORY_COLUMNS: Final = {
 
 
 def records_sql(files: Sequence[Path], columns: Mapping[str, str]) -> str:
-    """Write the query that reads DMS files typed, with their op and their ``place`` in the order of the source."""
+    """Write the query that reads DMS files typed, with their op, file and ``place`` in the order of the source."""
     types = {"op": "varchar"} | {name: _duck(kind) for name, kind in columns.items()}
     return (
         "SELECT *, row_number() OVER () AS place FROM read_csv("
         f"{[str(path) for path in sorted(files, key=lambda path: (path.name[:4] != 'LOAD', path.name))]}, "
-        f"header = true, nullstr = 'NULL', quote = '\"', escape = '\"', columns = {types})"
+        f"filename = 'file', header = true, nullstr = 'NULL', quote = '\"', escape = '\"', columns = {types})"
     )
 
 
@@ -43,7 +53,15 @@ def newest_sql(files: Sequence[Path], columns: Mapping[str, str]) -> str:
     )
 
 
-def expected(mart: str, load: Sequence[Path], changes: Sequence[Path], columns: Mapping[str, str], keep: Path) -> str:
+def expected(
+    mart: str,
+    load: Sequence[Path],
+    changes: Sequence[Path],
+    columns: Mapping[str, str],
+    keep: Path,
+    *,
+    deletes: str = BY_SOURCE,
+) -> str:
     """Compute the checksum that a mart must have after a full load and changes.
 
     Args:
@@ -52,14 +70,14 @@ def expected(mart: str, load: Sequence[Path], changes: Sequence[Path], columns: 
         changes: all change files that were applied.
         columns: names and types.
         keep: file that remembers checksums already computed.
+        deletes: how a history times deletes, ``BY_SOURCE`` or ``BY_COLUMN``.
     """
     known: dict[str, str] = json.loads(keep.read_text(encoding="utf-8")) if keep.is_file() else {}
-    question = json.dumps(
-        [mart, *(f"{path.parent.parent.name}/{path.parent.name}/{path.name}" for path in (*load, *changes))]
-    )
+    names = (f"{path.parent.parent.name}/{path.parent.name}/{path.name}" for path in (*load, *changes))
+    question = json.dumps([LAWS, mart, deletes, *names])
     if question not in known:
         with duckdb.connect() as db:
-            names = ", ".join(columns)
+            columns_sql = ", ".join(columns)
             # It is read twice rather than kept, as it may be larger than the memory.
             db.execute(f"CREATE VIEW loaded AS {records_sql(load, columns)}")
             if changes:
@@ -68,10 +86,10 @@ def expected(mart: str, load: Sequence[Path], changes: Sequence[Path], columns: 
                 db.execute("CREATE TABLE changed AS FROM loaded LIMIT 0")
             db.execute("CREATE TABLE touched AS SELECT DISTINCT id FROM changed")
             db.execute(
-                f"CREATE VIEW touching AS SELECT op, 0 AS part, place, {names} "
-                f"FROM loaded SEMI JOIN touched USING (id) UNION ALL SELECT op, 1, place, {names} FROM changed"
+                f"CREATE VIEW touching AS SELECT op, 0 AS part, place, file, {columns_sql} FROM loaded "
+                f"SEMI JOIN touched USING (id) UNION ALL SELECT op, 1, place, file, {columns_sql} FROM changed"
             )
-            rows = _current_sql(columns) if mart == "current" else _history_sql(columns)
+            rows = _current_sql(columns) if mart == "current" else _history_sql(columns, deletes)
             known[question] = _checksum(db, rows, mart_columns(mart, columns))
         keep.parent.mkdir(parents=True, exist_ok=True)
         keep.write_text(json.dumps(known, indent=1), encoding="utf-8")
@@ -100,16 +118,40 @@ def _current_sql(columns: Mapping[str, str]) -> str:
     )
 
 
-def _history_sql(columns: Mapping[str, str]) -> str:
-    """The generator never repeats a state by chance, so equal neighbours need no care beyond equal times."""
+def _history_sql(columns: Mapping[str, str], deletes: str) -> str:
     names = ", ".join(columns)
+    changed = _by_source_sql() if deletes == BY_SOURCE else _by_column_sql()
     return (
         f"SELECT {names}, updated_at AS valid_from, NULL::TIMESTAMP AS valid_to, "
         f"true AS is_current, false AS is_deleted FROM loaded ANTI JOIN touched USING (id) UNION ALL "
-        f"SELECT {names}, updated_at, next_at, next_at IS NULL, coalesce(next_op = 'D', false) FROM ("
-        "SELECT *, lead(updated_at) OVER later AS next_at, lead(op) OVER later AS next_op FROM (FROM touching "
-        "QUALIFY row_number() OVER (PARTITION BY id, updated_at ORDER BY part DESC, place DESC) = 1) "
-        "WINDOW later AS (PARTITION BY id ORDER BY updated_at)) WHERE op <> 'D'"
+        f"SELECT {names}, began, next_at, next_at IS NULL, coalesce(next_op = 'D', false) FROM ("
+        "SELECT *, lead(began) OVER later AS next_at, lead(op) OVER later AS next_op "
+        f"FROM ({changed}) WINDOW later AS (PARTITION BY id ORDER BY updated_at, part, place)) WHERE op <> 'D'"
+    )
+
+
+def _by_source_sql() -> str:
+    """Write the changes that stand, each with when it ``began``.
+
+    The generator never repeats a state by chance, so equal neighbours need no care beyond equal times.
+    """
+    named = "try_strptime(regexp_extract(file, '([0-9]{8}-[0-9]{9})[.]csv$', 1), '%Y%m%d-%H%M%S%g')"
+    return (
+        "SELECT * FROM (SELECT *, max(happened) OVER so_far AS began FROM ("
+        "SELECT *, CASE WHEN op <> 'D' OR told IS NULL OR updated_at > told THEN updated_at "
+        f"ELSE greatest(told, {named}) END AS happened FROM ("
+        "SELECT *, max(updated_at) FILTER (op <> 'D') OVER so_far AS told FROM touching "
+        "WINDOW so_far AS (PARTITION BY id ORDER BY updated_at, part, place))) "
+        "WINDOW so_far AS (PARTITION BY id ORDER BY updated_at, part, place)) "
+        "WINDOW later AS (PARTITION BY id ORDER BY updated_at, part, place) "
+        "QUALIFY (lead(began) OVER later, lead(op) OVER later = 'D') IS DISTINCT FROM (began, op = 'D')"
+    )
+
+
+def _by_column_sql() -> str:
+    return (
+        "SELECT *, updated_at AS began FROM touching "
+        "QUALIFY row_number() OVER (PARTITION BY id, updated_at ORDER BY part DESC, place DESC) = 1"
     )
 
 
