@@ -87,15 +87,17 @@ def events_of(records: Sequence[Record], seed: int, headers: str) -> list[list[d
             image = {"h": seed, "id": int(key or 0)}
             source = {"lsn": lsn, "sequence": f'["{lsn}","{lsn}"]', "ts_ms": 1_767_225_600_000, "snapshot": "false"}
             value: dict[str, Any] = {"op": op, "before": image if op == "d" else None, "source": source}
-            value["after"] = None if op == "d" else image | {"v": record["v"]}
+            # A change of key that does not carry a value keeps it.
+            told = "__debezium_unavailable_value" if moves and lsn % 2 else record["v"]
+            value["after"] = None if op == "d" else image | {"v": told}
             # As many partitions as keys, or one; every record of a key is in the same.
             partition = int(key or 0) % 3 if headers else 0
             of_old = {"h": seed, "id": int(old or 0)}
-            told = [["__debezium.oldkey", json.dumps(of_old)]] if headers and op == "c" and moves else []
+            named = [["__debezium.oldkey", json.dumps(of_old)]] if headers and op == "c" and moves else []
             for one in (value, None) if op == "d" else (value,):
                 at = {"topic": "t", "partition": partition, "offset": offsets[partition]}
                 offsets[partition] += 1
-                found[-1].append(at | {"key": json.dumps(image), "value": one and json.dumps(one), "headers": told})
+                found[-1].append(at | {"key": json.dumps(image), "value": one and json.dumps(one), "headers": named})
     return found
 
 

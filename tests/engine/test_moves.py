@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frazil.engine.moves import Move, Stretch, stretches
+from frazil.engine.moves import Move, Stretch, moves_of, stretches
 
 
 def at(number: int) -> tuple[str, int]:
@@ -43,3 +43,44 @@ def test_a_row_that_comes_to_a_key_ends_the_one_that_was_there() -> None:
         Stretch(0, "b", at(1), at(5)),
         Stretch(1, "b", at(5), None),
     ]
+
+
+def test_a_row_that_leaves_after_another_one_came_is_the_one_that_was_there_first() -> None:
+    moves = [Move(at(1), "a", "b"), Move(at(5), "x", "b"), Move(at(6), "b", "c")]
+
+    found = stretches(moves, {("b", at(6)): at(5)})
+
+    of_key = {one.key: one.number for one in found if one.end is None}
+    assert of_key["c"] == 0
+    assert [one for one in found if one.key == "b"] == [Stretch(0, "b", at(1), at(5)), Stretch(1, "b", at(5), None)]
+
+
+def test_it_is_so_too_where_the_other_one_came_with_all_of_its_columns() -> None:
+    moves = [Move(at(1), "a", "b"), Move(at(6), "b", "c")]
+
+    found = stretches(moves, {("b", at(6)): at(5)})
+
+    assert [one for one in found if one.key == "b"] == [Stretch(0, "b", at(1), at(5))]
+    assert [one.number for one in found if one.key == "c"] == [0]
+
+
+def test_a_row_that_stood_there_is_not_the_one_that_came() -> None:
+    moves = [Move(at(5), "x", "b"), Move(at(6), "b", "c")]
+
+    found = stretches(moves, {("b", at(6)): at(5)})
+
+    assert {(one.number, one.key, one.start) for one in found if one.key != "x"} == {
+        (1, "b", ("", 0)),
+        (0, "b", at(5)),
+        (1, "c", at(6)),
+    }
+
+
+def test_a_move_that_its_source_tells_again_is_one() -> None:
+    told = [
+        {"place": {"_cdc_position": f"1/{place}", "_cdc_row": 0}, "old": "a", "new": "b", "event": event}
+        for place, event in (("5/2", "5"), ("5/1", "5"), ("6/3", "6"))
+    ]
+
+    assert sorted(moves_of(told)) == [Move(("1/5/1", 0), "a", "b"), Move(("1/6/3", 0), "a", "b")]
+    assert len(moves_of([{**one, "event": None} for one in told])) == 3

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from frazil.engine.table_run import TableRun
     from frazil.silver.contract import Contract
+    from frazil.spec import Table
 
 DEPARTED: Final = "departed"
 """Key of silver's bookmark: the greatest position of a void delete."""
@@ -72,8 +73,8 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
     events = _of_keys(new, leaving, contract)
     if held is not None:
         events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
-    event_of = event_sql(context, contract)
-    of_void = event_sql(context, contract, "void.") or "CAST(NULL AS string)"
+    event_of = event_sql(context.table, contract)
+    of_void = event_sql(context.table, contract, "void.") or "CAST(NULL AS string)"
     if event_of is not None:
         events = _once(events, contract, event_of)
     event = f"struct({r.POSITION} AS p, {r.ROW} AS r, kind)"
@@ -106,7 +107,7 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
         return rows
     row = "" if context.table.source.orders_records else f" AND n.{r.ROW} = v.{r.ROW}"
     of_row = f"n.{MOVED} = {literal(LEFT)} AND n.{r.POSITION} = v.{r.POSITION}{row}"
-    if (event := event_sql(context, contract, "n.")) is not None:
+    if (event := event_sql(context.table, contract, "n.")) is not None:
         of_row = f"n.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT}"
     return query(
         f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_void AS v
@@ -118,7 +119,7 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
 
 def holds_departures(context: TableRun, contract: Contract, held: DataFrame | None, void: pa.Table) -> bool:
     """Return whether silver has a void delete: it came before the other record of its change."""
-    event = event_sql(context, contract, "h.")
+    event = event_sql(context.table, contract, "h.")
     if held is None or event is None or not void.num_rows:
         return False
     found = query(
@@ -130,11 +131,28 @@ def holds_departures(context: TableRun, contract: Contract, held: DataFrame | No
     return found.first() is not None
 
 
-def event_sql(context: TableRun, contract: Contract, prefix: str = "") -> str | None:
+def event_sql(table: Table, contract: Contract, prefix: str = "") -> str | None:
     """Write what the records of one change have in common; None where each change is one record."""
     fields = {name.lower(): name for name, _ in contract.fields}
-    event = source_of(context.table).meaning(fields, f"{prefix}{r.POSITION}").event
+    event = source_of(table).meaning(fields, f"{prefix}{r.POSITION}").event
     return None if event is None else event.place
+
+
+def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, moves: DataFrame) -> DataFrame:
+    """Leave out the deletes that are records of changes of key, of which another record is the move.
+
+    They stand before it, and end nothing: the row lives on under its new key.
+    """
+    if (event := event_sql(table, contract)) is None:
+        return among
+    return query(
+        f"""SELECT c.* FROM frazil_among AS c
+        LEFT ANTI JOIN (SELECT DISTINCT {event} AS event, {MOVED} AS old FROM frazil_moves) AS m
+        ON c.{r.CLASS} = {literal(r.DELETE)} AND {event} = m.event
+        AND {key_text(contract.keys)} = m.old""",
+        frazil_among=among,
+        frazil_moves=moves,
+    )
 
 
 def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:

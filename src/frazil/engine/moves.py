@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
+from frazil.engine.departures import event_sql, without_moves_deletes
 from frazil.engine.driver_batch import spark_frame
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import FoldSpec
@@ -84,15 +85,22 @@ def place_of_row(table: Table, prefix: str = "") -> str:
 
 def moves_sql(table: Table, contract: Contract) -> str:
     """Write the aggregate that collects the moves among change rows; see :func:`moves_of`."""
-    move = f"struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new)"
+    event = event_sql(table, contract) or "CAST(NULL AS string)"
+    move = f"""struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new,
+        {event} AS event)"""
     return f"collect_set(CASE WHEN {LACKS} THEN {move} END)"
 
 
 def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
-    """Return the moves that :func:`moves_sql` collected."""
-    return [
-        Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]) for one in collected
+    """Return the moves that :func:`moves_sql` collected; of a change that its source told again the first record."""
+    found = [
+        (one["event"], Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
+        for one in collected
     ]
+    firsts: dict[object, Move] = {}
+    for event, move in sorted(found, key=lambda one: one[1]):
+        firsts.setdefault(move if event is None else (event, move.old, move.new), move)
+    return [*firsts.values()]
 
 
 def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
@@ -107,6 +115,7 @@ def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | N
     found: list[Stretch] = []
     open_at: dict[str, tuple[int, Place]] = {}
     ended: dict[str, Place] = {}
+    aside: dict[tuple[str, Place], int] = {}
 
     def end(key: str, place: Place, number: int) -> int:
         number, start = open_at.pop(key, (number, ended.get(key, _BEGINNING)))
@@ -115,15 +124,18 @@ def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | N
         return number
 
     for number, move in enumerate(sorted(moves)):
-        if (until := (came or {}).get((move.old, move.place))) is not None:
+        until = (came or {}).get((move.old, move.place))
+        if until is not None and (move.old, until) in aside:
+            of_row = aside[move.old, until]
+        elif until is None or (move.old in open_at and open_at[move.old][1] < until):
+            of_row = end(move.old, until or move.place, number)
+        else:
             of_row = number
             found.append(Stretch(number, move.old, ended.get(move.old, _BEGINNING), until))
             ended[move.old] = until
-        else:
-            of_row = end(move.old, move.place, number)
         if move.new in open_at:
-            # The row that had this key before is gone, or got another key by a change that carried everything.
-            end(move.new, move.place, number)
+            # The row that had this key before is gone, or gets another key at a later place of the same statement.
+            aside[move.new, move.place] = end(move.new, move.place, number)
         open_at[move.new] = of_row, move.place
     found += [Stretch(number, key, start, None) for key, (number, start) in open_at.items()]
     return found
@@ -162,6 +174,7 @@ def fill_moves(
         pa.array(values, field.type) for values, field in zip(zip(*followed, strict=True), _STRETCHES, strict=True)
     ]
     where = F.broadcast(spark_frame(context.spark, pa.table(columns, schema=_STRETCHES)))
+    among = without_moves_deletes(context.table, contract, among, rows.where(is_move))
     joined = among.join(where, _within(context.table, contract)).drop(*_STRETCHES.names[1:])
     spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), since=since, partial=True)
     filled = fill(joined, spec).where(is_move).select(*map(quote, rows.columns))
