@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
     from frazil.plan.policy import Strategy
 
-ELSEWHERE = ("fold.", "maintain.", "certificate.", "capture.", "dump.", "replay.", "erase.", "cut.", "rollback.")
+ELSEWHERE = (
+    "fold.",
+    "maintain.",
+    "certificate.",
+    "capture.",
+    "dump.",
+    "replay.",
+    "erase.",
+    "cut.",
+    "rollback.",
+    "treat.",
+)
 IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith(ELSEWHERE))
 """In such an order that a run which begins where the one before died still comes to its own."""
 

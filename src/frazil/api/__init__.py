@@ -20,7 +20,7 @@ from frazil.api.declaring import (
     selection,
     validate,
 )
-from frazil.api.erasing import erase, erase_preview, unblock
+from frazil.api.erasing import erase, erase_preview, treat, treat_preview, unblock
 from frazil.api.reading import (
     Status,
     check,
@@ -100,6 +100,8 @@ __all__ = [
     "spark_pipelines",
     "status",
     "test",
+    "treat",
+    "treat_preview",
     "trino_catalog",
     "unblock",
     "validate",

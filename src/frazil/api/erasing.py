@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.engine.erase_report import EraseReport, Wanted
+    from frazil.engine.treat_report import TreatReport
+    from frazil.spec import Pipeline
 
 
 def erase_preview(
@@ -83,6 +85,66 @@ def unblock(
 
     pipeline = load(declaration)
     return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
+
+
+def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession | None = None) -> TreatReport:
+    """Return what :func:`treat` would do, table by table; nothing is changed. Its arguments and errors."""
+    from frazil.engine.treat import treat_preview as look
+    from frazil.lake.session import lake_session
+
+    pipeline = load(declaration)
+    _refuse_leftovers(pipeline, table)
+    return look(pipeline, lake_session(spark, pipeline), table)
+
+
+def treat(
+    declaration: Declaration,
+    table: str,
+    *,
+    spark: SparkSession | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> TreatReport:
+    """Replace what the lake holds of columns that were given ``pii`` after their files were read.
+
+    Bronze is written again, silver, marts and aggregates are made from it, and old snapshots and files are removed.
+
+    Args:
+        declaration: a pipeline, or the path of its declaration.
+        table: a source table, or one of its marts.
+        spark: a session with the lake; left out, one is started.
+        tell: called with a short text when a step begins.
+
+    Returns:
+        What was done, and the proof.
+
+    Raises:
+        EraseError: there is nothing to replace, or it cannot be.
+        SourceChangedError: the declaration treats otherwise what was treated before.
+        PiiKeyError: the key is too short, or another than the lake's values were made with.
+        BusyError: a run holds the pipeline, for a minute.
+        ValuesLeftError: something else wrote the tables meanwhile; all else was done.
+    """
+    from frazil.engine.treat import treat as work
+    from frazil.lake.session import lake_session
+
+    pipeline = load(declaration)
+    _refuse_leftovers(pipeline, table)
+    return work(pipeline, lake_session(spark, pipeline), table, tell=tell)
+
+
+def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
+    """Refuse while tables of earlier declarations are there: they may hold the values, and nothing makes them again."""
+    from frazil.engine.subjects import EraseError
+    from frazil.serve.leftovers import leftovers
+    from frazil.spec.select import source_table
+
+    made_of = source_table(pipeline, table).name
+    left = [one.full_name for one in leftovers(pipeline) if one.role == "gold" or one.source == made_of]
+    if left:
+        raise EraseError(
+            f"{', '.join(left)}: not declared any more, and may hold the values that are to be replaced",
+            hint=f"remove it first: frazil drop {' '.join(f'--select {name}' for name in left)}; or declare it again",
+        )
 
 
 def _wanted(table: str, keys: Sequence[str], where: str | None) -> Wanted:

@@ -14,21 +14,28 @@ from frazil.spec.pii import (
     HMAC,
     MASK,
     MASKED,
+    TREATED,
+    TREATING,
     PiiKeyError,
     hashed,
     is_hashed,
     key_check,
     pii_fields,
     pii_key,
+    treated_fields,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from frazil.spec import Pipeline, Table
 
 KEY_CHECK: Final = "pii_key"
 """Key of bronze's bookmark: by it the key of hmac columns is known again."""
+MADE_BY: Final = "made_by"
+"""Key of bronze's bookmark: names the treatment that replaced values which bronze held before, if any did."""
+BRONZE_MADE_BY: Final = "bronze_made_by"
+"""Key of silver's bookmark: the name of the bronze that its changes were made of."""
 
 _BYTES: Final = (r.RAW, r.END, r.FORM)
 """Columns that hold bytes of records, or by which they could be written again."""
@@ -101,6 +108,18 @@ def treatment_of(pipeline: Pipeline, table: Table) -> Treatment | None:
     if not ways:
         return None
     return Treatment(ways=ways, key=pii_key(pipeline) if HMAC in ways.values() else b"")
+
+
+def treated_bookmark(table: Table, fields: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what bronze's bookmark keeps of how its fields are treated, once a batch is in it.
+
+    Args:
+        table: the declaration.
+        fields: names of all fields that bronze then has.
+        before: the bookmark until now.
+    """
+    ways, kept = treated_fields(table, fields), {name: before[name] for name in (TREATING, MADE_BY) if name in before}
+    return kept | ({TREATED: ways} if ways else {})
 
 
 def verify_key(table: Table, bookmark: Mapping[str, Any], treatment: Treatment | None) -> None:

@@ -11,7 +11,7 @@ import typer
 from frazil import api
 from frazil.cli.console import as_value, confirm, err, error_exit, out, print_json
 from frazil.cli.options import AsJson, Verbose, Where, Yes, local
-from frazil.cli.render.erase import show_erase
+from frazil.cli.render.erase import show_erase, show_treat
 from frazil.errors import DeclarationError
 from frazil.spec.amount import counted
 
@@ -34,6 +34,10 @@ def erase(
         str | None, typer.Option("--where", "-w", help="A condition over silver's columns: the keys of these changes.")
     ] = None,
     unblock: Annotated[bool, typer.Option("--unblock", help="Let erased keys come again; erases nothing.")] = False,
+    pii: Annotated[
+        bool,
+        typer.Option("--pii", help="Replace what the lake holds of columns that were given pii after it was read."),
+    ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -42,6 +46,11 @@ def erase(
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         keys = [*(key or ()), *(_lines(keys_from) if keys_from else ())]
+        if pii:
+            if keys or where is not None or unblock:
+                raise DeclarationError("--pii takes no key and no condition", hint="erase keys by themselves")
+            _treat(pipeline, table, yes=yes, as_json=as_json, verbose=verbose)
+            return
         asked: dict[str, Any] = {
             "keys": keys,
             "where": where,
@@ -58,6 +67,25 @@ def erase(
                 show_erase(api.erase_preview(pipeline, table, **asked))
             confirm("Erase? It cannot be undone, not even by a rollback.", "nothing was erased")
         _erase(pipeline, table, asked, as_json=as_json)
+
+
+def _treat(pipeline: Pipeline, table: str, *, yes: bool, as_json: bool, verbose: bool) -> None:
+    from frazil.engine.treat_report import ValuesLeftError  # noqa: PLC0415 - most commands end without
+
+    spark = api.session(pipeline, verbose=verbose)
+    if not yes:
+        if not as_json:
+            show_treat(api.treat_preview(pipeline, table, spark=spark))
+        confirm("Replace them? It cannot be undone, not even by a rollback.", "nothing was replaced")
+    try:
+        report = api.treat(pipeline, table, spark=spark, tell=lambda step: err.print(step, style="dim"))
+    except ValuesLeftError as error:
+        if not as_json:
+            show_treat(error.report)
+            raise
+        print_json(asdict(error.report) | as_value(error))
+        raise typer.Exit(error.exit_code) from None
+    print_json(asdict(report)) if as_json else show_treat(report)
 
 
 def _erase(pipeline: Pipeline, table: str, asked: dict[str, Any], *, as_json: bool) -> None:

@@ -57,13 +57,13 @@ def prove(job: EraseJob, erased: ErasedKeys, subjects: int, *, by_hash: int = 0)
     are_words = not by_hash and len(job.contract.keys) == 1 and len(words) == subjects
     for made in job.tables:
         rows += int(job.context.spark.table(quote(*made.path)).count())
-        checks = [*_bounds(job, erased, made), *_versions(job, made)]
-        there = _files(job, made)
+        checks = [*_bounds(job, erased, made), *other_versions(job, made)]
+        there = files_below(job, made)
         if there is None or not are_words or made.role == "bronze":
             checks += _rows(job, made)
         if there is not None:
             files += len(there)
-            checks += [*_in_files(made, there, search), _unknown_files(job, made, there)]
+            checks += [*_in_files(made, there, search), unknown_files(job, made, there)]
         elif texts is not None:
             checks += _values_like(job, made, texts)
         found += [(place, count) for place, count in checks if count]
@@ -113,7 +113,8 @@ def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tupl
     yield f"{made.full_name} bounds", values.where(erased.is_erased(key_text([key]))).count()
 
 
-def _versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+def other_versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+    """Count a table's snapshots beside the newest one, and its branches and tags."""
     spark = job.context.spark
     yield f"{made.full_name} older snapshots", max(snapshots_of(spark, made.path) - 1, 0)
     yield f"{made.full_name} branches and tags", len(refs_of(spark, made.path))
@@ -130,7 +131,7 @@ def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[t
         yield f"{made.full_name} values", values.join(F.broadcast(texts), _TEXT, "left_semi").count()
 
 
-def _files(job: EraseJob, made: LakeTable) -> list[str] | None:
+def files_below(job: EraseJob, made: LakeTable) -> list[str] | None:
     """List the files below a table's folder by address; None where they cannot be read from here."""
     table = java_table(job.context.spark, quote(*made.path))
     if table is None:
@@ -148,7 +149,7 @@ def _files(job: EraseJob, made: LakeTable) -> list[str] | None:
     return [address.beside(f"{root}{one['path']}") for some in listed for one in some if one["size"]]
 
 
-def _unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple[str, int]:
+def unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple[str, int]:
     """Count files of rows that the newest snapshot does not have."""
     spark, name = job.context.spark, quote(*made.path)
     known = {row[0].rpartition("/")[2] for row in spark.sql(f"SELECT file_path FROM {name}.files").collect()}

@@ -13,7 +13,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
-from frazil.bronze.pii import treatment_of, verify_key
+from frazil.bronze.pii import treated_bookmark, treatment_of, verify_key
 from frazil.bronze.read import Batch, duplicate, records, spark_ddl
 from frazil.engine.driver_batch import spark_frame
 from frazil.engine.erased import FLAG, erased_keys, without_erased
@@ -65,6 +65,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
     failpoint("bronze.before_write")
     known = _known_fields(step, new, base.bookmark) | eras | ({} if erased is None else {FLAG: True})
     known |= {} if treatment is None else treatment.bookmark
+    known |= treated_bookmark(context.table, known["fields"], base.bookmark)
     reading_settings = {**source.reading(), **declared_pii(context.table)}
     bookmark = context.bookmark("bronze", step.batch, reading=reading_settings, **known)
     empty = partial(_without_erased, context, erased, bookmark)

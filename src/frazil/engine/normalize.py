@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from frazil.bronze import record as r
+from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.engine import late_limit, late_moves
 from frazil.engine.bad_rows import bad_by_batch, check_limits
 from frazil.engine.baseline import baseline_changes, with_baseline
@@ -408,11 +409,19 @@ def _bookmark(
         # A baseline, which a rebuild keeps, can have changes that do not carry every column.
         partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
+        **_bronze_made_by(step, base, bronze),
         **_evolved(context).in_bookmark(),
         **kept,
         **late_limit.in_bookmark(context, step, base.bookmark),
         **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
     )
+
+
+def _bronze_made_by(step: Normalize, base: TableSnapshot, bronze: Mapping[str, Any]) -> dict[str, str]:
+    """Return which bronze the changes are made of, where its values were ever replaced."""
+    is_whole = step.rebuild or not step.after
+    made_by = bronze.get(MADE_BY) if is_whole else base.bookmark.get(BRONZE_MADE_BY)
+    return {BRONZE_MADE_BY: made_by} if made_by else {}
 
 
 def note_declared(context: TableRun) -> None:

@@ -35,6 +35,11 @@ def warnings(table: Table, state: TableState) -> list[str]:
     if waiting[_SHOWN:]:
         found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
     found += state.taken.notes
+    if state.treating:
+        found.append(
+            "old snapshots and files may still hold values of columns with pii: "
+            f"frazil erase --table {table.name} --pii ends what was begun"
+        )
     if again := state.taken.loads_again:
         found.append(
             f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it stay. "

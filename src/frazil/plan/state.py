@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
 from frazil.plan.folding import check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
+from frazil.plan.reading import check_reading
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.widening import as_made, later_columns, retyped
@@ -19,7 +21,7 @@ from frazil.silver.evolution import check_evolution, evolved, later_fields, trea
 from frazil.silver.renames import renamed_bookmark, renamed_fields
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
-from frazil.spec.pii import declared_pii
+from frazil.spec.pii import TREATING
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -31,12 +33,6 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import FoldChanges
-
-
-class SourceChangedError(SchemaError):
-    """The declaration reads the source in another way than bronze was read."""
-
-    code = "FZ504"
 
 
 class FormatVersionError(SchemaError):
@@ -74,6 +70,8 @@ class TableState:
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts that are not what they will have to hold -> what differs."""
     fold: FoldChanges | None = None
     """The fold that the table begins with."""
+    treating: bool = False
+    """Values that columns had before they said ``pii`` may be left in old snapshots and files."""
     snapshots: Mapping[str, int | None] = field(default_factory=dict)
     """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot, None without one; empty if not kept."""
 
@@ -122,7 +120,7 @@ def table_state(
         BaselineError: what is declared needs changes that are folded into the baseline.
     """
     rebuilds = moved_marts(pipeline, table, bookmarks)
-    _check_reading(table, bookmarks[BRONZE], taken)
+    check_reading(table, bookmarks[BRONZE], taken)
     contract, fields, hint = _contract(table, bookmarks, taken)
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
     # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type; of renamed ones
@@ -142,10 +140,8 @@ def table_state(
         rebuilds[SILVER] = reason
     # What was checked before, and is not used again, is not parsed again.
     is_used = bool(taken.files) or SILVER in rebuilds or silver.get("declared") != declared(table)
-    if problems := table_name_problems(pipeline, table, contract) if is_used else []:
-        refused = DeclarationProblems(map(str, problems))
-        refused.hint = hint or refused.hint
-        raise refused
+    if is_used:
+        _check_names(pipeline, table, contract, hint)
     for index, mart in enumerate(table.marts):
         name = table.mart_name(mart)
         if reason := _why_rebuilt(table, was_made(name), index, bookmarks[name]):
@@ -165,6 +161,7 @@ def table_state(
         contract=contract,
         rebuilds=rebuilds,
         alters=table_changes(table, wanted, columns or {}, bookmarks),
+        treating=TREATING in bookmarks[BRONZE],
     )
 
 
@@ -180,6 +177,14 @@ def with_fold(
         today: the present day in UTC; None where only one that was killed is to be ended.
     """
     return replace(state, fold=fold_due(table, bookmarks, None if state.rebuilds else today))
+
+
+def _check_names(pipeline: Pipeline, table: Table, contract: Contract | None, hint: str | None) -> None:
+    """Refuse expressions and settings that name a field or a column that there is not."""
+    if problems := table_name_problems(pipeline, table, contract):
+        refused = DeclarationProblems(map(str, problems))
+        refused.hint = hint or refused.hint
+        raise refused
 
 
 def _contract(
@@ -219,6 +224,8 @@ def _why_otherwise(
     """
     if bookmarks[SILVER].get("laws", 0) < LAWS:
         return "an older version of Frazil made it, which gave deletes no time of their own"
+    if bookmarks[BRONZE].get(MADE_BY, "") != bookmarks[SILVER].get(BRONZE_MADE_BY, ""):
+        return "personal data was replaced in bronze"
     if contract is None:
         return None
     now = evolved(table, renamed_bookmark(table, bookmarks[BRONZE]), bookmarks[SILVER])
@@ -260,46 +267,6 @@ def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mappin
         if not belongs(own[key], bookmark, pipeline=pipeline.pipeline):
             moved[key] = f"its rows are those of table {bookmark['table']!r}"
     return moved
-
-
-def _check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -> None:
-    """Refuse to go on with a bronze table that was read in another way: a fresh lake would hold other records."""
-    before: Mapping[str, Any] | None = bronze.get("reading")
-    if before is None:
-        return
-    now = {**source_of(table).reading(), **declared_pii(table)}
-    fields = bronze.get("fields", {})
-    known = {name.lower() for name in (*fields, *renamed_fields(table, fields))}
-    for setting in sorted(before.keys() | now.keys()):
-        old, new = before.get(setting), now.get(setting)
-        if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
-            continue
-        if setting == "path":
-            fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
-        elif setting == "pii":
-            # A column that no file had yet can be given any.
-            fits = not {said.rpartition(": ")[0].lower() for said in {*(old or ())} ^ {*(new or ())}} & known
-        else:
-            fits = setting == "by_place" and not taken.again
-        if not fits:
-            again = f"drop what was read and read it again: frazil drop --select {table.name}, then frazil run"
-            found = "" if setting != "path" else ", and none of the files there is known"
-            raise SourceChangedError(
-                f"table {table.name!r}: {_WORDS.get(setting, f'source.{setting}')} was {_shown(old)} when its files "
-                f"were read and is {_shown(new)} now{found}",
-                hint=f"set it back; or {again} (the files must still be at the source)",
-            )
-
-
-_WORDS = {
-    "by_place": "whether files alone order the changes (neither sequence_by nor change_seq)",
-    "pii": "pii of its columns",
-    "fields": "the list of fields of files without header",
-}
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
 
 
 def _why_rebuilt(table: Table, was: Table, index: int, bookmark: Mapping[str, Any]) -> str | None:

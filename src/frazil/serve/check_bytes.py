@@ -20,7 +20,7 @@ from frazil.formats.value_hash import ValuesHash
 from frazil.lake.duck_sql import identifier, literal
 from frazil.serve.finding import Step
 from frazil.spec.amount import counted
-from frazil.spec.pii import pii_fields
+from frazil.spec.pii import TREATING, clear_fields, pii_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,10 +100,8 @@ def _rebuilt(proof: Proof) -> Verdict:
     Cost: reads bronze once for each form its files have, and files with bad records in sorted order once more; memory
     of some batches, and of DuckDB where it sorts.
     """
-    if r.FORM not in proof.here.bronze.snapshot.columns:
-        return None, "an older version took its files and did not keep in which form they are written"
-    if pii_fields(proof.here.table):
-        return None, "values of columns with pii are not kept, so its files cannot be written again"
+    if (verdict := _without_looking(proof)) is not None:
+        return verdict
     files, unknown, erased, folded = _files(proof)
     for writing, some in groupby(sorted(files, key=lambda file: repr(file.writing)), key=lambda file: file.writing):
         _see(proof, writing, list(some))
@@ -128,6 +126,21 @@ def _rebuilt(proof: Proof) -> Verdict:
         ]
         notes = [notes[0], *notes[-1:]] if unknown else notes[:1]
     return (False if wrong else True if files else None), "; ".join(notes) or "no file was taken"
+
+
+def _without_looking(proof: Proof) -> Verdict | None:
+    """Return what is known before a byte is read; None where the files can be written again."""
+    table, bronze = proof.here.table, proof.here.bronze.snapshot
+    clear, command = clear_fields(table, bronze.bookmark), f"frazil erase --table {table.name} --pii"
+    if clear:
+        return False, f"pii is said of {', '.join(clear)}, and bronze holds the values as they came: {command}"
+    if TREATING in bronze.bookmark:
+        return False, f"old snapshots and files may hold values of columns with pii: {command} ends what was begun"
+    if r.FORM not in bronze.columns:
+        return None, "an older version took its files and did not keep in which form they are written"
+    if pii_fields(table):
+        return None, "values of columns with pii are not kept, so its files cannot be written again"
+    return None
 
 
 def _files(proof: Proof) -> tuple[list[_File], int, int, int]:

@@ -21,6 +21,7 @@ from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables, unfinished_erase
 from frazil.silver.baseline import baseline_of
 from frazil.spec import Current
+from frazil.spec.pii import TREATING
 from frazil.spec.select import selected
 from frazil.spec.tables import gold_table, source_tables
 
@@ -81,6 +82,7 @@ class TableStatus:
         silver_batch: the batch of bronze the typed changes hold.
         changes: typed changes.
         quarantined: records in quarantine.
+        treating: replacing what columns held before they said ``pii`` was killed, or is at work.
         horizon: the day before which changes are folded into the baseline; None where none were.
         committed_at: time of bronze's newest commit, in UTC.
         marts: in the order of the declaration.
@@ -114,6 +116,7 @@ class TableStatus:
     unfinished_erase: str | None = None
     captured: tuple[CaptureLag, ...] = ()
     horizon: str | None = None
+    treating: bool = False
 
 
 def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatus]:
@@ -255,6 +258,7 @@ class _Lake:
             failures=self.failures.get(table.name, ()),
             unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
             horizon=_horizon(changes),
+            treating=TREATING in bronze.bookmark,
         )
 
     def mart(self, made: LakeTable, newest: int) -> MadeStatus:

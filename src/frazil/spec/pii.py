@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError
 from frazil.spec.contract import final_names
 from frazil.spec.secrets import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from frazil.spec.pipeline import Pipeline, Table
 
 DROP, MASK, HMAC = "drop", "mask", "hmac"
 MASKED: Final = "***"
+TREATED: Final = "treated"
+"""Key of bronze's bookmark: how each field was treated that was, field -> way."""
+TREATING: Final = "treating"
+"""Key of bronze's bookmark: names a treatment of what the lake held before, until nothing of that is left."""
 
 _KEY_BYTES: Final = 16
 _CHECK: Final = b"frazil: which key"
@@ -36,7 +40,12 @@ def pii_fields(table: Table) -> dict[str, str]:
     Fields that hold whole rows as text, such as the JSON of an audit log, are ``drop``. Empty where no column says
     ``pii``.
     """
-    ways = {column.name.lower(): column.pii for column in table.columns or () if column.pii is not None}
+    return _fields_of(table, {column.name: column.pii for column in table.columns or () if column.pii is not None})
+
+
+def _fields_of(table: Table, said: Mapping[str, str]) -> dict[str, str]:
+    """Return :func:`pii_fields` where columns say other ways than the declaration: column -> way."""
+    ways = {name.lower(): way for name, way in said.items()}
     if not ways:
         return {}
     finals = final_names(table)
@@ -50,6 +59,37 @@ def declared_pii(table: Table) -> dict[str, list[str]]:
     """Return what columns say of ``pii``, among the settings that records depend on; empty where none says anything."""
     said = [f"{column.name}: {column.pii}" for column in table.columns or () if column.pii is not None]
     return {"pii": said} if said else {}
+
+
+def treated_fields(table: Table, fields: Iterable[str]) -> dict[str, str]:
+    """Return how some fields of a source are treated, by their names: what bronze's bookmark keeps of it."""
+    ways = pii_fields(table)
+    return {name: ways[name.lower()] for name in fields if name.lower() in ways}
+
+
+def kept_ways(table: Table, bronze: Mapping[str, Any]) -> dict[str, str]:
+    """Return how the fields that bronze has were treated when its files were read: field -> way.
+
+    Args:
+        table: the declaration.
+        bronze: bronze's bookmark. One that an older version wrote names the columns that said ``pii``, not the fields.
+    """
+    if TREATED in bronze:
+        return dict(bronze[TREATED])
+    said = (text.rpartition(": ") for text in bronze.get("reading", {}).get("pii", ()))
+    ways = _fields_of(table, {name: way for name, _, way in said})
+    return {name: ways[name.lower()] for name in bronze.get("fields", {}) if name.lower() in ways}
+
+
+def clear_fields(table: Table, bronze: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of which bronze has the values as they came, though the declaration treats them: field -> way.
+
+    Args:
+        table: the declaration.
+        bronze: bronze's bookmark.
+    """
+    kept = kept_ways(table, bronze)
+    return {name: way for name, way in treated_fields(table, bronze.get("fields", {})).items() if name not in kept}
 
 
 def pii_key(pipeline: Pipeline) -> bytes:

@@ -11,24 +11,15 @@ from frazil.spec.amount import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.erase_report import EraseProof, EraseReport
+    from frazil.engine.erase_report import ErasedLayer, EraseProof, EraseReport
+    from frazil.engine.treat_report import TreatReport
 
 _FILES_SHOWN = 10
 
 
 def show_erase(report: EraseReport) -> None:
     """Print what would go or went, table by table, then the files that stay and the proof."""
-    names = ["table", "rows", "snapshots", "branches and tags"]
-    rows = [
-        [
-            layer.table,
-            "computed again" if layer.rows is None else layer.rows,
-            layer.snapshots,
-            ", ".join(layer.refs) or "none",
-        ]
-        for layer in report.layers
-    ]
-    grid(None, names, rows, right={"rows", "snapshots"})
+    _show_layers(report.layers)
     verb = "to erase" if report.proof is None else "erased"
     out.print(f"{report.table}: {counted(report.subjects, 'key')} {verb}", markup=False)
     if report.resumed:
@@ -56,6 +47,41 @@ def show_erase(report: EraseReport) -> None:
         _show_proof(report.proof)
     if report.receipt:
         out.print(f"receipt: {report.receipt}", markup=False)
+
+
+def show_treat(report: TreatReport) -> None:
+    """Print what of columns with ``pii`` would be replaced or was, table by table, then the proof."""
+    _show_layers(report.layers)
+    fields = ", ".join(f"{name} ({way})" for name, way in report.fields.items())
+    if fields:
+        verb = "replaced" if report.done else "to be replaced"
+        out.print(f"{report.table}: the values of {fields} {verb}", markup=False)
+    if report.resumed:
+        out.print(f"what was begun {'was' if report.done else 'is to be'} ended", markup=False)
+    out.print("files at the source, and landing files, stay as they are", markup=False)
+    if not report.done:
+        return
+    looked = f"{counted(report.rows, 'row')} and {counted(report.files, 'file')}"
+    if not report.found:
+        out.print(f"searched {looked}: no value is left", markup=False)
+        return
+    out.print(f"searched {looked}, and found values in:", markup=False)
+    for place, count in report.found:
+        out.print(f"  {place}: {count:,}", markup=False)
+
+
+def _show_layers(layers: Sequence[ErasedLayer]) -> None:
+    names = ["table", "rows", "snapshots", "branches and tags"]
+    rows = [
+        [
+            layer.table,
+            "computed again" if layer.rows is None else layer.rows,
+            layer.snapshots,
+            ", ".join(layer.refs) or "none",
+        ]
+        for layer in layers
+    ]
+    grid(None, names, rows, right={"rows", "snapshots"})
 
 
 def _show_proof(proof: EraseProof) -> None:

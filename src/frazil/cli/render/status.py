@@ -59,6 +59,9 @@ def _table(table: TableStatus) -> None:
             f"the erase {table.unfinished_erase} has not come to its end: frazil erase of any key of the table ends it"
         )
         out.print(f"  {says}", style="red", markup=False)
+    if table.treating:
+        says = f"old files may hold values of columns with pii: frazil erase --table {table.table} --pii ends this"
+        out.print(f"  {says}", style="red", markup=False)
     _failures(table.failures)
 
 

@@ -1,0 +1,97 @@
+"""Whether bronze was read as the declaration reads the source now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.errors import SchemaError
+from frazil.sources.kinds import source_of
+from frazil.spec.pii import clear_fields, kept_ways, treated_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.sources.base import SourceDelta
+    from frazil.spec import Table
+
+_WORDS: Final = {
+    "by_place": "whether files alone order the changes (neither sequence_by nor change_seq)",
+    "fields": "the list of fields of files without header",
+}
+
+
+class SourceChangedError(SchemaError):
+    """The declaration reads the source in another way than bronze was read."""
+
+    code = "FZ504"
+
+
+def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -> None:
+    """Refuse to go on with a bronze table that was read in another way: a fresh lake would hold other records.
+
+    Args:
+        table: the declaration.
+        bronze: bronze's bookmark, which may be empty.
+        taken: what the source offers.
+
+    Raises:
+        SourceChangedError: a setting is another, or a field is treated in another way.
+    """
+    before: Mapping[str, Any] | None = bronze.get("reading")
+    if before is None:
+        return
+    check_kept(table, bronze)
+    if clear := clear_fields(table, bronze):
+        raise SourceChangedError(
+            f"table {table.name!r}: pii of its columns: bronze holds the values of {', '.join(clear)} as they came",
+            hint=f"replace them in all of the lake: frazil erase --table {table.name} --pii; or take pii away again",
+        )
+    now = source_of(table).reading()
+    for setting in sorted((before.keys() | now.keys()) - {"pii"}):
+        old, new = before.get(setting), now.get(setting)
+        if old == new or (setting == "fields" and old and list(new or ())[: len(old)] == list(old)):
+            continue
+        if setting == "path":
+            fits = taken.known or not taken.files or set(old or ()) <= set(new or ())
+        else:
+            fits = setting == "by_place" and not taken.again
+        if not fits:
+            found = "" if setting != "path" else ", and none of the files there is known"
+            raise SourceChangedError(
+                f"table {table.name!r}: {_WORDS.get(setting, f'source.{setting}')} was {_shown(old)} when its files "
+                f"were read and is {_shown(new)} now{found}",
+                hint=f"set it back; or {_again(table)}",
+            )
+
+
+def check_kept(table: Table, bronze: Mapping[str, Any]) -> None:
+    """Refuse to treat in another way, or no longer, what was treated: nobody can say what its values were.
+
+    Args:
+        table: the declaration.
+        bronze: bronze's bookmark.
+
+    Raises:
+        SourceChangedError: a field is treated in another way than when it was read.
+    """
+    now = treated_fields(table, bronze.get("fields", {}))
+    for name, way in kept_ways(table, bronze).items():
+        if now.get(name) != way:
+            raise SourceChangedError(
+                f"table {table.name!r}: pii of its columns was {way} for {name} when its files were read and is "
+                f"{_shown(now.get(name))} now; values that were replaced cannot be brought back",
+                hint=f"set it back; or {_again(table)}",
+            )
+
+
+def _again(table: Table) -> str:
+    return (
+        f"drop what was read and read it again: frazil drop --select {table.name}, then frazil run "
+        "(the files must still be at the source)"
+    )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    return ", ".join(map(str, value)) if isinstance(value, list) else repr(value)
