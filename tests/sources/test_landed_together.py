@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PLACES = (("public", "debits"), ("public", "credits"))
+TABLES = tuple(".".join(place) for place in PLACES)
 
 
 @pytest.mark.parametrize(
@@ -27,15 +28,21 @@ PLACES = (("public", "debits"), ("public", "credits"))
         ({"position": 20}, {"debits": f"{LOAD}{10:016X}"}, False),
         ({"position": 5, "era": 1}, {"debits": f"{LOAD}{10:016X}", "credits": f"{LOAD}g0001-{5:016X}"}, True),
         ({"position": 5, "era": 1}, {"debits": f"{LOAD}{10:016X}", "credits": f"{LOAD}g0001-{6:016X}"}, False),
+        (
+            {"position": 20, "stopped": TABLES[:1]},
+            {"debits": f"{LOAD}{10:016X}", "credits": f"{LOAD}{20:016X}"},
+            False,
+        ),
+        ({"position": 20, "tables": TABLES[:1]}, {"debits": f"{LOAD}{10:016X}", "credits": f"{LOAD}{20:016X}"}, False),
         (None, {}, False),
     ],
 )
 def test_the_files_of_a_slot_are_whole_when_no_range_and_no_rows_are_beyond_its_position(
-    state: dict[str, int] | None, rows: dict[str, str], *, is_whole: bool, tmp_path: Path
+    state: dict[str, Any] | None, rows: dict[str, str], *, is_whole: bool, tmp_path: Path
 ) -> None:
     landing = Landing(tmp_path, "frazil")
     if state is not None:
-        landing.keep(State(system="1", database="shop", **state))  # type: ignore[arg-type]
+        landing.keep(State(system="1", database="shop", **{"tables": TABLES, **state}))
     for table, name in rows.items():
         (landing.table("public", table) / name).mkdir(parents=True)
 
@@ -44,7 +51,7 @@ def test_the_files_of_a_slot_are_whole_when_no_range_and_no_rows_are_beyond_its_
 
 def test_rows_that_were_read_again_beyond_the_position_are_not_whole(tmp_path: Path) -> None:
     landing = Landing(tmp_path, "frazil")
-    landing.keep(State(system="1", database="shop", position=20))
+    landing.keep(State(system="1", database="shop", position=20, tables=TABLES))
     for _, table in PLACES:
         (landing.table("public", table) / f"{LOAD}{10:016X}").mkdir(parents=True)
     assert landing.is_whole(PLACES)

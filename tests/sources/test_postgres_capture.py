@@ -247,12 +247,14 @@ def test_a_table_that_was_out_of_the_publication_or_the_declaration_is_missed(se
     land(tmp_path)
     declare(tmp_path, {"public.orders": "id", "public.others": "id"})
 
-    assert "public.orders was not captured for a time" in refusal(tmp_path).message
+    failed = land(tmp_path).failed
+    assert [*failed] == ["orders"]
+    assert "public.orders was not captured for a time" in failed["orders"].message
 
     declare(tmp_path, {"public.others": "id"})
     session.execute("ALTER PUBLICATION frazil DROP TABLE others")
 
-    assert "public.others was taken out of publication frazil" in refusal(tmp_path).message
+    assert "public.others was taken out of publication frazil" in land(tmp_path).failed["others"].message
 
 
 def test_another_database_is_not_taken_for_the_same(

@@ -100,9 +100,9 @@ def test_everything_is_told_at_once(session: Session, tmp_path: Path) -> None:
     details = [one["detail"] for one in found(tmp_path)]
 
     assert [detail.partition("] ")[2][:40] for detail in details] == [
+        "publication frazil leaves out some kinds",
         "public.bare has neither a primary key no",
         "key 'v' of table 'keyed' is not in the r",
-        "publication frazil leaves out some kinds",
         "there is no table public.none",
     ]
 

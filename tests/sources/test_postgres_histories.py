@@ -84,6 +84,8 @@ def settled(folder: Path) -> None:
     """Land until nothing is missing; the server takes a moment to see that a killed capture is gone."""
     for _ in range(1000):
         landed = land(folder)
+        for error in landed.failed.values():
+            raise error
         if landed.busy is None and landed.files == 0:
             return
     pytest.fail("it never ends")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from random import Random
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -14,7 +15,9 @@ from tests.sources.replay import declare, land, records, selected
 import frazil
 from frazil import api
 from frazil.errors import FrazilError
+from frazil.sources.comparison import Compared
 from frazil.sources.kinds import captures_of
+from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.errors import ColumnRenamedError, TableReplacedError
 
 if TYPE_CHECKING:
@@ -58,6 +61,13 @@ def stopped(folder: Path) -> dict[str, FrazilError]:
     return dict(land(folder).failed)
 
 
+def refused(folder: Path) -> list[FrazilError]:
+    """What the tables stop for, where none can go on."""
+    with pytest.raises(FrazilError) as caught:
+        land(folder)
+    return [caught.value]
+
+
 def test_a_renamed_table_is_followed_by_its_number(session: Session, url: str, tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     declare(tmp_path, {"public.t": "id"})
@@ -97,7 +107,18 @@ def test_a_table_that_was_swapped_or_dropped_stops_alone(
     assert "another table than the one that was captured, which is called public.old now" in failed["t"].message
     assert "--reload t; frazil run" in (failed["t"].hint or "")
     assert "public.gone was dropped" in failed["gone"].message
+    plan = api.plan(tmp_path)
+    assert {name: error.code for name, error in plan.failed.items()} == {"t": "FZ709", "gone": "FZ709"}
+    assert (plan.exit_code, [*plan.waiting.values()]) == (8, [{"other": 0}])
     assert is_level(tmp_path, url, "public.other"), "the slot goes on without them"
+    stop, told = Event(), list[str]()
+
+    def tell(_: str, text: str) -> None:
+        told.extend(name for name in ("public.t ", "public.gone ") if name in text)
+        stop.set()
+
+    assert api.capture(tmp_path, stop, options=api.CaptureOptions(tell=tell)) == 8, "and so does frazil capture"
+    assert told == ["public.t ", "public.gone "]
 
     session.execute("INSERT INTO t VALUES (5, 'e')")
     api.reload(tmp_path, ["t"])
@@ -105,6 +126,66 @@ def test_a_table_that_was_swapped_or_dropped_stops_alone(
     session.execute("UPDATE t SET v = 'after' WHERE id = 4")
     land(tmp_path)
     assert is_level(tmp_path, url, "public.t")
+
+
+def test_a_table_without_a_usable_key_stops_alone_and_loses_nothing(session: Session, url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY DEFERRABLE, v int UNIQUE NOT NULL)")
+    session.execute("CREATE TABLE other (id int PRIMARY KEY); INSERT INTO t VALUES (1, 1), (2, 2)")
+    declare(tmp_path, {"public.t": "id", "public.other": "id"})
+
+    def outcome() -> str:
+        session.execute("INSERT INTO other SELECT count(*) FROM other")
+        failed = stopped(tmp_path)
+        assert is_level(tmp_path, url, "public.other")
+        return " ".join(f"{name} {error.code}" for name, error in failed.items())
+
+    assert outcome() == "t FZ211"
+    session.execute("UPDATE t SET v = 3 WHERE id = 1; ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (id)")
+    assert outcome() == ""
+
+    session.execute("ALTER TABLE t DROP CONSTRAINT t_pkey; INSERT INTO t VALUES (3, 4)")
+    assert outcome() == "t FZ211"
+    session.execute("ALTER TABLE t ADD PRIMARY KEY (id)")
+    assert outcome() == "", "its changes were landed meanwhile"
+    assert is_level(tmp_path, url, "public.t")
+
+    session.execute("ALTER TABLE t REPLICA IDENTITY USING INDEX t_v_key; DELETE FROM t WHERE id = 1")
+    assert outcome() == "t FZ211"
+    session.execute("DELETE FROM t WHERE id = 2; ALTER TABLE t REPLICA IDENTITY DEFAULT; INSERT INTO t VALUES (5, 6)")
+    assert [outcome(), outcome()] == ["t FZ705"] * 2, "a delete named no key: the rows are to be read again"
+    api.reload(tmp_path, ["t"])
+    assert outcome() == ""
+    assert is_level(tmp_path, url, "public.t")
+
+    declare(tmp_path, {"public.t": "Nr", "public.other": "id"})
+    session.execute("UPDATE t SET id = 9, v = 9 WHERE id = 5")
+    assert outcome() == "t FZ211"
+    declare(tmp_path, {"public.t": "id", "public.other": "id"})
+    assert outcome() == "", "a slip of the declaration costs nothing"
+    assert is_level(tmp_path, url, "public.t")
+
+
+def test_tables_that_inherit_are_tables_of_their_own(session: Session, url: str, tmp_path: Path) -> None:
+    session.execute("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE TABLE child (PRIMARY KEY (id)) INHERITS (t)")
+    session.execute("CREATE TABLE bare () INHERITS (child)")
+    session.execute("INSERT INTO t VALUES (1, 1); INSERT INTO child VALUES (2, 2); INSERT INTO bare VALUES (3, 3)")
+    declare(tmp_path, {"public.t": "id"})
+
+    [error] = refused(tmp_path)
+    assert "has children (INHERITS) that are not declared: public.child" in error.message
+    declare(tmp_path, {"public.t": "id", "public.child": "id"})
+    assert [*stopped(tmp_path)] == ["child"]
+    assert session.execute("SELECT tablename FROM pg_publication_tables").fetchall() == [("t",)]
+    session.execute("UPDATE bare SET v = 4; UPDATE t SET v = v + 1; ALTER TABLE bare NO INHERIT child")
+    assert stopped(tmp_path) == {}
+    session.execute("UPDATE t SET v = v + 1; CREATE TABLE late () INHERITS (t); INSERT INTO late VALUES (5, 5)")
+    assert [*stopped(tmp_path)] == ["t"]
+
+    assert {*rows(tmp_path, "public.t", ["id"])} == {("1",)}
+    assert is_level(tmp_path, url, "public.child")
+    key = [Compared(name="id", type="int", form="number")]
+    with postgres_rows(pipeline := frazil.load(tmp_path), pipeline.tables[0]) as source:
+        assert sum(count for count, _ in source.sums(key, key).values()) == 1
 
 
 def test_partitions_that_come_are_read_and_those_that_go_stop_the_table(
@@ -202,8 +283,8 @@ def test_a_renamed_column_stops_its_table_until_it_is_declared(session: Session,
     land(tmp_path)
     session.execute("UPDATE t SET a = 'before'; ALTER TABLE t RENAME COLUMN a TO aa; UPDATE t SET aa = 'after'")
 
-    for _ in range(2):
-        [error] = stopped(tmp_path).values()
+    for failed in (stopped(tmp_path), api.plan(tmp_path).failed):
+        [error] = failed.values()
         assert isinstance(error, ColumnRenamedError)
         assert (error.exit_code, "renames: {a: aa}" in (error.hint or "")) == (6, True)
     file = tmp_path / "frazil.yml"

@@ -87,9 +87,11 @@ def test_a_slot_that_is_begun_anew_is_so_to_the_end(
         land(tmp_path)
         session.execute("SELECT pg_drop_replication_slot('frazil')")
         assert die(tmp_path, url, place, NAMES) == -signal.SIGKILL
-        with pytest.raises(SlotLostError) as caught:
-            land(tmp_path)
-        asked = re.findall("--reload ([a-z]+)", caught.value.hint or "")
+        try:
+            errors = [*land(tmp_path).failed.values()]
+        except SlotLostError as lost:
+            errors = [lost]
+        asked = [name for error in errors for name in re.findall("--reload ([a-z]+)", error.hint or "")]
         assert len(asked) == (2 if place.endswith("shown") else 3), "a table that was read again needs it no more"
         api.reload(tmp_path, asked)
         settled(tmp_path)

@@ -44,7 +44,8 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
         rebuild: plan to compute silver and marts from all of bronze.
 
     Returns:
-        The plan, with the errors of tables that cannot be planned, and what waits at servers and is not captured yet.
+        The plan, with the errors of tables that cannot be planned or captured, and what waits at servers and is not
+        captured yet.
         ``run`` takes it and does exactly that.
 
     Raises:
@@ -59,7 +60,10 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
     from frazil.serve.lag import waiting
 
     found = _plan(load(declaration), select, {}, rebuild=rebuild)
-    return replace(found, waiting=waiting(found.pipeline, found.selection.tables))
+    counts, stopped = waiting(found.pipeline, found.selection.tables)
+    if stopped:
+        found = _plan(found.pipeline, select, stopped, rebuild=rebuild)
+    return replace(found, waiting=counts)
 
 
 def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:

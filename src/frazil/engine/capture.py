@@ -91,34 +91,36 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
         raise DeclarationError(
             "nothing is to be captured: the sources of these tables are files", hint="frazil run reads them"
         )
-    standing: dict[str, FrazilError] = {}
+    standing: dict[str, list[FrazilError]] = {}
     pause = options.every_seconds
     while not stop.is_set():
-        moved = False
+        moved, hopeless = False, 0
         for one in captures:
-            landed, error = _landed(one, pipeline)
-            if error is None:
-                if standing.pop(one.name, None) is not None:
-                    options.tell(one.name, "right again")
-            else:
-                if f"{standing.get(one.name)}" != f"{error}":
+            landed, errors = _landed(one, pipeline)
+            told = {f"{error}" for error in standing.get(one.name, ())}
+            for error in errors:
+                if f"{error}" not in told:
                     options.tell(one.name, f"{error}")
-                standing[one.name] = error
+            if told and not errors:
+                options.tell(one.name, "right again")
+            standing[one.name] = errors
+            is_stopped = bool(errors) and len(landed.failed) in {0, len(one.tables)}
+            hopeless += is_stopped and not any(error.retryable for error in errors)
             if landed.files:
                 moved = True
                 options.landed(one.name, landed)
-        if captures and len(standing) == len(captures) and not any(error.retryable for error in standing.values()):
-            raise next(iter(standing.values()))
-        limit = _MOST_RETRY_SECONDS if standing else options.idle_seconds
+        if hopeless == len(captures):
+            raise next(error for errors in standing.values() for error in errors)
+        limit = _MOST_RETRY_SECONDS if any(standing.values()) else options.idle_seconds
         pause = options.every_seconds if moved else min(2 * pause, limit)
         stop.wait(pause)
-    return worst_exit(error.exit_code for error in standing.values())
+    return worst_exit(error.exit_code for errors in standing.values() for error in errors)
 
 
-def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, FrazilError | None]:
+def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilError]]:
     """Return what a turn landed, and why some or all of its tables stop."""
     try:
         landed = capture.land(pipeline.folder, lambda _: None)
     except Exception as raised:  # noqa: BLE001 - one slot stops no other
-        return Landed(), explained(raised, pipeline)
-    return landed, next(iter(landed.failed.values()), None)
+        return Landed(), [explained(raised, pipeline)]
+    return landed, [*landed.failed.values()]

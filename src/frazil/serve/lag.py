@@ -11,6 +11,7 @@ from frazil.sources.asking import Answers
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from frazil.errors import FrazilError
     from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
 
@@ -74,31 +75,36 @@ class Lags:
         return replace(known, begun=lag.begun, behind_bytes=lag.behind_bytes, behind_seconds=lag.behind_seconds)
 
 
-def waiting(pipeline: Pipeline, names: Collection[str]) -> dict[str, dict[str, int | None] | str]:
+def waiting(
+    pipeline: Pipeline, names: Collection[str]
+) -> tuple[dict[str, dict[str, int | None] | str], dict[str, FrazilError]]:
     """Count what waits at the servers of some tables and is not landed; nothing is captured.
 
     Returns:
         What is captured -> number of changes by table, None for one that was not loaded yet; or why nobody knows.
-        Kinds that cannot count are not among them.
+        Kinds that cannot count are not among them. Then: table -> why a run would capture nothing of it; it is in no
+        count.
 
     Cost: as long as the servers need to read what is not landed, half a minute at most.
     """
-    from frazil.sources.capture import CountsWaiting  # noqa: PLC0415 - as above
+    from frazil.sources.capture import CountsWaiting, Waiting  # noqa: PLC0415 - as above
     from frazil.sources.kinds import captures_of  # noqa: PLC0415 - PyArrow comes with it
 
     captures = [capture for capture in captures_of(pipeline, names) if isinstance(capture, CountsWaiting)]
 
-    def ask(capture: Capture) -> dict[str, int | None]:
-        return capture.waiting(pipeline.folder) if isinstance(capture, CountsWaiting) else {}
+    def ask(capture: Capture) -> Waiting:
+        return capture.waiting(pipeline.folder) if isinstance(capture, CountsWaiting) else Waiting()
 
     answers = Answers(captures, ask, _COUNT_SECONDS)
     found: dict[str, dict[str, int | None] | str] = {}
+    failed: dict[str, FrazilError] = {}
     for number, capture in enumerate(captures):
         try:
-            counts = answers.of(number)
+            told = answers.of(number)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the rest can be planned
             error = explained(raised, pipeline)
             found[capture.name] = f"[{error.code}] {error.message.removeprefix(f'{capture.name}: ')}"
         else:
-            found[capture.name] = {table: count for table, count in counts.items() if table in names}
-    return found
+            found[capture.name] = {table: count for table, count in told.counts.items() if table in names}
+            failed |= {table: error for table, error in told.failed.items() if table in names}
+    return found, failed

@@ -59,6 +59,19 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What waits at a server and is not landed.
+
+    Attributes:
+        counts: table, as declared -> number of its changes; None where it was not loaded yet.
+        failed: table -> why the next turn lands nothing of it.
+    """
+
+    counts: Mapping[str, int | None] = field(default_factory=dict)
+    failed: Mapping[str, FrazilError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """One thing that a look at a server found.
 
@@ -147,8 +160,8 @@ class Reloads(Protocol):
 class CountsWaiting(Protocol):
     """A capture that can count what waits at its server."""
 
-    def waiting(self, folder: Path) -> dict[str, int | None]:
-        """Return how many changes of each table, as declared, are not landed; None where it was not loaded yet.
+    def waiting(self, folder: Path) -> Waiting:
+        """Return how many changes of each table are not landed, and which tables a turn would stop.
 
         Changes nothing there. Cost: the server reads what is not landed once more.
         """

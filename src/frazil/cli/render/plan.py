@@ -22,6 +22,8 @@ def show_plan(plan: Plan) -> None:
         out.print(explain(step), markup=False)
     show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
     for captured, tables in plan.captures.items():
+        if plan.waiting.get(captured) == {}:
+            continue  # all of its tables stop
         out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
     if plan.steps or not plan.errors:
         todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from frazil.sources.capture import Lag, Landed, Looked
+    from frazil.sources.capture import Lag, Landed, Looked, Waiting
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.kinds import Postgres
@@ -104,13 +104,13 @@ class PostgresCapture:
         with explained(self.name):
             return behind(self.declared, url, landing, self.name)
 
-    def waiting(self, folder: Path) -> dict[str, int | None]:
-        """Return how many changes of each table are not landed."""
+    def waiting(self, folder: Path) -> Waiting:
+        """Return how many changes of each table are not landed, and which tables a turn would stop."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.uncaptured import count_uncaptured  # noqa: PLC0415 - needs the driver
 
         with explained(self.name):
-            return count_uncaptured(url, landing, self.declared)
+            return count_uncaptured(url, landing, self.declared, self.name)
 
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at server, publication, tables and slot."""

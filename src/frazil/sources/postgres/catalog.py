@@ -30,6 +30,7 @@ def known_table(server: Server, table: ServerTable) -> Known:
         labels=dict(zip(numbers or (), labels or (), strict=True)),
         row_filter=table.row_filter,
         generated=table.generated,
+        identity=table.identity,
     )
 
 

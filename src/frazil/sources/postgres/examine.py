@@ -36,7 +36,7 @@ def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -
         state = landing.state()
         rules = Rules(server, declared, landing, where)
         broken: list[FrazilError] = []
-        for rule in (rules.server, rules.published, rules.slot, rules.loads):
+        for rule in (rules.server, rules.published, rules.slot):
             broken += rule(state)
         rights = [*_rights(server, rules, source.publication)]
         if not rights:
@@ -78,7 +78,7 @@ def _rights(server: Server, rules: Rules, publication: str) -> Iterator[FrazilEr
                 hint=f"GRANT USAGE ON SCHEMA {schema} TO {user}; GRANT SELECT ON {table.sql_name} TO {user}",
             )
     missing = rules.unpublished
-    names = ", ".join(table.sql_name for table in missing)
+    names = ", ".join(f"ONLY {table.sql_name}" if table.children else table.sql_name for table in missing)
     if missing and rules.has_publication:
         foreign = [one for one in missing if not server.one(_OWNS_TABLE, one.schema, one.name)]
         if foreign or not server.one(_OWNS_PUBLICATION, publication):

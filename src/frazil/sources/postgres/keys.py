@@ -51,7 +51,7 @@ def repeated_key(where: str, server: Server, table: ServerTable, declaration: Ta
     if table.row_filter is not None:
         conditions.append(sql.SQL("({})").format(sql.SQL(table.row_filter)))
     query = sql.SQL(_REPEATED).format(
-        place=sql.Identifier(table.schema, table.name),
+        place=table.itself,
         keys=sql.SQL(", ").join(map(sql.Identifier, keys)),
         conditions=sql.SQL(" AND ").join(conditions),
     )

@@ -55,6 +55,7 @@ class Known:
         labels: number of an enum's label -> the label, of all enums among the columns.
         row_filter: SQL of the rows that are published; None for all.
         generated: columns that are not published because the server computes them.
+        identity: names of the columns of its replica identity; none in a state from before that was kept.
     """
 
     oid: int
@@ -67,6 +68,7 @@ class Known:
     labels: Mapping[int, str]
     row_filter: str | None
     generated: tuple[str, ...]
+    identity: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
@@ -80,6 +82,7 @@ class Known:
                 "partitions": {int(oid): attached for oid, attached in kept["partitions"].items()},
                 "labels": {int(oid): label for oid, label in kept["labels"].items()},
                 "generated": tuple(kept["generated"]),
+                "identity": tuple(kept.get("identity", ())),
             }
         )
 
@@ -100,6 +103,7 @@ class Known:
             "labels": dict(self.labels),
             "row_filter": self.row_filter,
             "generated": self.generated,
+            "identity": self.identity,
         }
 
 

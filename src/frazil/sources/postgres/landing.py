@@ -69,6 +69,7 @@ class State:
         timeline: the server's timeline, which changes when another one takes over; 0 where nobody looked,
             ``NO_TIMELINE`` where the server was seen to be restored.
         known: table, as ``schema.table`` -> what it was; a state from before that was kept has none.
+        stopped: the tables, as ``schema.table``, that the last turn left as they were.
     """
 
     system: str
@@ -79,6 +80,7 @@ class State:
     era: int = 0
     timeline: int = 0
     known: Mapping[str, Known] = field(default_factory=dict)
+    stopped: tuple[str, ...] = ()
 
     def at(self, lsn: int) -> str:
         """Return a position of this era as text that sorts among those of all eras."""
@@ -99,7 +101,8 @@ class Landing:
         except FileNotFoundError:
             return None
         known = {name: Known.parse(table) for name, table in kept.get("known", {}).items()}
-        return State(**kept | {"tables": tuple(kept["tables"]), "known": known})
+        lists = {name: tuple(kept.get(name, ())) for name in ("tables", "stopped")}
+        return State(**kept | lists | {"known": known})
 
     def level_at(self) -> float | None:
         """Return when the server last had nothing else, in seconds since 1970; None before that was ever so."""
@@ -136,6 +139,9 @@ class Landing:
             return False
         reached = state.at(state.position)
         for place in places:
+            full = ".".join(place)
+            if full not in state.tables or full in state.stopped:
+                return False
             rows = [
                 entry.name.partition("-")[2]
                 for prefix in (LOAD, RELOAD, RESTART)

@@ -85,11 +85,13 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
     starts = range(0, table.pages or 1, _PART_PAGES)
     parts = [(start, start + _PART_PAGES if start + _PART_PAGES < table.pages else None) for start in starts]
     is_binary = [oid == BYTEA for oid, _ in types]
+    # Where changes come after them: rows of tables that inherit from it have changes of their own.
+    rows = sql.Identifier(table.schema, table.name) if snapshot.lsn is None else table.itself
     done = 0
 
     def load(numbered: tuple[int, tuple[int, int | None]]) -> int:
         number, pages = numbered
-        query = _copy(table, pages if len(parts) > 1 else None)
+        query = _copy(table, rows, pages if len(parts) > 1 else None)
         path = folder / f"{number:06}.parquet"
         size = _BLOCK_BYTES
         while True:
@@ -99,8 +101,8 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
                 size = min(size * _RATIO, _MOST_BLOCK_BYTES)
 
     with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:
-        for number, rows in enumerate(pool.map(load, enumerate(parts, start=1)), start=1):
-            done += rows
+        for number, loaded in enumerate(pool.map(load, enumerate(parts, start=1)), start=1):
+            done += loaded
             progress(f"{table.full_name}: {number} of {len(parts)} parts, {done:,} rows")
     return done
 
@@ -190,8 +192,8 @@ def _load_part(snapshot: Snapshot, table: ServerTable, query: sql.Composed, writ
             return rows
 
 
-def _copy(table: ServerTable, pages: tuple[int, int | None] | None) -> sql.Composed:
-    """Write the COPY of some pages of a table; None for all."""
+def _copy(table: ServerTable, rows: sql.Composable, pages: tuple[int, int | None] | None) -> sql.Composed:
+    """Write the COPY of some pages of a table, None for all, out of ``rows``."""
     # A first column that is never empty: else a row of one NULL would be an empty line.
     columns = sql.SQL(", ").join([sql.SQL("1"), *map(sql.Identifier, table.columns)])
     conditions: list[sql.Composable] = []
@@ -202,8 +204,7 @@ def _copy(table: ServerTable, pages: tuple[int, int | None] | None) -> sql.Compo
         if pages[1] is not None:
             conditions.append(sql.SQL("ctid < {}").format(sql.Literal(f"({pages[1]},0)")))
     where = sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL("")
-    place = sql.Identifier(table.schema, table.name)
-    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(columns, place, where)
+    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(columns, rows, where)
 
 
 class _Stream(io.RawIOBase):

@@ -23,7 +23,7 @@ from frazil.failpoints import failpoint
 from frazil.sources.capture import Landed
 from frazil.sources.deletes import verify_deletes
 from frazil.sources.postgres.brake import known_and_gone
-from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError, TableReplacedError
+from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
 from frazil.sources.postgres.landing import RELOAD, RESTART, State, place_text
 from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table, write_truncate
 from frazil.sources.postgres.rules import own_order
@@ -68,7 +68,7 @@ class Reload(Turn):
                 raise ServerSetupError(f"{self._where}: not captured yet", hint="frazil run reads all rows by itself")
             chosen &= self._rules.loaded
             self._verify_order(chosen)
-            if all(isinstance(error, TableReplacedError) for error in lost):
+            if not is_slot_lost:
                 self._land(range_bytes)
                 state = self._landing.state()
             if state is None or is_slot_lost:
@@ -82,7 +82,7 @@ class Reload(Turn):
     ) -> list[SlotLostError]:
         """Return why changes are missed; stop for anything else that is wrong."""
         rules = self._rules
-        found = [*broken, *rules.published(state), *rules.slot(state), *rules.loads(state)]
+        found = [*broken, *rules.published(state), *rules.slot(state)]
         # A column that was renamed is read again under its new name.
         found += [
             error for place, error in rules.stopped.items() if place in chosen and not isinstance(error, SchemaError)
@@ -116,8 +116,15 @@ class Reload(Turn):
         place = place_text(self._write(tables, state.era), state.era)
         for table in tables:
             self._show(table, f"{RESTART if table.place in missed else RELOAD}{place}")
-        names = known | {table.full_name for table in tables}
-        self._landing.keep(replace(state, tables=tuple(sorted(names)), known={**state.known, **self._known(tables)}))
+        now = {table.full_name for table in tables}
+        self._landing.keep(
+            replace(
+                state,
+                tables=tuple(sorted(known | now)),
+                known={**state.known, **self._known(tables)},
+                stopped=tuple(name for name in state.stopped if name not in now),
+            )
+        )
 
     def _begin_anew(self, places: Collection[tuple[str, str]], known: State | None) -> None:
         """Begin an era with a slot that works, and the rows of all its tables: what was missed is in them."""

@@ -150,7 +150,8 @@ class TableRows:
     @property
     def _rows(self) -> sql.Composed:
         condition = sql.SQL("true" if self.table.row_filter is None else f"({self.table.row_filter})")
-        return sql.SQL("{} WHERE {}").format(sql.Identifier(self.table.schema, self.table.name), condition)
+        place = sql.Identifier(self.table.schema, self.table.name)
+        return sql.SQL("{} WHERE {}").format(self.table.itself if self.table.is_published else place, condition)
 
     def _bucket(self, keys: Sequence[Compared]) -> sql.Composed:
         return sql.SQL("left({}, {})").format(self._md5(keys), sql.Literal(BUCKET_DIGITS))

@@ -55,6 +55,8 @@ class Rules:
         self._known: Mapping[str, Known] = {}
         self.stopped: dict[tuple[str, str], FrazilError] = {}
         """Why a table stops; the others of the slot go on."""
+        self.missed: set[tuple[str, str]] = set()
+        """Those of them whose changes are not landed meanwhile: once mended, their rows are to be read again."""
         self.has_publication = False
         self.found_slot: tuple[Any, ...] | None = None
         """Plugin, database, whether it is lost, and the position that the server may forget what is before."""
@@ -104,20 +106,23 @@ class Rules:
             yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
 
     def published(self, state: State | None) -> Iterator[FrazilError]:
-        """Yield what is wrong with tables and publication; a table that is only not in it yet is not wrong.
+        """Yield what is wrong with the publication; what is wrong with a table stops that table alone.
 
-        Without a state the tables are taken as they are now, whatever was known of them.
+        A table that is only not in it yet is not wrong. Without a state the tables are taken as they are now, whatever
+        was known of them.
         """
         made = self._server.rows(_PUBLICATION, self._publication)
         self.has_publication = bool(made)
-        self.tables, self.now, self.changed, self.stopped = {}, {}, {}, {}
+        self.tables, self.now, self.changed, self.stopped, self.missed = {}, {}, {}, {}, set()
         self._known = self._known if state is None else state.known
         for place in self.names:
             table = self._found(place, is_compared=state is not None)
             if table is None:
                 continue
+            if (error := self._unfit(place, table) or self._lapsed(table, state)) is not None:
+                self.stopped[place] = error
+                continue
             self.tables[place] = table
-            yield from self._table(place, table)
             if table.is_partitioned and made and not made[0][1]:
                 yield ServerSetupError(
                     f"{self._where}: the changes of {table.full_name} would come under the names of its partitions",
@@ -128,9 +133,6 @@ class Rules:
                 f"{self._where}: publication {self._publication} leaves out some kinds of changes",
                 hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
             )
-        for table in self.unpublished:
-            if state is not None and table.full_name in state.tables and table.place in self.loaded:
-                yield self.lost(f"{table.full_name} was taken out of publication {self._publication}", table.place)
 
     def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
         """Return a table as the server has it, found by its number if it has another name; None where it stops."""
@@ -145,6 +147,7 @@ class Rules:
             if table is None and now is not None:
                 table = self._server.table(now, self._publication, place)
         if table is None:
+            self.missed.add(place)
             self.stopped[place] = ServerSetupError(
                 f"{self._where}: there is no table {full}",
                 hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
@@ -197,31 +200,71 @@ class Rules:
                 return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
         return None
 
-    def _table(self, place: tuple[str, str], table: ServerTable) -> Iterator[FrazilError]:
+    def _unfit(self, place: tuple[str, str], table: ServerTable) -> FrazilError | None:
+        """Return why a table cannot be captured as it is; None where it can."""
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
         if not table.identity:
-            yield ServerSetupError(
+            # What is inserted meanwhile is landed, and nothing else can be done to it.
+            return ServerSetupError(
                 f"{self._where}: {table.full_name} has neither a primary key nor a replica identity; once published, "
                 "PostgreSQL would refuse its updates and deletes",
                 hint=f"give it a primary key that is not deferrable, or: {full}",
             )
-            return
-        for one in self._of(place):
-            if (error := missing_key(self._where, table, one)) is not None:
-                yield error
+        try:
+            check_columns(table.full_name, table.columns)
+        except ServerSetupError as taken:
+            self.missed.add(place)
+            return taken
+        found = self._unfit_keys(place, table, full)
+        known = self._known.get(table.full_name)
+        # Where the identity is as it was the declaration is at fault, and what it says does not change what is landed.
+        if found is not None and (table.is_full or known is None or known.identity != table.identity):
+            self.missed.add(place)
+        return found or self._unfit_children(table)
+
+    def _unfit_children(self, table: ServerTable) -> FrazilError | None:
+        """Return that a table has children (``INHERITS``) of which nothing would be captured."""
+        names = {".".join(place) for place in self.names}
+        numbers = {one.oid for one in self._known.values()}
+        others = [name for oid, name in table.children if name not in names and oid not in numbers]
+        if not others:
+            return None
+        return ServerSetupError(
+            f"{self._where}: {table.full_name} has children (INHERITS) that are not declared: {', '.join(others)}; "
+            "their changes do not come as its changes",
+            hint=f"declare them as tables of their own: {table.full_name} is then what SELECT … FROM ONLY shows",
+        )
+
+    def _unfit_keys(self, place: tuple[str, str], table: ServerTable, full: str) -> FrazilError | None:
+        missing = (missing_key(self._where, table, one) for one in self._of(place))
+        if (error := next(filter(None, missing), None)) is not None:
+            return error
         identity = {column.lower() for column in table.identity}
         columns = {column.lower() for column in table.columns}
         keys = {key for key in self.keys[place] if key.lower() in columns}
         if others := sorted(key for key in keys if key.lower() not in identity):
-            yield ServerSetupError(
+            return ServerSetupError(
                 f"{self._where}: key '{others[0]}' of table '{self.names[place]}' is not in the replica identity of "
                 f"{table.full_name} ({', '.join(table.identity)}): deletes would not name it",
                 hint=f"declare keys of the identity, or: {full}",
             )
-        try:
-            check_columns(table.full_name, table.columns)
-        except ServerSetupError as error:
-            yield error
+        return None
+
+    def _lapsed(self, table: ServerTable, state: State | None) -> FrazilError | None:
+        """Return that a table's rows were landed, and its changes were not for a time; None where they were."""
+        loaded = self._landing.loaded_at(*table.place)
+        if state is None or loaded is None:
+            return None
+        is_captured = table.full_name in state.tables
+        if is_captured and not table.is_published:
+            why = f"was taken out of publication {self._publication}"
+        elif not is_captured and loaded < state.at(state.position):
+            # Else its rows appeared just before the process died.
+            why = "was not captured for a time: not declared, stopped, or not read again to the end"
+        else:
+            return None
+        self.missed.add(table.place)
+        return self.lost(f"{table.full_name} {why}", table.place)
 
     def verify_keys(self) -> None:
         """Stop tables that are not loaded yet and have several rows of one key; once :meth:`published` has looked."""
@@ -257,19 +300,6 @@ class Rules:
             )
         elif state is not None and lsn_of(confirmed) > state.position:
             yield self.lost("somebody else has read changes from the slot")
-
-    def loads(self, state: State | None) -> Iterator[FrazilError]:
-        """Yield that there are tables whose rows were landed, and whose changes were not landed for a time."""
-        missed = []
-        for place, table in self.tables.items():
-            loaded = self._landing.loaded_at(*place)
-            # Its rows may have appeared just before the process died.
-            if state and loaded and table.full_name not in state.tables and loaded < state.at(state.position):
-                missed.append(place)
-        if missed:
-            names = ", ".join(".".join(place) for place in missed)
-            why = "not captured for a time: not declared, or not read again to the end"
-            yield self.lost(f"{names} {'was' if len(missed) == 1 else 'were'} {why}", *missed)
 
     def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
         """Return the error that changes may be missing: of some tables, or of all where none are named."""

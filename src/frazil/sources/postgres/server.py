@@ -57,6 +57,7 @@ class ServerTable:
         is_partitioned: it has partitions.
         is_published: it is in the publication.
         pages: pages that its rows are on; 0 where it has partitions.
+        children: numbers and full names of the tables that inherit from it; none for partitions.
     """
 
     place: tuple[str, str]
@@ -76,6 +77,13 @@ class ServerTable:
     is_partitioned: bool
     is_published: bool
     pages: int
+    children: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def itself(self) -> sql.Composed:
+        """Its name in SQL, without the tables that inherit from it: their changes are not its changes."""
+        only = sql.SQL("" if self.is_partitioned else "ONLY ")
+        return sql.SQL("{}{}").format(only, sql.Identifier(self.schema, self.name))
 
     @property
     def full_name(self) -> str:
@@ -152,7 +160,7 @@ class Server:
         found = self.rows(_TABLE, schema, name, [*"rp"] if publication else [*"rpv"])
         if not found:
             return None
-        oid, identity, kind, pages, sql_name = found[0]
+        oid, identity, kind, pages, sql_name, heirs, heir_names = found[0]
         names, row_filter = published[0] if published else (None, None)
         generated = self.version >= _GENERATED and names is not None
         every = self.rows(_COLUMNS, oid)
@@ -181,6 +189,7 @@ class Server:
             is_partitioned=kind == "p",
             is_published=bool(published),
             pages=pages,
+            children=tuple(zip(heirs, heir_names, strict=True)) if kind == "r" else (),
         )
 
     def peek(self, slot: str, publication: str, end: int) -> Iterator[bytes]:
@@ -203,7 +212,10 @@ class Server:
 _TABLE: Final = """
 SELECT c.oid::int8, c.relreplident::text, c.relkind::text,
     CASE WHEN c.relkind = 'r' THEN pg_relation_size(c.oid) / current_setting('block_size')::int ELSE 0 END,
-    format('%%I.%%I', n.nspname, c.relname)
+    format('%%I.%%I', n.nspname, c.relname),
+    ARRAY(SELECT inhrelid::int8 FROM pg_inherits WHERE inhparent = c.oid ORDER BY inhrelid),
+    ARRAY(SELECT m.nspname || '.' || h.relname FROM pg_inherits JOIN pg_class h ON h.oid = inhrelid
+        JOIN pg_namespace m ON m.oid = h.relnamespace WHERE inhparent = c.oid ORDER BY inhrelid)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind::text = ANY (%s)"""
 

@@ -93,7 +93,7 @@ class Turn:
         if state is None and not self._rules.tables:
             _obey(self._rules.stopped.values())
         if missing := self._rules.unpublished:
-            places = sql.SQL(", ").join(sql.Identifier(table.schema, table.name) for table in missing)
+            places = sql.SQL(", ").join(table.itself for table in missing)
             command = _ADD if self._rules.has_publication else _CREATE
             self._server.tell(command.format(sql.Identifier(self._publication), places))
         found = {
@@ -131,7 +131,6 @@ class Turn:
 
     def _with_rows(self, state: State, tables: dict[tuple[str, str], ServerTable]) -> State:
         """Land the initial rows of tables that lack them."""
-        _obey(self._rules.loads(state))
         loaded = {place: self._landing.loaded_at(*place) for place in tables}
         for place in tables:
             self._landing.clear(*place)
@@ -140,9 +139,10 @@ class Turn:
         self._refill(tables, state)
         # Of those that stop it stays as it was: what they were is to be known until somebody has decided.
         stopped = {".".join(place) for place in self._rules.stopped}
-        names = {*known, *(stopped & {*state.tables})}
+        missed = {".".join(place) for place in self._rules.missed}
+        names = {*known, *((stopped - missed) & {*state.tables})}
         known |= {name: one for name, one in state.known.items() if name in stopped}
-        state = replace(state, tables=tuple(sorted(names)), known=known)
+        state = replace(state, tables=tuple(sorted(names)), known=known, stopped=tuple(sorted(stopped)))
         if state != self._landing.state():
             self._landing.keep(state)
         return state
@@ -219,7 +219,7 @@ class Turn:
                 self._landing.table(*place), self._landing.loaded_at(*place) or "", self._rules.keys[place]
             )
             for place in self._rules.names
-            if (name := ".".join(place)) in state.known
+            if (name := ".".join(place)) in state.known and name in state.tables
         }
         files = RangeFiles((state.position, end), state.era, tables, self._server.domains())
         decoder = Decoder(files)

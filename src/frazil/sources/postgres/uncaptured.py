@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
+from frazil.sources.capture import Waiting
 from frazil.sources.postgres.files import RangeFiles, TableRange
 from frazil.sources.postgres.landing import Landing, server_lsn
 from frazil.sources.postgres.pgoutput import Decoder, changed_tables
+from frazil.sources.postgres.rules import Rules
 from frazil.sources.postgres.server import Server
 
 if TYPE_CHECKING:
@@ -64,22 +66,28 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
             return None
 
 
-def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table]) -> dict[str, int | None]:
-    """Return how many changes of each table are not landed; None where it was not loaded yet.
+def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table], where: str) -> Waiting:
+    """Return how many changes of each table are not landed, and which tables a turn would stop.
 
     Cost: decodes the WAL behind the landed files once more; the slot stays where it is.
     """
     state, source = landing.state(), declared[0].source
     counts: Counter[int] = Counter()
-    known: dict[str, int] = {}
-    for table in declared if state is not None else ():
-        if state is not None and (one := state.known.get(".".join(table.source.schema_and_name))) is not None:
-            known[table.name] = one.oid
-    if state is not None:
-        with Server(url) as server:
-            changes = changed_tables(server.peek(source.slot, source.publication, server.flushed()), state.position)
-            counts.update(changes)
-    return {table.name: counts[known[table.name]] if table.name in known else None for table in declared}
+    with Server(url) as server:
+        rules = Rules(server, declared, landing, where)
+        for rule in (rules.server, rules.published, rules.slot):
+            if broken := next(rule(state), None):
+                return Waiting(failed={table.name: broken for table in declared})
+        if state is not None:
+            counts.update(
+                changed_tables(server.peek(source.slot, source.publication, server.flushed()), state.position)
+            )
+    found: dict[str, int | None] = {}
+    for table in declared:
+        known = state.known.get(".".join(table.source.schema_and_name)) if state else None
+        found[table.name] = counts[known.oid] if known else None
+    failed = rules.failed
+    return Waiting(counts={name: count for name, count in found.items() if name not in failed}, failed=failed)
 
 
 def _wait_until_flushed(server: Server, end: int) -> None:
