@@ -11,7 +11,7 @@ from frazil.bronze.read import Batch
 from frazil.sources.dms.listing import list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import KnownFile, Ledger
-from frazil.sources.new_files import find_new
+from frazil.sources.new_files import Copies, find_new
 from frazil.spec import DmsFiles, Table
 
 if TYPE_CHECKING:
@@ -48,7 +48,13 @@ def ledger_of(*files: NewFile) -> Ledger:
 def take(listing: Listing, ledger: Ledger, source: DmsFiles = SOURCE, now: float = MUCH_LATER) -> SourceDelta:
     table = Table(name="hosts", source=source, keys=("id",))
     with patch("time.time", return_value=now):
-        return find_new(listing, ledger, DmsSource(table).inspect, settle_seconds=source.settle_seconds)
+        return find_new(
+            listing,
+            ledger,
+            DmsSource(table).inspect,
+            settle_seconds=source.settle_seconds,
+            copies=Copies(named_delivery=source.named_delivery),
+        )
 
 
 def take_all(folder: Path, *known: NewFile, now: float = MUCH_LATER, source: DmsFiles = SOURCE) -> SourceDelta:

@@ -156,6 +156,32 @@ def test_a_bookmark_of_another_database_is_refused(
         land(capture, tmp_path)
 
 
+@pytest.mark.parametrize("new", [1, 3], ids=["behind", "and beyond"])
+def test_a_log_whose_numbers_begin_again_is_refused(database: str, xid: str | None, tmp_path: Path, new: int) -> None:
+    """NOTHING-LOST: numbers order the log, so what came later would stand before what is landed."""
+    capture = capture_of(database, xid)
+    with psycopg.connect(database, autocommit=True) as session:
+        for _ in range(2):
+            session.execute(ADD)
+        land(capture, tmp_path)
+        session.execute("TRUNCATE audit_log_dml RESTART IDENTITY")
+        for _ in range(new):
+            session.execute(ADD)
+
+        with pytest.raises(HistoryChangedError, match="began again behind 2"):
+            land(capture, tmp_path)
+        assert landed(tmp_path) == [1, 2]
+
+        session.execute("UPDATE audit_log_dml SET audit_event_id = audit_event_id + 100")
+        session.execute("SELECT setval('audit_log_dml_audit_event_id_seq', 200)")
+        land(capture, tmp_path)
+        session.execute("ALTER SEQUENCE audit_log_dml_audit_event_id_seq RESTART 300")
+        session.execute(ADD)
+        land(capture, tmp_path)
+
+    assert landed(tmp_path) == [1, 2, *range(101, 101 + new), 300]
+
+
 def test_a_log_that_is_not_there_is_named(database: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"audit_log_dml.*does not exist"):
         land(capture_of(database, None), tmp_path)

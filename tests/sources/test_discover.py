@@ -44,6 +44,19 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
     assert (table.load_files, table.change_files, table.records, table.rows) == (1, 1, 3, 2)
 
 
+def test_the_time_that_dms_adds_orders_nothing(tmp_path: Path) -> None:
+    """What was changed during a full load has an earlier time than the rows of the load."""
+    load = "dms_timestamp,id,name\n2024-01-01 10:00:05,1,Ann\n2024-01-01 10:00:06,2,Bob"
+    changes = "Op,dms_timestamp,id,name\nU,2024-01-01 10:00:03,1,Anna\nD,2024-01-01 10:00:07,2,Bob"
+    write(tmp_path / "hosts", {LOAD: load, FIRST: changes})
+    table = only(tmp_path)
+
+    assert (table.sequence_by, table.stamp) == ((), "dms_timestamp")
+    [declared_table] = declared(tmp_path, [table]).tables
+    assert declared_table.effective_at == "dms_timestamp"
+    assert [mart.kind for mart in declared_table.marts] == ["current", "history"]
+
+
 def test_files_without_a_header_number_their_columns(tmp_path: Path) -> None:
     write(tmp_path / "hosts", {LOAD: "1,Ann\n2,Bob", FIRST: "U,1,Anna\nD,2,NULL"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import pickle
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,16 @@ from tests.sources.dms_files import SOURCE, T0, batch_of, ledger_of, names, put,
 
 from frazil.bronze.read import ChangedWhileReadError, duplicate, records
 from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import Ledger
+from frazil.sources.name_order import NameOrderError, misordered
 from frazil.sources.new_files import FileChangedError
 from frazil.spec import DmsFiles, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from frazil.sources.base import NewFile
 
 
 def test_full_load_comes_first_then_names_count_and_folders_and_times_do_not(tmp_path: Path) -> None:
@@ -107,6 +112,24 @@ def test_content_that_was_taken_before_is_a_duplicate_under_any_name(tmp_path: P
         ("in/c/z.csv", "in/z.csv"),
     ]
     assert what(take_all(tmp_path, *first.files, *second.files, *second.duplicates)) == ((), (), ())
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+def test_the_same_bytes_at_two_times_of_dms_are_two_files_in_whatever_order_they_come(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """NOTHING-LOST: of a row that came back and was deleted again two deletes look the same."""
+    came = ["20240101-000000000.csv", "20240103-000000000.csv", "copies/20240101-000000000.csv", "renamed.csv"]
+    known: list[NewFile] = []
+    taken: list[NewFile] = []
+    for number in order:
+        put(tmp_path, {came[number]: b"op,id\nD,1\n"})
+        found = take_all(tmp_path, *known)
+        taken += found.files
+        known += (*found.files, *found.duplicates)
+
+    assert len(taken) == 2
+    assert len(known) == 4
 
 
 def test_a_duplicate_makes_one_ledger_row_and_no_records(tmp_path: Path) -> None:
@@ -250,3 +273,39 @@ def test_a_file_that_breaks_without_a_sign_stops_the_reading(tmp_path: Path) -> 
 
     with pytest.raises(ChangedWhileReadError, match="became unreadable"):
         list(records(file, batch))
+
+
+def test_names_whose_numbers_order_files_otherwise_are_refused(tmp_path: Path) -> None:
+    put(tmp_path, {"changes_9.csv": b"op,id\nI,1\n"})
+    source = DmsSource(Table(name="hosts", source=SOURCE, keys=("id",)))
+    first = source.find_new(tmp_path, Ledger())
+    ledger = replace(ledger_of(*first.files), places={file.path: file.position for file in first.files})
+    put(tmp_path, {"changes_10.csv": b"op,id\nD,1\n"})
+
+    with pytest.raises(NameOrderError, match=r"changes_10\.csv stands before changes_9\.csv"):
+        source.find_new(tmp_path, ledger)
+
+    timed = DmsSource(Table(name="hosts", source=SOURCE, keys=("id",), sequence_by=("at",)))
+    assert names(timed.find_new(tmp_path, ledger).files) == ["changes_10.csv"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("20240101-000000000.csv", "20240103-000000000.csv"),
+        ("orders_09", "orders_10"),
+        ("part-3f9.csv", "part-3f10.csv"),
+        ("a9", "b10"),
+        ("2024-01-09T10", "2024-01-10T9"),
+        ("orders_9", "orders_9"),
+    ],
+)
+def test_other_names_are_in_order(names: tuple[str, str]) -> None:
+    assert misordered(names) is None
+
+
+@pytest.mark.parametrize(
+    "names", [("9.csv", "10.csv"), ("page9", "page10"), ("2024-1-9", "2024-1-10"), ("v1.9", "v1.10")]
+)
+def test_such_names_are_not(names: tuple[str, str]) -> None:
+    assert misordered(names) == (names[1], names[0])

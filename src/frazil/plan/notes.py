@@ -41,9 +41,11 @@ def warnings(table: Table, state: TableState) -> list[str]:
             f"frazil erase --table {table.name} --pii ends what was begun"
         )
     if again := state.taken.loads_again:
+        # Without one, full loads stand before all change files.
+        loses = "" if table.sequence_by else ", and changes taken before win over its rows"
         found.append(
-            f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it stay. "
-            "If it is to replace the table, take all files from before it away and begin again: "
+            f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it "
+            f"stay{loses}. If it is to replace the table, take all files from before it away and begin again: "
             f"frazil drop --select {table.name}, then frazil run"
         )
     fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]

@@ -57,6 +57,11 @@ class Ledger:
         """Files whose content was taken before, whether as a repetition or, where only the place counts, once more."""
         return len(self.files) - len({file.sha256 for file in self.files.values()})
 
+    @property
+    def reordered_in(self) -> int:
+        """Return the newest batch in which a name moved records; 0 for none."""
+        return max((batch for first, position, batch in self.again if self.moves(first, position)), default=0)
+
     def moves(self, first: str | None, position: str) -> bool:
         """Return whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
         return first in self.places and position < self.places[first]

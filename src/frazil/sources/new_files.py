@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -59,13 +60,30 @@ Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
 """Reads a file from its beginning, as far as it has to."""
 
 
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What tells a file from a copy of another one with the same bytes.
+
+    Attributes:
+        by_place: the place of a file alone orders its records, so the same bytes in another file are other changes.
+        named_delivery: see :attr:`frazil.spec.source.SourceSpec.named_delivery`.
+    """
+
+    by_place: bool = False
+    named_delivery: str | None = None
+
+
+NO_MARKS: Final = Copies()
+"""The bytes alone: the same ones are one file."""
+
+
 def find_new(
     listing: Listing,
     ledger: Ledger,
     inspect: Inspect,
     *,
     settle_seconds: float,
-    by_place: bool = False,
+    copies: Copies = NO_MARKS,
     emptied_from: Callable[[str], str | None] = lambda _: None,
 ) -> SourceDelta:
     """Tell new files from known ones.
@@ -79,7 +97,7 @@ def find_new(
             the same content gets that time.
         inspect: looks into a file.
         settle_seconds: see above.
-        by_place: the place of a file alone orders its records, so the same bytes in another file are other changes.
+        copies: what tells a file from a copy of another one.
         emptied_from: gives the hash that a file had before records of erased keys were emptied, where they were.
 
     Raises:
@@ -91,7 +109,7 @@ def find_new(
     new: list[NewFile] = []
     duplicates: list[NewFile] = []
     deferred: list[tuple[str, str]] = []
-    contents = {file.sha256: path for path, file in ledger.files.items() if file.same_as is None}
+    contents = _Contents(copies.named_delivery, ledger)
     for file in listing.files:
         try:
             if _is_known(file, ledger, emptied_from):
@@ -104,16 +122,14 @@ def find_new(
             deferred.append((file.path, "changes while it is read"))
         elif unfinished and now - file.modified_ns // _NS < settle_seconds:
             deferred.append((file.path, unfinished))
-        elif taken.sha256 in contents:
-            duplicates.append(replace(taken, same_as=contents[taken.sha256]))
         else:
-            contents[taken.sha256] = taken.path
-            new.append(taken)
+            found = replace(taken, same_as=contents.same(taken.sha256, taken.path))
+            contents.add(found.sha256, found.path, found.same_as)
+            (new if found.same_as is None else duplicates).append(found)
     known = listing.unchanged + sum(file.path in ledger.files for file in listing.files) + len(duplicates)
-    if by_place:
+    if copies.by_place:
         again = (replace(file, same_as=None) for file in duplicates)
         new, duplicates = sorted((*new, *again), key=lambda file: file.position), []
-    loads = {path.rpartition("/")[2] for path, position in ledger.places.items() if position.startswith(SNAPSHOT)}
     return SourceDelta(
         files=tuple(new),
         duplicates=tuple(duplicates),
@@ -121,12 +137,45 @@ def find_new(
         known=known,
         again=ledger.repeated,
         passed=listing.passed,
-        loads_again=tuple(file.path for file in new if file.load and file.name in loads),
+        loads_again=_loads_again(new, ledger),
         reorders=any(ledger.moves(file.same_as, file.position) for file in duplicates),
-        reordered_in=max(
-            (batch for first, position, batch in ledger.again if ledger.moves(first, position)), default=0
-        ),
+        reordered_in=ledger.reordered_in,
     )
+
+
+def _loads_again(new: list[NewFile], ledger: Ledger) -> tuple[str, ...]:
+    loads = {path.rpartition("/")[2] for path, position in ledger.places.items() if position.startswith(SNAPSHOT)}
+    return tuple(file.path for file in new if file.load and file.name in loads)
+
+
+class _Contents:
+    """Which contents were taken, and of which deliveries: as many are taken as there are, in whatever order they come.
+
+    A name that tells no delivery may be one of any.
+    """
+
+    def __init__(self, named_delivery: str | None, ledger: Ledger) -> None:
+        self._told = None if named_delivery is None else re.compile(named_delivery)
+        self._first: dict[str, dict[str | None, str]] = {}
+        for path, file in ledger.files.items():
+            self.add(file.sha256, path, file.same_as)
+
+    def add(self, sha256: str, path: str, same_as: str | None) -> None:
+        """Note a file, and the one that it is the same as."""
+        self._first.setdefault(sha256, {}).setdefault(self._delivery(path), same_as or path)
+
+    def same(self, sha256: str, path: str) -> str | None:
+        """Return the file that one is the same as."""
+        known, delivery = self._first.get(sha256), self._delivery(path)
+        if known is None:
+            return None
+        if delivery is None:
+            return known.get(None, next(iter(known.values())))
+        return known.get(delivery, known[None] if {*known} == {None} else None)
+
+    def _delivery(self, path: str) -> str | None:
+        found = self._told and self._told.search(path)
+        return found[1] if found else None
 
 
 def _is_known(file: SourceFile, ledger: Ledger, emptied_from: Callable[[str], str | None]) -> bool:

@@ -18,7 +18,7 @@ from frazil.sources.base import FileRecords, Listing, SourceFile, change_positio
 from frazil.sources.capture import TYPE_KEY
 from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.ledger import Ledger, Unchanged
-from frazil.sources.new_files import Content, find_new
+from frazil.sources.new_files import Content, Copies, find_new
 from frazil.spec.types import type_after
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
@@ -218,7 +218,7 @@ class RecordFiles(RecordReading, ABC):
             ledger,
             self.inspect,
             settle_seconds=self.settle_seconds,
-            by_place=bool(self.reading()["by_place"]),
+            copies=Copies(by_place=bool(self.reading()["by_place"]), named_delivery=self.table.source.named_delivery),
             emptied_from=self.emptied_from,
         )
 

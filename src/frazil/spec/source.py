@@ -49,6 +49,15 @@ class SourceSpec(Spec, ABC):
         """Return whether records say their own place, so that the places of their files do not matter."""
 
     @property
+    def named_delivery(self) -> str | None:
+        """Return a pattern whose first group tells by the path of a file when, or whence, its writer wrote it.
+
+        The same bytes under names that tell two of these are two files, each with changes of its own. None: the names
+        of files tell nothing, and the same bytes are one file.
+        """
+        return None
+
+    @property
     def server_places(self) -> bool:
         """Return whether the places of records belong to one server, and begin again where the source moves."""
         return False

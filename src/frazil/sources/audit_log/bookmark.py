@@ -28,6 +28,8 @@ class Bookmark:
         low: records up to this number are landed for sure.
         fence: a number that will be ``low`` once all transactions before ``fence_xid`` have ended.
         fence_xid: drawn a turn after ``fence``; 0 where it is not drawn.
+        greatest: of the numbers that were landed.
+        filenode: of the sequence that numbers are drawn from, which another one tells that it began again; 0 for none.
     """
 
     number: int = 0
@@ -39,6 +41,8 @@ class Bookmark:
     low: int = 0
     fence: int = 0
     fence_xid: int = 0
+    greatest: int = 0
+    filenode: int = 0
 
     @classmethod
     def read(cls, path: Path) -> Bookmark:

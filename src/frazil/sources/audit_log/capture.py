@@ -156,9 +156,11 @@ class _Turn:
             snapshot, system = self._look()
             begin = int(snapshot.split(":", maxsplit=1)[0])
             writer = Writer(self._root, last + 1, self._unlanded.columns())
+            filenode, greatest = self._verify_numbers(), before.greatest
             unsure: list[int] = []
             for source, row, xid in self._records(snapshot):
                 number = int(row[0])
+                greatest = max(greatest, number)
                 if self._spec.xid is None and xid >= begin:
                     unsure.append(number)
                 if number not in before.seen and number not in leftovers:
@@ -176,6 +178,8 @@ class _Turn:
             low=before.low,
             fence=before.fence,
             fence_xid=fence_xid,
+            greatest=greatest,
+            filenode=filenode,
         )
         self._move_fence(after, begin)
         after.write(self._path)
@@ -209,6 +213,7 @@ class _Turn:
         """Begin as for a turn, and do nothing."""
         with self._session.transaction():
             self._look()
+            self._verify_numbers()
         begun = "" if self._before.snapshot else "; nothing captured yet"
         return Looked(ok=True, detail=f"PostgreSQL {self._session.info.server_version // 10_000}{begun}")
 
@@ -220,7 +225,7 @@ class _Turn:
         seconds = self._session.execute(query, values).fetchone()[0]
         return Lag(behind_seconds=max(0.0, float(seconds or 0)))
 
-    def _one(self, query: str) -> Any:
+    def _one(self, query: Any) -> Any:
         return self._session.execute(query).fetchone()[0]
 
     def _system(self) -> str:
@@ -249,6 +254,46 @@ class _Turn:
                 hint=f"if this is intended: remove {self._root} and run "
                 f"frazil drop --select {self._capture.tables[0]}, then frazil run reads the log from its beginning",
             )
+
+    def _verify_numbers(self) -> int:
+        """Refuse a log whose numbers began again: they order its records. Return the filenode of their sequence.
+
+        It is another one after RESTART, also that of a TRUNCATE; then a record of a later transaction than all landed
+        ones, with a number that was passed, tells. After setval only a number behind the greatest landed one does.
+        """
+        before, sequence = self._before, self._sequence()
+        if sequence is None:
+            return 0
+        filenode = int(
+            self._one(self._sql.SQL("SELECT pg_relation_filenode({}::regclass)").format(sequence.as_string()))
+        )
+        restarted = self._may_read(sequence) and self._drawn(sequence) < before.greatest
+        if not restarted and before.filenode not in {0, filenode}:
+            query, values = self._unlanded.passed_query(str(self._one("SELECT pg_current_snapshot()::text")))
+            restarted = bool(self._session.execute(query, values).fetchone()[0])
+        if restarted:
+            number = self._spec.event_id
+            raise HistoryChangedError(
+                f"{self._capture.name}: its numbers ({number}) began again behind {before.greatest}, the greatest that "
+                "was landed: its new records would stand before the old ones",
+                hint=f"add {before.greatest} to {number} of the records that were written since, and set its sequence "
+                "behind them; then run again",
+            )
+        return filenode
+
+    def _sequence(self) -> Any:
+        """Return the sequence that numbers are drawn from; None where the column owns none."""
+        serial = "SELECT pg_get_serial_sequence(%s, %s)"
+        found = self._session.execute(serial, [self._spec.log, self._spec.event_id]).fetchone()[0]
+        return found and self._sql.Identifier(*found.split("."))
+
+    def _may_read(self, sequence: Any) -> bool:
+        query = self._sql.SQL("SELECT has_sequence_privilege({}, 'select')").format(sequence.as_string())
+        return bool(self._session.execute(query).fetchone()[0])
+
+    def _drawn(self, sequence: Any) -> int:
+        query = self._sql.SQL("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}")
+        return int(self._session.execute(query.format(sequence)).fetchone()[0])
 
     def _records(self, snapshot: str) -> Iterator[tuple[AuditLog, tuple[str, ...], int]]:
         """Yield the records that are perhaps not landed, by their numbers: of which table, as text, and its xid."""
@@ -282,10 +327,7 @@ class _Turn:
         if after.fence_xid and begin > after.fence_xid:
             after.low, after.fence, after.fence_xid = after.fence, 0, 0
         if not after.fence:
-            serial = "SELECT pg_get_serial_sequence(%s, %s)"
-            sequence = self._session.execute(serial, [self._spec.log, self._spec.event_id]).fetchone()[0]
+            sequence = self._sequence()
             if sequence is None:
                 return
-            query = self._sql.SQL("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {}")
-            drawn = self._session.execute(query.format(self._sql.Identifier(*sequence.split(".")))).fetchone()[0]
-            after.fence = int(drawn)
+            after.fence = self._drawn(sequence)

@@ -49,6 +49,16 @@ class UnlandedRecords:
         ).format(time=sql.Identifier(self._spec.timestamp), log=self._log, condition=condition, id=self._id)
         return query, [*values, self._before.seen]
 
+    def passed_query(self, snapshot: str) -> tuple[Any, list[Any]]:
+        """Write the query for whether a transaction later than all of the bookmark has a number that was passed.
+
+        Cost: reads all of the log.
+        """
+        query = self._sql.SQL("SELECT EXISTS (SELECT FROM {log} WHERE {x} >= %s AND {id} <= %s)").format(
+            log=self._log, x=self._xid(snapshot), id=self._id
+        )
+        return query, [int((self._before.snapshot or "0:0").split(":")[1]), self._before.greatest]
+
     def columns(self) -> list[str]:
         """Return the columns of the log that landing files have."""
         spec = self._spec

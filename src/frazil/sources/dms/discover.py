@@ -71,6 +71,8 @@ class Discovered:
         keys_seen: the keys are unique together and never NULL in the sampled load records.
         sequence_by: empty if no column looks like a time of change that deletes carry.
         still: times that look like it, and do not move in deletes.
+        stamp: the time that ``TimestampColumnName`` adds, before the columns of the table. In a full load it is the
+            time of the load, so it does not order changes that were made meanwhile.
         deletes: number of deletes looked at.
         records: records looked at; ``rows`` of them are records of the full load.
         outliers: by column, the narrower type that nearly all of its values have.
@@ -94,6 +96,7 @@ class Discovered:
     rows: int
     outliers: tuple[tuple[str, str], ...] = ()
     still: tuple[str, ...] = ()
+    stamp: str | None = None
     deletes: int = 0
 
     @property
@@ -203,28 +206,24 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
     if header or is_parquet:
         _verify_alike(path, [fields for fields, _ in layouts if fields])
     names = {field.lower(): field for fields, _ in layouts for field in reversed(fields)}
-    op = next((field for lower, field in names.items() if lower == "op"), None)
     seen = _see(samples, layouts)
     declared = dict(column for one in samples for column in one.columns)
-    types = {
-        field: declared.get(field) or type_of({value for value in values if value is not None})
-        for field, values in seen.values.items()
-        if field.lower() not in {"op", _CHANGE_SEQ}
-    }
+    types = _types(seen, declared)
     if not types:
         return None
     keys, keys_seen = keys_of(name, types, seen.rows)
-    sequence, still = _order(types, keys, seen, is_named=header or is_parquet)
+    is_whole = bool(loads and changes)
+    sequence, stamp, still = _order(types, keys, seen, is_named=header or is_parquet, is_whole=is_whole)
     return Discovered(
         name=name,
         path=path,
         format="parquet" if is_parquet else "csv",
         header=header,
         delimiter=samples[0].delimiter,
-        op=op if op or changes else "op",
+        op=names.get("op", None if changes else "op"),
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(_column(field, kind, (keys, sequence), seen) for field, kind in types.items()),
+        columns=tuple(_column(field, kind, (keys, stamp or sequence), seen) for field, kind in types.items()),
         keys=keys,
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
@@ -234,20 +233,31 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         rows=seen.row_records,
         outliers=() if declared else _outliers(types, seen),
         still=still,
+        stamp=stamp,
         deletes=sum(is_delete for is_delete, _ in seen.changes),
     )
 
 
+def _types(seen: _Seen, declared: dict[str, str]) -> dict[str, str]:
+    """Return the types of the columns, as files declare them or values show them."""
+    return {
+        field: declared.get(field) or type_of({value for value in values if value is not None})
+        for field, values in seen.values.items()
+        if field.lower() not in {"op", _CHANGE_SEQ}
+    }
+
+
 def _order(
-    types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool
-) -> tuple[str | None, tuple[str, ...]]:
-    """Return the time that orders changes, None for none; and the one that would but for deletes."""
+    types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool, is_whole: bool
+) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Return the time that orders changes; the one that DMS adds instead; and those that would but for deletes."""
     times = [field for field, kind in types.items() if kind == "timestamp"]
     still = still_in_deletes(keys, times, seen.changes)
     sequence, would_be = sequence_of(types, seen.values, still), sequence_of(types, seen.values)
     if sequence is None and not is_named:
         sequence = _only_time({field: kind for field, kind in types.items() if field not in still})
-    return sequence, (would_be,) if would_be in still else ()
+    is_stamp = is_whole and sequence == next(iter(types))
+    return None if is_stamp else sequence, sequence if is_stamp else None, (would_be,) if would_be in still else ()
 
 
 def _column(name: str, kind: str, order: tuple[tuple[str, ...], str | None], seen: _Seen) -> Column:

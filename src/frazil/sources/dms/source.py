@@ -11,7 +11,8 @@ from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeani
 from frazil.sources.dms import layout
 from frazil.sources.dms.listing import TRANSACTIONS, list_files
 from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
-from frazil.sources.new_files import find_new
+from frazil.sources.name_order import NameOrderError, misordered
+from frazil.sources.new_files import Copies, find_new
 from frazil.spec.kinds.dms import FILE, time_in_name_sql
 from frazil.spec.names import quote
 
@@ -47,14 +48,28 @@ class DmsSource:
         return list_files(self.table.source, folder, self.table.stores, ledger)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold."""
-        return find_new(
+        """Find what bronze does not hold.
+
+        Raises:
+            NameOrderError: only files order the changes, and their names do it otherwise than the numbers in them.
+        """
+        by_place = not self.table.sequence_by and not self.table.source.change_seq
+        found = find_new(
             self.list(folder, ledger),
             ledger,
             self.inspect,
             settle_seconds=self.table.source.settle_seconds,
-            by_place=not self.table.sequence_by and not self.table.source.change_seq,
+            copies=Copies(by_place=by_place, named_delivery=self.table.source.named_delivery),
         )
+        if by_place:
+            newest = max(ledger.places, key=lambda path: ledger.places[path], default="")
+            changes = (file.name for file in found.files if not file.load)
+            if wrong := misordered((newest.rpartition("/")[2], *changes)):
+                hint = "write the numbers with leading zeros, or declare sequence_by; if some of the files were taken, "
+                raise NameOrderError(
+                    self.table.name, *wrong, hint=f"{hint}then frazil drop --select {self.table.name} and run again"
+                )
+        return found
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file."""

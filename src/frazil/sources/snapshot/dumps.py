@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
+from frazil.sources.name_order import NameOrderError, misordered
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
 from frazil.spec.stores import NO_STORES, is_store, whole_address
@@ -122,7 +123,16 @@ def all_dumps(table: Table, folder: Path) -> list[Dump]:
 
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
+        NameOrderError: the names order dumps otherwise than the numbers in them.
     """
+    found = _all_dumps(table, folder)
+    if wrong := misordered(dump.name for dump in found):
+        hint = "write the numbers with leading zeros; if some of the dumps were taken, "
+        raise NameOrderError(table.name, *wrong, hint=f"{hint}then frazil drop --select {table.name} and run again")
+    return found
+
+
+def _all_dumps(table: Table, folder: Path) -> list[Dump]:
     if (stored := _stored(table, folder)) is not None:
         return _stored_dumps(stored, table, folder)
     place = dumps_folder(table, folder)

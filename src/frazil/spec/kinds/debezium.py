@@ -104,6 +104,11 @@ class Debezium(SourceSpec):
         return True
 
     @property
+    def named_delivery(self) -> str:
+        """Return that connectors name a file by the partition and the first offset of its messages."""
+        return r"[-+]([0-9]+[-+][0-9]+)\.[^/]*$"
+
+    @property
     def server_places(self) -> bool:
         """Return that places belong to the database that wrote them."""
         return True

@@ -98,6 +98,11 @@ class DmsFiles(SourceSpec):
         return self.change_seq is not None
 
     @property
+    def named_delivery(self) -> str:
+        """Return that DMS names a change file by the time when it wrote it."""
+        return r"(?:^|/)(?:CDC_TXN-)?([0-9]{8}-?[0-9]{9})[^/]*$"
+
+    @property
     def types_fields(self) -> bool:
         """Return whether the files are Parquet."""
         return self.format != "csv"

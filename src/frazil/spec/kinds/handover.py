@@ -138,6 +138,12 @@ class Handover(SourceSpec):
         return True
 
     @property
+    def named_delivery(self) -> str | None:
+        """Return that of the changes."""
+        found: str | None = self.changes.named_delivery
+        return found
+
+    @property
     def types_fields(self) -> bool:
         """Return that the two parts may write one value in two ways, so only the declaration says types."""
         return False

@@ -74,6 +74,12 @@ class Sharded(SourceSpec):
         return bool(self.first.orders_records)
 
     @property
+    def named_delivery(self) -> str | None:
+        """Return that of the shards."""
+        found: str | None = self.first.named_delivery
+        return found
+
+    @property
     def server_places(self) -> bool:
         """Return whether places of a shard belong to its server."""
         return bool(self.first.server_places)
