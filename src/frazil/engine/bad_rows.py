@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 USUAL_FRACTION: Final = 0.1
 """Share of a batch that may be bad where the table does not say ``max_bad_fraction``."""
 FEWEST_RECORDS: Final = 100
-"""Smaller batches have no limit of which the table says nothing."""
+"""Smaller batches have no limit of which the table says nothing, unless no record that came so far is good."""
 _NEVER_TOO_MANY: Final = int(USUAL_FRACTION * FEWEST_RECORDS)
 _REASONS_SHOWN: Final = 3
 
@@ -43,25 +43,29 @@ def bad_by_batch(context: TableRun, rows: DataFrame, bad: int) -> dict[int, dict
     return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
 
 
-def check_limits(context: TableRun, by_batch: Mapping[int, Mapping[str, Any]], rows: DataFrame | None) -> None:
-    """Refuse more bad records than the table allows.
+def check_limits(
+    context: TableRun, by_batch: Mapping[int, Mapping[str, Any]], rows: DataFrame | None, *, is_first: bool
+) -> None:
+    """Refuse more bad records than the table allows, and by default a table of which no record is good.
 
     Args:
         context: the table's part of the run.
         by_batch: good and bad records by batch number.
+        is_first: these are all records that the table has had.
         rows: the change rows, bad ones among them; None for none. Read only to say what is wrong with them.
 
     Raises:
         TooManyBadRowsError: a limit is passed.
     """
     table = context.table
+    has_none = is_first and not any(seen["good"] for seen in by_batch.values())
     for number, seen in by_batch.items():
         bad = int(seen["bad"])
         total = bad + int(seen["good"])
         over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
         share = table.max_bad_fraction
         if share is None:
-            share = USUAL_FRACTION if total >= FEWEST_RECORDS else 1.0
+            share = USUAL_FRACTION if total >= FEWEST_RECORDS or has_none else 1.0
         if over_rows or bad > share * total:
             limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {share:g}"
             raise TooManyBadRowsError(

@@ -253,7 +253,8 @@ def _normalize_plain(
         streams.append(iter([_good(rest, contract).rows]))
     held = _held(streams, names) if is_held else None
     failpoint("silver.before_write")
-    check_limits(context, {step.upto: seen}, None if rest is None else rest.frame(spark))
+    bad = None if rest is None else rest.frame(spark)
+    check_limits(context, {step.upto: seen}, bad, is_first=step.after == 0)
     if held is not None and is_limited(context, step) and not _passes(context, plain):
         verify_not_late(context, contract, held.frame(spark), few=True)
     with context.transaction(context.changes, bookmark | ({"partial": True} if seen["partial"] else {})) as batch:
@@ -446,4 +447,4 @@ def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[s
     """Hold what was counted of change rows against the rules of the contract and the table's limits."""
     watched.report(context, seen)
     by_batch = {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows, int(seen["bad"]))
-    check_limits(context, by_batch, rows)
+    check_limits(context, by_batch, rows, is_first=step.after == 0)

@@ -123,7 +123,8 @@ class Table(Spec):
         default=None,
         ge=0,
         le=1,
-        description="As above, as a share of the batch; left out: a tenth of a batch of 100 records or more.",
+        description="As above, as a share of the batch; left out: a tenth of a batch of 100 records or more, "
+        "and of what came first, so that some record is good.",
     )
     max_late_fraction: float = Field(
         default=0.5,
