@@ -73,7 +73,7 @@ def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, Fr
 
     check_declaration(pipeline)
     chosen = selection(pipeline, select)
-    return Plan.of(pipeline, chosen, state(pipeline, chosen, uncaptured), rebuild=rebuild)
+    return Plan.of(pipeline, chosen, state(pipeline, chosen, uncaptured, rebuild=rebuild), rebuild=rebuild)
 
 
 def run(
@@ -123,15 +123,23 @@ def _run(
     rebuild: bool,
     options: RunOptions,
 ) -> RunReport:
+    is_given = plan is not None
     if plan is None and spark is None:
         plan = _planned(pipeline, select, options, rebuild=rebuild)
     if plan is not None and plan.is_idle and spark is None:
         from frazil.engine.record import record_idle
 
         return record_idle(plan)
+    from frazil.engine.planner import OutdatedPlanError
     from frazil.engine.run import run as work
 
-    return work(pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild, options=options)
+    try:
+        return work(pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild, options=options)
+    except OutdatedPlanError:
+        if is_given:
+            raise
+        # Somebody wrote a table while Spark started: the session plans itself, on what is there now.
+        return work(pipeline, spark=spark, select=select, rebuild=rebuild, options=options)
 
 
 def _planned(pipeline: Pipeline, select: Sequence[str], options: RunOptions, *, rebuild: bool) -> Plan | None:

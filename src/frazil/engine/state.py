@@ -10,7 +10,7 @@ from frazil.engine.rules import check_rules
 from frazil.lake.clock import day_of_horizon, today
 from frazil.lake.heads import head
 from frazil.lake.warehouse import verify_catalog
-from frazil.plan.state import TableState, gold_state, moved_marts, table_state, with_fold
+from frazil.plan.state import TableState, gold_state, moved_marts, table_state, with_altered, with_fold
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.sources.base import SourceDelta
 from frazil.sources.kinds import source_of
@@ -51,7 +51,9 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
     taken = source_of(table).find_new(context.pipeline.folder, read_ledger(context)) if with_source else SourceDelta()
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
+    altered = {name: at.altered for name, at in stands.items()}
     found = table_state(context.pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    found = with_altered(found, table, bookmarks, columns, altered)
     day = day_of_horizon(today(), stands[SILVER]) if with_source else None
     return with_fold(found, table, bookmarks, day)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.engine.frame_cache import FrameCache
 from frazil.lake.commit import TableTransaction
+from frazil.lake.foreign import verify_bookmark
 from frazil.lake.heads import head
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.spec.names import quote
@@ -93,7 +94,10 @@ class TableRun:
         Never read again: a batch that begins where the plan did is refused if another run published since.
         """
         if path not in self.heads:
-            self.heads[path] = head(self.spark, quote(*path), rebuilt=rebuilt)
+            found = head(self.spark, quote(*path), rebuilt=True)
+            if not rebuilt:
+                verify_bookmark(".".join(path[1:]), found, table=self.table.name, is_bronze=path == self.bronze)
+            self.heads[path] = found
         return self.heads[path]
 
     @contextmanager

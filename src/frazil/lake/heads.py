@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.errors import HistoryChangedError
 from frazil.lake.faults import faults
+from frazil.lake.foreign import verify_bookmark
 from frazil.lake.gateway import java_table, schema_fields, snapshot_fields
-from frazil.lake.snapshot import TableSnapshot, columns_of, table_snapshot
+from frazil.lake.snapshot import TableSnapshot, altered_columns, columns_of, table_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 _MISSING: Final = (
@@ -20,12 +22,6 @@ _MISSING: Final = (
     "org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException",
 )
 _MISSING_CONDITIONS: Final = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
-
-
-class BookmarkLostError(HistoryChangedError):
-    """A table has rows and no snapshot that says which changes they hold."""
-
-    code = "FZ702"
 
 
 def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnapshot:
@@ -46,13 +42,8 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnaps
         if is_missing(error):
             return TableSnapshot()
         raise
-    if rebuilt or found.bookmark:
-        return found
-    if found.snapshot_id is not None and found.summary.get("total-records") != "0":
-        raise BookmarkLostError(
-            f"{name.replace('`', '')} has rows and no bookmark: something else wrote it, or expired its history",
-            hint="run: frazil rebuild --select TABLE, which rebuilds silver and marts from bronze",
-        )
+    if not rebuilt:
+        verify_bookmark(name.replace("`", ""), found, table=name.replace("`", "").rpartition(".")[2])
     return found
 
 
@@ -75,6 +66,13 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
         found = table.snapshot(snapshot_id)
         return None if found is None else snapshot_fields(spark, found)
 
+    def altered(schema: int | None) -> Mapping[str, str]:
+        now = table.schema()
+        if schema is None or schema == now.schemaId():
+            return {}
+        then = table.schemas().get(schema)
+        return {} if then is None else altered_columns(schema_fields(spark, then), schema_fields(spark, now))
+
     newest = table.currentSnapshot()
     # As one text each: a Java collection read item by item costs a round trip an item.
     names = re.findall(r"[^\[\], ]+", table.refs().keySet().toString())
@@ -82,7 +80,7 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
     location = table.operations().current().metadataFileLocation()
     columns = columns_of(schema_fields(spark, table.schema()))
     found = TableSnapshot(branches=branches, location=location, columns=columns)
-    return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields)
+    return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields, altered)
 
 
 def _head_by_sql(spark: SparkSession, name: str) -> TableSnapshot:

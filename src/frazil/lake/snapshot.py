@@ -33,6 +33,8 @@ class TableSnapshot:
         location: address of the table's metadata file; None for a table that does not exist, and where SQL was asked.
             It and the columns do not count when two are compared: a commit knows neither of what it made.
         columns: names of the table's columns now, with types as Spark writes them; empty in what a commit returns.
+        altered: columns that the table had at its newest bookmark and that are called otherwise now: name then -> name
+            now, empty for one that is gone. They do not count when two are compared, and SQL does not tell them.
         snapshots: how many snapshots can still be read; 0 unless the metadata file was asked.
     """
 
@@ -44,6 +46,7 @@ class TableSnapshot:
     branches: tuple[str, ...] = ()
     location: str | None = field(default=None, compare=False)
     columns: Mapping[str, str] = field(default_factory=dict, compare=False)
+    altered: Mapping[str, str] = field(default_factory=dict, compare=False)
     snapshots: int = 0
 
     @property
@@ -81,7 +84,10 @@ class TableSnapshot:
 
 
 def table_snapshot(
-    table: TableSnapshot, newest: Mapping[str, Any], snapshot: Callable[[int], Mapping[str, Any] | None]
+    table: TableSnapshot,
+    newest: Mapping[str, Any],
+    snapshot: Callable[[int], Mapping[str, Any] | None],
+    altered: Callable[[int | None], Mapping[str, str]] = lambda _: {},
 ) -> TableSnapshot:
     """Build the value for a table with a snapshot.
 
@@ -90,6 +96,7 @@ def table_snapshot(
         newest: the newest snapshot of the main branch, as Iceberg writes it to JSON.
         snapshot: returns an older snapshot by its id in the same form; None for one that expired. It is asked only as
             far as the newest bookmark.
+        altered: returns which columns are called otherwise than in a schema, by its id.
 
     Returns:
         ``table`` with the attributes of its snapshot.
@@ -102,6 +109,7 @@ def table_snapshot(
         table,
         snapshot_id=newest["snapshot-id"],
         bookmark=json.loads(at["summary"][BOOKMARK]) if at else {},
+        altered=altered(at.get("schema-id")) if at else {},
         summary=newest.get("summary", {}),
         manifest_list=newest.get("manifest-list"),
         committed_at=datetime.fromtimestamp(newest["timestamp-ms"] / 1000, UTC),
@@ -126,7 +134,26 @@ def metadata_snapshot(
         columns=columns_of(columns),
         snapshots=len(snapshots),
     )
-    return table_snapshot(table, snapshots[newest], snapshots.get) if newest in snapshots else table
+
+    def altered(schema: int | None) -> Mapping[str, str]:
+        return altered_columns(schemas.get(schema, ()), columns)
+
+    return table_snapshot(table, snapshots[newest], snapshots.get, altered) if newest in snapshots else table
+
+
+def altered_columns(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Compare two schemas of a table by the ids of their fields.
+
+    Args:
+        then: fields of the older one, in Iceberg's JSON.
+        now: fields of the newer one.
+
+    Returns:
+        Name then -> name now, empty for a field that is gone; only fields for which they differ by more than case.
+    """
+    names = {field["id"]: field["name"] for field in now}
+    found = {field["name"]: names.get(field["id"], "") for field in then}
+    return {old: new for old, new in found.items() if old.lower() != new.lower()}
 
 
 def columns_of(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:

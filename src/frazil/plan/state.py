@@ -9,13 +9,15 @@ from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
-from frazil.plan.folding import check_baseline, fold_due
+from frazil.plan.altered import altered_tables
+from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.reading import check_reading
 from frazil.plan.table_changes import table_changes
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.widening import as_made, later_columns, retyped
+from frazil.silver.baseline import baseline_of
 from frazil.silver.contract import LAWS, MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.silver.evolution import check_evolution, evolved, later_fields, treated_otherwise
 from frazil.silver.renames import renamed_bookmark, renamed_fields
@@ -163,6 +165,36 @@ def table_state(
         alters=table_changes(table, wanted, columns or {}, bookmarks),
         treating=TREATING in bookmarks[BRONZE],
     )
+
+
+def with_altered(
+    state: TableState,
+    table: Table,
+    bookmarks: Mapping[str, Mapping[str, Any]],
+    columns: Mapping[str, Mapping[str, str]],
+    altered: Mapping[str, Mapping[str, str]],
+) -> TableState:
+    """Return a table's state with the rebuilds of tables whose columns another engine renamed or dropped.
+
+    Args:
+        state: from :func:`table_state`.
+        table: the declaration.
+        bookmarks: as for :func:`table_state`.
+        columns: as for :func:`table_state`.
+        altered: see :func:`frazil.plan.altered.altered_tables`.
+
+    Raises:
+        AlteredTableError: it is bronze.
+        BaselineError: what is to be rebuilt needs changes that are folded into the baseline.
+    """
+    rebuilds = altered_tables(table, altered)
+    if not rebuilds:
+        return state
+    if SILVER in rebuilds and (folded := baseline_of(bookmarks[SILVER])) is not None:
+        raise BaselineError(table.name, rebuilds[SILVER], folded)
+    rebuilds |= state.rebuilds
+    check_baseline(table, state.contract, bookmarks, rebuilds, columns.get(SILVER, {}))
+    return replace(state, rebuilds=rebuilds)
 
 
 def with_fold(

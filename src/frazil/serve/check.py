@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import duckdb
 
-from frazil.errors import FrazilError, StorageError
+from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.damage import folder_addresses
 from frazil.lake.duck import connect
@@ -17,6 +17,7 @@ from frazil.serve.check_changes import change_steps
 from frazil.serve.check_files import file_steps
 from frazil.serve.check_marts import mart_steps
 from frazil.serve.finding import Finding, Proof
+from frazil.serve.foreign import verify_foreign
 from frazil.serve.layers import layers
 from frazil.serve.manifests import verify_files
 from frazil.serve.tables import tables
@@ -181,14 +182,25 @@ def _findings(
 def _lost_files(here: Layers) -> Iterator[Finding]:
     """Find the tables whose files are missing or damaged, as far as their manifests tell."""
     for layer in here.all:
+        law = "CONVERGE" if layer in here.of_marts else "NOTHING-LOST"
         error = layer.damage
-        if error is None and layer.location is not None:
-            try:
+        try:
+            if error is None and layer.location is not None:
                 verify_files(layer.location)
-            except StorageError as found:
-                error = found
+                verify_foreign(here.table, layer.name, layer.snapshot, is_bronze=layer is here.bronze)
+        except StorageError as found:
+            error = found
+        except HistoryChangedError as found:
+            yield Finding(
+                source_table=here.table.name,
+                law=law,
+                table=layer.name,
+                ok=False,
+                detail=found.message,
+                code=found.code,
+                hint=found.hint,
+            )
         if error is not None:
-            law = "CONVERGE" if layer in here.of_marts else "NOTHING-LOST"
             yield _failed(error, here, layer, law=law, table=layer.name)
 
 

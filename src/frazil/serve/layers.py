@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import StorageError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.duck_sql import scan
+from frazil.lake.foreign import verify_bookmark
 from frazil.lake.metadata import NotOnThisMachineError
 from frazil.lake.snapshot import TableSnapshot
 from frazil.serve.tables import read_snapshot
@@ -121,6 +122,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         NotOnThisMachineError: there is no client for where the tables are.
         ObjectStoreError: their object store refuses requests, or does not answer.
         SchemaError: the declaration does not fit the fields of the files.
+        BookmarkLostError: bronze does not say which batches it holds.
     """
 
     def layer(made: LakeTable) -> Layer:
@@ -134,6 +136,7 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
 
     own = source_tables(pipeline, table)
     bronze, changes = layer(own.bronze), layer(own.changes)
+    verify_bookmark(bronze.name, bronze.snapshot, table=table.name, is_bronze=True)
     fields = dict(bronze.snapshot.bookmark.get("fields", {}))
     known = renamed_bookmark(table, bronze.snapshot.bookmark)
     contract = settle(table, known.get("fields", {}), evolved(table, known, changes.snapshot.bookmark))

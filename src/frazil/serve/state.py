@@ -11,10 +11,20 @@ from frazil.lake.catalogs import NoLakeError
 from frazil.lake.clock import day_of_horizon, today
 from frazil.lake.duck import connect
 from frazil.lake.duck_sql import scan
+from frazil.lake.foreign import verify_bookmark
 from frazil.lake.trouble import explained
 from frazil.lake.warehouse import verify_catalog
 from frazil.plan.plan import read_only
-from frazil.plan.state import State, TableState, gold_problems, gold_state, moved_marts, table_state, with_fold
+from frazil.plan.state import (
+    State,
+    TableState,
+    gold_problems,
+    gold_state,
+    moved_marts,
+    table_state,
+    with_altered,
+    with_fold,
+)
 from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables
@@ -35,14 +45,17 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, FrazilError]] = MappingProxyType({})
 
 
-def state(pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, FrazilError] = _NONE) -> State:
+def state(
+    pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, FrazilError] = _NONE, *, rebuild: bool = False
+) -> State:
     """Read what a run of some tables and aggregates would start from. A lake that does not exist yet stands nowhere.
 
     Of tables that are not selected only those are read that a selected aggregate reads, without their sources. A table
     for which that fails (a missing folder, a known file with other content, damaged metadata) is in ``failed`` with the
     error, and stops no other.
 
-    ``uncaptured`` are tables for which nothing could be landed, and why: they fail with that.
+    ``uncaptured`` are tables for which nothing could be landed, and why: they fail with that. With ``rebuild`` silver
+    and marts may be whatever they are: they are written again.
 
     Raises:
         StorageError: the catalog cannot be read.
@@ -57,7 +70,9 @@ def state(pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, Fra
         if table.name not in (*selection.tables, *read_only(pipeline, selection)) or table.name in uncaptured:
             continue
         try:
-            found[table.name] = _table(pipeline, table, located, is_read=table.name in selection.tables)
+            found[table.name] = _table(
+                pipeline, table, located, is_read=table.name in selection.tables, rebuild=rebuild
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
             failed[table.name] = explained(error, pipeline)
     marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
@@ -65,7 +80,7 @@ def state(pipeline: Pipeline, selection: Selection, uncaptured: Mapping[str, Fra
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
 
 
-def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool) -> TableState:
+def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool, rebuild: bool) -> TableState:
     made = source_tables(pipeline, table)
     bronze = located.get(made.bronze.key)
     verify_catalog(pipeline, table, bronze)
@@ -76,6 +91,11 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
         QUARANTINE: read_snapshot(located.get(made.quarantine.key)),
         **marts,
     }
+    paths = {mart.name: mart.full_name for mart in made.marts}
+    paths |= {BRONZE: made.bronze.full_name, SILVER: made.changes.full_name, QUARANTINE: made.quarantine.full_name}
+    for name, at in stands.items():
+        if not rebuild or name == BRONZE:
+            verify_bookmark(paths[name], at, table=table.name, is_bronze=name == BRONZE)
     bookmarks = {name: at.bookmark for name, at in stands.items()}
     moved_marts(pipeline, table, bookmarks)
     taken = SourceDelta()
@@ -84,7 +104,9 @@ def _table(pipeline: Pipeline, table: Table, located: Located, *, is_read: bool)
         taken = source_of(table).find_new(pipeline.folder, ledger)
     rows = {name: at.records for name, at in (*marts.items(), (QUARANTINE, stands[QUARANTINE]))}
     columns = {name: at.columns for name, at in stands.items()}
+    altered = {name: at.altered for name, at in stands.items()}
     found = table_state(pipeline, table, bookmarks, taken, rows=rows, columns=columns)
+    found = with_altered(found, table, bookmarks, columns, altered)
     day = day_of_horizon(today(), stands[SILVER]) if is_read else None
     found = with_fold(found, table, bookmarks, day)
     return replace(found, snapshots={name: at.snapshot_id for name, at in stands.items()})

@@ -10,12 +10,13 @@ import duckdb
 
 from frazil.bronze import record as r
 from frazil.engine.past_runs import standing
-from frazil.errors import FrazilError, StorageError
+from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.duck import connect
 from frazil.lake.duck_sql import scan
 from frazil.lake.snapshot import TableSnapshot
 from frazil.lake.trouble import translated
+from frazil.serve.foreign import verify_foreign
 from frazil.serve.lag import CaptureLag, Lags
 from frazil.serve.manifests import verify_manifests
 from frazil.serve.tables import read_snapshot, tables, unfinished_erase
@@ -250,18 +251,18 @@ class _Lake:
             changes=changes.records,
             quarantined=quarantine.records,
             committed_at=bronze.committed_at,
-            marts=tuple(self.mart(mart, bronze.batch) for mart in made.marts),
+            marts=tuple(self.mart(table, mart, bronze.batch) for mart in made.marts),
             waiting=tuple(path for path in source.files if path not in known),
             touched=tuple(path for path, seen in source.files.items() if known.get(path, seen) != seen),
             passed=source.passed,
-            trouble=source.trouble,
+            trouble=source.trouble or _foreign(table, made.bronze, bronze) or _foreign(table, made.changes, changes),
             failures=self.failures.get(table.name, ()),
             unfinished_erase=unfinished_erase(self.pipeline, table, self.located),
             horizon=_horizon(changes),
             treating=TREATING in bronze.bookmark,
         )
 
-    def mart(self, made: LakeTable, newest: int) -> MadeStatus:
+    def mart(self, table: Table, made: LakeTable, newest: int) -> MadeStatus:
         location = self.located.get(made.key)
         stands = read_snapshot(location)
         flagged = not (isinstance(made.mart, Current) and made.mart.deletes == "hard")
@@ -272,7 +273,8 @@ class _Lake:
             sql = f"SELECT count(*), {count} FROM {scan(location)}"
             rows, deleted = self.connection.execute(sql).fetchall()[0]
         lag = newest - stands.batch
-        return _made(made.full_name, stands, lag=lag, rows=rows, deleted=deleted if flagged else None)
+        found = _made(made.full_name, stands, lag=lag, rows=rows, deleted=deleted if flagged else None)
+        return replace(found, trouble=_foreign(table, made, stands))
 
     def ledger(self, bronze: str | None) -> list[_Line]:
         if bronze is None:
@@ -284,6 +286,15 @@ class _Lake:
             f"{line}.same_as IS NOT NULL FROM {scan(bronze)} WHERE {r.KIND} = '{r.LEDGER_ROW}'"
         )
         return [_Line(*row) for row in found.fetchall()]
+
+
+def _foreign(table: Table, made: LakeTable, stands: TableSnapshot) -> str | None:
+    """Return what another engine did to a table so that its rows say nothing any more; None for nothing."""
+    try:
+        verify_foreign(table, made.full_name, stands, is_bronze=made.role == "bronze")
+    except HistoryChangedError as error:
+        return f"{error.message}; {error.hint}"
+    return None
 
 
 def _horizon(changes: TableSnapshot) -> str | None:

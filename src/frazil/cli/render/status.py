@@ -28,9 +28,11 @@ def show_status(status: Status) -> None:
         _table(table)
     rows = [_made(made) for table in status.tables for made in table.marts] + [_made(made) for made in status.gold]
     grid(None, names, rows, right=set(names) - {"table", "committed"})
-    for made in status.gold:
+    for made in (*(mart for table in status.tables for mart in table.marts), *status.gold):
         if made.trouble:
-            out.print(f"{made.name}: {made.trouble}", style="red", markup=False)
+            whose = "" if made.name in made.trouble else f"{made.name}: "
+            out.print(f"{whose}{made.trouble}", style="red", markup=False)
+    for made in status.gold:
         _failures(made.failures)
     if status.open_run is not None:
         _open_run(status.open_run)
