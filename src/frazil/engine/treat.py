@@ -160,7 +160,8 @@ def _wanted(context: TableRun) -> tuple[dict[str, str], Mapping[str, Any]]:
         raise EraseError(
             f"table {table.name!r} has erased keys, which are known by hashes of {', '.join(of_keys)} as it came: "
             "with pii they would come back",
-            hint="take pii of the key away again; or let the erased keys come again first: frazil erase --unblock",
+            hint="take pii of the key away again; before it is back, let the erased keys come again: frazil erase "
+            "--unblock",
         )
     if any(BASELINE in context.head(path).bookmark for path in (context.bronze, context.changes)):
         raise EraseError(
