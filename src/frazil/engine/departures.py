@@ -178,13 +178,13 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
     """Return the changes of silver as events.
 
     Whether the last upsert of a key came with a change of key, its record in bronze says. Those before it have settled:
-    the key has one row.
+    the key has one row. Whether the row that was there has left since, bronze says too: silver holds no void delete.
     """
     keys, is_upsert = columns_of(contract.keys), f"{r.CLASS} = {literal(r.UPSERT)}"
     last = f"max(struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH})) AS last"
     places = to_arrow(
         query(
-            f"""SELECT DISTINCT last.{r.FILE}, last.{r.ROW}, last.{r.BATCH}
+            f"""SELECT DISTINCT last.{r.FILE}, last.{r.ROW}, last.{r.BATCH}, last.{r.POSITION}
             FROM (SELECT {last} FROM frazil_held WHERE {is_upsert} GROUP BY {keys})""",
             frazil_held=held,
         )
@@ -195,7 +195,25 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
     else:
         held = held.withColumn(_COME, F.lit(False))
     kind = f"CASE WHEN NOT {is_upsert} THEN {_GONE} WHEN {_COME} THEN {_CAME} ELSE {_STOOD} END AS kind"
-    return held.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", kind)
+    events = held.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", kind)
+    departed = context.head(context.changes).bookmark.get(DEPARTED, "")
+    batches = [one[r.BATCH] for one in places.to_pylist() if one[r.POSITION] <= departed]
+    return events if not batches else events.unionByName(_left_since(context, contract, events, row, min(batches)))
+
+
+def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: str, batch: int) -> DataFrame:
+    """Return the departures, void or not, behind the last change of key that came to their key; from a batch on."""
+    upto = context.head(context.changes).batch
+    left = changes_of_key(context, contract, deletes=True).where(
+        f"{r.BATCH} BETWEEN {int(batch)} AND {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
+    )
+    left = left.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", f"{_LEFT} AS kind")
+    return query(
+        f"""SELECT l.* FROM frazil_left AS l LEFT SEMI JOIN frazil_events AS e ON {same(contract.keys, "l", "e")}
+        AND e.kind = {_CAME} AND struct(l.{r.POSITION}, l.{r.ROW}) > struct(e.{r.POSITION}, e.{r.ROW})""",
+        frazil_left=left,
+        frazil_events=events,
+    )
 
 
 def changes_of_key(
