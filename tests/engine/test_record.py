@@ -21,6 +21,7 @@ from frazil.lake.lock import lock
 from frazil.lake.trouble import explained
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
+from frazil.serve.compare import not_compared
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
 from frazil.spec.select import Selection, selected
 from frazil.storage.base import MissingFolderError
@@ -109,6 +110,9 @@ def test_a_failure_stands_until_a_later_run_has_done_the_table(pipeline: Pipelin
 
     assert {name: [one.message for one in ones] for name, ones in found.failures.items()} == {"orders": ["still gone"]}
     assert found.open_run is None
+    [behind] = [one for one in not_compared(pipeline) if "newest run failed" in one.detail]
+    assert (behind.source_table, behind.ok) == ("orders", None), "check says so too"
+    assert behind.detail.endswith("([FZ200] still gone)")
     [failure] = standing(pipeline, ["orders"]).failures["orders"]
     assert failure.run_id != first.run_id
     assert failure.at.tzinfo is not None

@@ -134,7 +134,8 @@ def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tup
         select: as for :func:`run`.
 
     Returns:
-        A finding for each table, with ``ok`` None and the command as ``hint``; nothing is looked at.
+        Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
+        the command as ``hint``; no table is looked at.
     """
     from frazil.serve.compare import not_compared as say
 

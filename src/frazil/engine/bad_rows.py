@@ -72,8 +72,15 @@ def check_limits(
                 f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
                 f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
                 f"they are in bronze, nothing of the batch is visible past it{_why(rows)}",
-                hint="fix the declaration or raise the limit, and run again",
+                hint=_hint(table.source.kind),
             )
+
+
+def _hint(kind: str) -> str:
+    ways = ["give the column a type that its values have, or string", "correct the rule"]
+    if kind == "dms":
+        ways.append("say kind: snapshot where the files are whole copies of the table, without an op")
+    return f"{', '.join(ways)}, or raise the limit; and run again"
 
 
 def _why(rows: DataFrame | None) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from frazil.engine.past_runs import standing
 from frazil.errors import DeclarationError
 from frazil.lake.catalogs import NoLakeError
 from frazil.lake.duck import connect
@@ -106,28 +108,29 @@ def _verify(chosen: Sequence[Table], against: str | None) -> None:
 
 
 def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Finding]:
-    """Say of each table that its proofs hold it against its files only, and how it is compared with its source.
+    """Say of each table that its proofs hold it against its files only, and whether its newest run failed.
 
     Args:
         pipeline: the declaration.
         select: tables to look at, as for a run; all by default.
 
     Returns:
-        A finding for each table whose ``ok`` is None; ``hint`` is the command.
+        Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
+        the command that compares it as ``hint``.
     """
     names = selected(pipeline, select).tables
-    return [
-        Finding(
-            source_table=table.name,
-            law=_LAW,
-            table=table.name,
-            ok=None,
-            detail="compared with its files, not with its source",
-            hint=f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}",
-        )
-        for table in pipeline.tables
-        if table.name in names
-    ]
+    failures = standing(pipeline, names).failures
+    found = []
+    for table in pipeline.tables:
+        if table.name not in names:
+            continue
+        told = partial(Finding, source_table=table.name, law=_LAW, ok=None)
+        for one in failures.get(table.name, ()):
+            why = f"not level with its source, for its newest run failed ([{one.code}] {one.message})"
+            found.append(told(table=one.name, detail=why, hint=one.hint or "frazil run"))
+        way = f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}"
+        found.append(told(table=table.name, detail="compared with its files, not with its source", hint=way))
+    return found
 
 
 def _can_open(table: Table) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.sources.capture import Looked
 from frazil.sources.postgres.errors import ServerSetupError
+from frazil.sources.postgres.keys import unwatched_key
 from frazil.sources.postgres.rules import Rules
 from frazil.sources.postgres.server import Server
 from frazil.spec.amount import counted, sized
@@ -45,7 +46,7 @@ def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -
         has_loads = all(landing.loaded_at(*place) is not None for place in rules.tables)
         broken += [*rights, *_room(server, rules, has_loads=has_loads)]
         yield from (_told(error, where) for error in broken)
-        soon = [*_slot(server, source.slot), *_stands_still(server, landing)]
+        soon = [*_slot(server, source.slot), *_stands_still(server, landing), *_unwatched(server, rules, declared)]
         yield from soon
         if not broken and not soon:
             major = server.version // 10_000
@@ -138,6 +139,20 @@ def _slot(server: Server, slot: str) -> Iterator[Looked]:
                 hint="let frazil capture run; a transaction that is open for long holds it too: SELECT pid, "
                 "xact_start, query FROM pg_stat_activity ORDER BY xact_start; if nobody needs the slot: "
                 f"SELECT pg_drop_replication_slot('{slot}')",
+            )
+
+
+def _unwatched(server: Server, rules: Rules, declared: Sequence[Table]) -> Iterator[Looked]:
+    """Yield tables that may come to have several rows of one key, as those whose replica identity is the whole row."""
+    for one in declared:
+        table = rules.tables.get(one.source.schema_and_name)
+        if table is not None and (keys := unwatched_key(server, table, one)):
+            names = server.one("SELECT string_agg(quote_ident(name), ', ') FROM unnest(%s::text[]) name", keys)
+            yield Looked(
+                ok=None,
+                detail=f"no unique index of {table.full_name} watches over {', '.join(keys)}: of several rows with one "
+                f"key table '{one.name}' has the last, and none once one of them is deleted",
+                hint=f"CREATE UNIQUE INDEX ON {table.sql_name} ({names}); or declare the keys that name a row",
             )
 
 

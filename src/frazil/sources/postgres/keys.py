@@ -1,4 +1,4 @@
-"""Whether the declared keys of a table name one row each at its server, before its rows are loaded."""
+"""Whether the declared keys of a table name one row each at its server: before it is loaded, and from then on."""
 
 from __future__ import annotations
 
@@ -40,12 +40,8 @@ def repeated_key(where: str, server: Server, table: ServerTable, declaration: Ta
 
     Cost: nothing where a unique index is on some of the keys; else one scan of the table.
     """
-    names = {column.lower(): column for column in table.columns}
-    keys = [names[key.lower()] for key in declaration.keys if key.lower() in names]
-    if len(keys) < len(declaration.keys):
-        return None
-    unique = [set(columns) for (columns,) in server.rows(_UNIQUE, table.oid)]
-    if any(columns <= {*keys} for columns in unique):
+    keys, unique = _key_columns(table, declaration), _unique_columns(server, table)
+    if not keys or any(columns <= {*keys} for columns in unique):
         return None
     conditions = [sql.SQL("{} IS NOT NULL").format(sql.Identifier(key)) for key in keys]
     if table.row_filter is not None:
@@ -65,6 +61,23 @@ def repeated_key(where: str, server: Server, table: ServerTable, declaration: Ta
         f"{repeated:,} of {count:,} values have several",
         hint=hint,
     )
+
+
+def unwatched_key(server: Server, table: ServerTable, declaration: Table) -> list[str]:
+    """Return the columns of the declared keys where no unique index of the server is on some of them; else none."""
+    keys = _key_columns(table, declaration)
+    return [] if any(columns <= {*keys} for columns in _unique_columns(server, table)) else keys
+
+
+def _key_columns(table: ServerTable, declaration: Table) -> list[str]:
+    """Return the columns of the declared keys; none where one of them is no column."""
+    names = {column.lower(): column for column in table.columns}
+    keys = [names[key.lower()] for key in declaration.keys if key.lower() in names]
+    return keys if len(keys) == len(declaration.keys) else []
+
+
+def _unique_columns(server: Server, table: ServerTable) -> list[set[str]]:
+    return [set(columns) for (columns,) in server.rows(_UNIQUE, table.oid)]
 
 
 _UNIQUE: Final = """

@@ -171,13 +171,13 @@ class Rules:
             return TableReplacedError(
                 f"{self._where}: {full} is another table than the one that was captured, which {where}; what was "
                 "landed is not of it",
-                hint=self._way_out(frozenset({place})),
+                hint=self._taken_anew(place),
                 places=frozenset({place}),
             )
         return TableReplacedError(
             f"{self._where}: {full} {where}",
             hint=f"take table '{self.names[place]}' out of the declaration: what the lake has of it stays; if the "
-            f"server gets the table again: {self._way_out(frozenset({place}))}",
+            f"server gets the table again: {self._taken_anew(place)}",
             places=frozenset({place}),
         )
 
@@ -185,7 +185,7 @@ class Rules:
         """Return why a table cannot go on by itself after what became of it; None where it can."""
         full = ".".join(place)
         if changed.missed is not None:
-            hint = self._way_out(frozenset({place}))
+            hint = self._taken_anew(place)
             return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
         for table in self._of(place):
             for old, new in _undeclared(table, changed):
@@ -317,6 +317,13 @@ class Rules:
         if again:
             steps.append(" ".join(["frazil capture", *(f"--reload {name}" for name in dict.fromkeys(again))]))
         return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
+
+    def _taken_anew(self, place: tuple[str, str]) -> str:
+        """Write what to type where rows are gone that the server itself says are others, or are no more."""
+        steps = self._way_out(frozenset({place}))
+        if "--reload" not in steps:
+            return steps
+        return f"{steps}; if more rows went than max_delete_fraction allows (FZ402), raise it for this once"
 
     def _begin_again(self, table: Table) -> str:
         folder = self._landing.table(*table.source.schema_and_name)
