@@ -121,7 +121,7 @@ def bookmark_of_bronze(pipeline: Pipeline) -> dict[str, Any]:
                 "treat.before_publish",
                 "treat.after_bronze",
                 "silver.after_publish",
-                "mart.before_rows",
+                "mart.after_publish",
                 "treat.after_marts",
                 "treat.after_purge",
                 "treat.before_end",
