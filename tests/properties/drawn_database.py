@@ -96,7 +96,7 @@ class Database:
     Attributes:
         groups: the first parts of the keys.
         chance: the lot.
-        server_moves, truncates, leaves_out, spoils: what it does and its records show.
+        server_moves, truncates, leaves_out, spoils, spoils_moves: what it does and its records show.
         rows: what the table holds.
         log: what happened.
     """
@@ -107,6 +107,7 @@ class Database:
     truncates: bool = False
     leaves_out: bool = False
     spoils: bool = False
+    spoils_moves: bool = True
     rows: dict[Key, Row] = field(default_factory=dict)
     log: list[Logged] = field(default_factory=list)
     moved: list[int] = field(default_factory=list)
@@ -204,6 +205,7 @@ class Database:
             left_out = self.chance.sample(same, self.chance.randint(0, len(same)))
             carried = [name for name in row if name not in left_out]
         spoiled = self._spoiled(carried) if self.spoils and op in "IU" and not load else {}
+        spoiled = {} if op == "U" and old_key != key and not self.spoils_moves else spoiled
         self.log.append(
             Logged(
                 number=len(self.log) + 1,

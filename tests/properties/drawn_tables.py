@@ -99,6 +99,8 @@ class DrawnTable:
             truncates=self.kind != "dms" and self.partitions == 1 and self.order == "place" and chance.random() < 0.5,
             leaves_out=self.kind != "dms",
             spoils=self.spoils,
+            # Not built: while a create is in quarantine, its delete hits the row that came to the key.
+            spoils_moves=not self.is_debezium,
         )
         self.log = self.database.draw(_STATEMENTS * self.groups)
         self.parts = self._parts()

@@ -13,9 +13,9 @@ import pytest
 from tests.properties.drawn_database import COLUMNS
 from tests.properties.drawn_lake import DrawnLake, changes_of
 from tests.properties.drawn_tables import KINDS, DrawnTable
+from tests.properties.test_mutations import sequences_stay_incomplete
 
 from frazil.engine import departures, moves, run
-from frazil.silver import unsequenced
 from frazil.sources import eras
 from frazil.sources.debezium import record
 from frazil.testing.oracle import current
@@ -96,12 +96,6 @@ def placeholders_are_values(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(record, "is_unavailable", lambda *_: False)
 
 
-def deletes_take_no_sequence(patch: pytest.MonkeyPatch) -> None:
-    """SEQUENCE-OF-DELETES broken: a delete without a time comes before all."""
-    right = unsequenced.with_sequences
-    patch.setattr(unsequenced, "with_sequences", lambda rows, _held, *given, **how: right(rows, None, *given, **how))
-
-
 @pytest.mark.laws
 @pytest.mark.parametrize(
     ("broken", "drawn"),
@@ -110,7 +104,7 @@ def deletes_take_no_sequence(patch: pytest.MonkeyPatch) -> None:
         (deletes_hit_who_came, ("audit", 200)),
         (servers_are_one, ("postgresql", 203)),
         (placeholders_are_values, ("sqlserver", 202)),
-        (deletes_take_no_sequence, ("oracle", 201)),
+        (sequences_stay_incomplete, ("oracle", 201)),
     ],
 )
 def test_a_broken_law_is_seen(
