@@ -44,6 +44,16 @@ def test_files_with_a_header_are_read_by_their_names(tmp_path: Path) -> None:
     assert (table.load_files, table.change_files, table.records, table.rows) == (1, 1, 3, 2)
 
 
+def test_a_decimal_of_whole_numbers_is_a_key(tmp_path: Path) -> None:
+    """IDENTITY: an Oracle NUMBER has a scale in a full load, and none in changes; names are unique by chance."""
+    load = "op,ID,NAME\n" + "".join(f"I,{number}.0000000000,n{number}\n" for number in range(9))
+    write(tmp_path / "hosts", {LOAD: load, FIRST: "op,ID,NAME\nU,1,m1\nU,2,m2"})
+
+    table = only(tmp_path)
+
+    assert (table.keys, table.keys_seen, types(table)["ID"]) == (("ID",), True, "decimal(18,10)")
+
+
 def test_the_time_that_dms_adds_orders_nothing(tmp_path: Path) -> None:
     """What was changed during a full load has an earlier time than the rows of the load."""
     load = "dms_timestamp,id,name\n2024-01-01 10:00:05,1,Ann\n2024-01-01 10:00:06,2,Bob"

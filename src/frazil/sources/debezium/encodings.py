@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -61,7 +62,7 @@ def encoded(name: str) -> Field:
 def described(schema: Mapping[str, Any]) -> Field:
     """Return how a field is written of which Kafka Connect's schema is given.
 
-    Unknown names are what their type is; a struct, list or map is JSON.
+    Unknown names are what their type is; a struct, list or map is JSON, a list that of what its values say.
     """
     name, kind = str(schema.get("name") or ""), str(schema.get("type"))
     parameters = dict(schema.get("parameters") or ())
@@ -72,7 +73,25 @@ def described(schema: Mapping[str, Any]) -> Field:
         return Field(f"decimal({precision},{scale})" if fits else "string", decimal(scale))
     if name in _NAMED:
         return _NAMED[name]
+    if kind == "array":
+        items = dict(schema.get("items") or ())
+        inner = described(items)
+        is_json = inner.type.startswith("decimal") or str(items.get("type")) == "array"
+        return Field("string", inner.decode and _listed(inner.decode, is_json=is_json))
     return _PLAIN.get(kind, Field("string"))
+
+
+def _listed(decode: Decode, *, is_json: bool) -> Decode:
+    """Return what reads a list of encoded values as JSON; ``is_json`` says that their texts are JSON already."""
+
+    def decode_all(value: Any) -> str:
+        if not isinstance(value, list) or isinstance(value, Pairs):
+            raise NoValueError("no list")
+        texts = [None if one is None else decode(one) for one in value]
+        shown = (text if is_json else json.dumps(text, ensure_ascii=False) for text in texts)
+        return f"[{', '.join('null' if one is None else one for one in shown)}]"
+
+    return decode_all
 
 
 def _bytes(value: Any) -> bytes:

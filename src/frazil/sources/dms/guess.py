@@ -164,11 +164,19 @@ def keys_of(
     here = [name for name in likely if most and len(rows.get(name, ())) == most]
     records = [*dict.fromkeys(zip(*(rows[name] for name in here), strict=True))] if here else []
     values = dict(zip(here, zip(*records, strict=True), strict=True)) if records else {}
-    usable = [name for name in here if types[name] in _KEY_TYPES and None not in values.get(name, (None,))]
+    usable = [name for name in here if _may_be_key(types[name], values.get(name, (None,)))]
     for some in _key_candidates(usable, table):
         if len(set(zip(*(values[name] for name in some), strict=True))) == len(records):
             return some, True
     return (likely[0],), False
+
+
+def _may_be_key(kind: str, values: Sequence[str | None]) -> bool:
+    """Return whether a column can name rows: also a decimal of whole numbers, as Oracle's NUMBER has them."""
+    if None in values:
+        return False
+    fractions = (f"{value}".partition(".")[2] for value in values)
+    return kind in _KEY_TYPES or (kind.startswith("decimal") and not any(digits.strip("0") for digits in fractions))
 
 
 def _key_candidates(usable: Sequence[str], table: str) -> Iterator[tuple[str, ...]]:
