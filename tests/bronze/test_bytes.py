@@ -16,6 +16,7 @@ from tests.bronze.conftest import plainly_cut
 
 from frazil.formats import csv_lines, csv_reader, whole_file
 from frazil.formats.csv_kept import Cut
+from frazil.sources.dms.header import HeaderError
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing
@@ -91,7 +92,13 @@ def test_any_file_comes_back_and_each_record_is_counted_and_read_as_a_plain_read
     folder.write("LOAD00000001.csv", (f"op{delimiter}a{delimiter}b\n".encode() if header else b"") + text)
     limits = {"block_bytes": block_bytes, "record_bytes": record_bytes}
 
-    rows = folder.rows("a b", header=header, csv_delimiter=delimiter, csv_escape=escape, limits=limits)
+    try:
+        rows = folder.rows("a b", header=header, csv_delimiter=delimiter, csv_escape=escape, limits=limits)
+    except (
+        HeaderError
+    ):  # drawn once in a thousand: a first record that names the fields is asked for, and nothing taken
+        assert not header
+        return
 
     pieces = plainly_cut(text, delimiter.encode(), (escape or "").encode())[1:]
     if not text.startswith((b"\xff\xfe", b"\xfe\xff", BOM)) and not header:
