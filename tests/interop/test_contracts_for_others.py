@@ -285,6 +285,22 @@ gold: [{name: living, sql: "select count(*) as n from {{ orders }}"}]
     assert [table["name"] for table in gold["tables"]] == ["living"]
 
 
+def test_dbt_is_told_to_quote_names_that_sql_takes_for_others() -> None:
+    text = """
+pipeline: shop
+lake: {warehouse: ./lake}
+tables:
+  - name: orders
+    source: {kind: dms, path: ./landing}
+    keys: [order]
+    columns: [{name: order, type: int}, {name: ship to, type: string, nullable: false}, {name: total, type: int}]
+"""
+    [source] = api.export(parse(text), "dbt")["sources"]
+
+    columns = {column["name"]: column.get("quote") for column in source["tables"][0]["columns"]}
+    assert columns == {"order": True, "ship to": True, "total": None}
+
+
 def test_dbt_is_told_of_rules_of_whole_marts_that_it_has_tests_for() -> None:
     [source] = api.export(parse(DECLARATION + WHOLE + PARTS), "dbt")["sources"]
 

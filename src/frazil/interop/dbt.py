@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""Names that mean themselves in SQL that dbt writes."""
+_WORDS: Final = """
+all alter and any anti as authorization between both by case cast check collate column constraint create cross cube
+current_catalog current_date current_path current_role current_schema current_time current_timestamp current_user
+deallocate default delete desc describe distinct do drop else end escape except execute exists extract false fetch
+filter for foreign from full grant group grouping having in inner insert intersect into is join json_array
+json_exists json_object json_query json_table json_value lateral leading left like limit listagg localtime
+localtimestamp natural normalize not null offset on only or order outer overlaps prepare primary qualify recursive
+references right rollup select semi session_user skip some table then to trailing trim true uescape union unique
+unknown unnest user using values when where window with
+"""
+_RESERVED: Final = frozenset(_WORDS.split())
+"""Words of Trino, Spark and DuckDB that name a column only between quotes."""
 
 
 def dbt_sources(pipeline: Pipeline, marts: Iterable[MartContract]) -> dict[str, Any]:
@@ -83,7 +94,13 @@ def _column(one: MartContract, name: str, kind: str) -> dict[str, Any]:
         tests.append("not_null")
     tests += [_test(rule) for rule in _row_rules(one) if rule.column == name and _has_test(rule)]
     tests += [test for own in one.mart_rules if own.rule.columns == (name,) and (test := _mart_test(one, own))]
-    return {"name": name, "data_type": kind} | ({"data_tests": tests} if tests else {})
+    quoted = {} if _is_plain(name) else {"quote": True}
+    return {"name": name, "data_type": kind, **quoted} | ({"data_tests": tests} if tests else {})
+
+
+def _is_plain(name: str) -> bool:
+    """Return whether a name means itself in SQL that dbt writes."""
+    return _PLAIN.fullmatch(name) is not None and name.lower() not in _RESERVED
 
 
 def _row_rules(one: MartContract) -> tuple[RowRule, ...]:
@@ -118,7 +135,7 @@ def _mart_test(one: MartContract, own: MartRule) -> dict[str, Any]:
     more: dict[str, Any] = {"config": config} if config else {}
     if rule.unique is not None and len(rule.unique) == 1:
         return {"unique": {"name": f"{one.table.name}_{rule.name}", **more}}
-    if rule.references is not None and len(own.fields) == 1 and own.is_exact and _PLAIN.fullmatch(own.fields[0]):
+    if rule.references is not None and len(own.fields) == 1 and own.is_exact and _is_plain(own.fields[0]):
         arguments = {"to": f"source('{one.table.namespace}', '{rule.references.to}')", "field": own.fields[0]}
         return {"relationships": {"name": f"{one.table.name}_{rule.name}", "arguments": arguments, **more}}
     return {}
@@ -127,7 +144,7 @@ def _mart_test(one: MartContract, own: MartRule) -> dict[str, Any]:
 def _freshness(one: MartContract, own: MartRule) -> dict[str, Any]:
     """Return how old a table of a source may be; empty where a rule does not say it of a column."""
     fresh = own.rule.freshness
-    if fresh is None or fresh.column is None or not _PLAIN.fullmatch(fresh.column):
+    if fresh is None or fresh.column is None or not _is_plain(fresh.column):
         return {}
     kind = one.columns.get(fresh.column)
     field = f"cast({fresh.column} as timestamp)" if kind == "date" else fresh.column
