@@ -128,9 +128,14 @@ def test_a_batch_with_over_a_tenth_of_its_records_bad_fails_by_default(lines: Li
 
 def test_few_bad_records_of_a_small_batch_do_not_fail_it(lines: Lines) -> None:
     lines.declare("order_id")
-    lines.land("20260101-000000000.csv", [record(order, 1, qty="?") for order in range(99)])  # type: ignore[arg-type]
+    bad = [record(order, 1, qty="?") for order in range(98)]  # type: ignore[arg-type]
+    lines.land("20260101-000000000.csv", bad)
+    with run_fails_with(TooManyBadRowsError, "98 of 98 records of batch 1 are bad"):
+        lines.run()
 
-    assert lines.run().quarantined == 99
+    lines.land("20260102-000000000.csv", [record(98, 1)])
+
+    assert lines.run().quarantined == 98
 
 
 def test_reads_of_one_snapshot_of_debezium_name_each_key_once(lines: Lines) -> None:

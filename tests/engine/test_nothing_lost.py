@@ -107,7 +107,10 @@ def test_a_record_in_parts_is_rebuilt(shop: Shop) -> None:
     assert rows.where("_cdc_kind = 'part'").selectExpr("sum(length(_cdc_raw))").collect()[0][0] > 18_000_000
 
 
-def test_a_lake_of_an_older_version_goes_on(shop: Shop) -> None:
+def test_a_lake_of_an_older_version_goes_on(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its schema never had these columns; here they are dropped, as another engine would.
+    for reader in ("frazil.lake.heads", "frazil.lake.snapshot"):
+        monkeypatch.setattr(f"{reader}.altered_columns", lambda *_: {})
     shop.land("1.csv", "I,1,2026-01-01 00:00:00,a")
     shop.run()
     for column in ("_cdc_end", "_cdc_offset", "_cdc_form"):

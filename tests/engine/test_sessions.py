@@ -34,6 +34,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "erase_preview": {"table": "t", "keys": ["1"]},
     "replay": {"table": "t", "corrected": Path("t.csv")},
     "rollback": {"plan": Rollback(table="t", to="monday", moves=(), stays=(), stale=())},
+    "treat": {"table": "t"},
+    "treat_preview": {"table": "t"},
     "unblock": {"table": "t", "keys": ["1"]},
     "watch": {"stop": threading.Event()},
 }

@@ -132,6 +132,7 @@ def test_a_bad_record_shows_the_fields_it_came_with_whenever_others_came(
     """CONVERGE: a field that comes later is one that earlier records lack; it is neither NULL nor held against them."""
     del spark  # as above
     every = DECLARATION.format(rows=9, fraction=1.0).replace("nullable: false}", "nullable: false}\n      - '*'")
+    every = every.replace("name: free", "name: free\n    max_bad_fraction: 1")
     (tmp_path / "frazil.yml").write_text(every, encoding="utf-8")
     pipeline = frazil.load(tmp_path)
     session = spark_session(pipeline)

@@ -93,8 +93,9 @@ def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession |
     from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
+    session = lake_session(spark, pipeline)
     _refuse_leftovers(pipeline, table)
-    return look(pipeline, lake_session(spark, pipeline), table)
+    return look(pipeline, session, table)
 
 
 def treat(
@@ -128,8 +129,9 @@ def treat(
     from frazil.lake.session import lake_session
 
     pipeline = load(declaration)
+    session = lake_session(spark, pipeline)
     _refuse_leftovers(pipeline, table)
-    return work(pipeline, lake_session(spark, pipeline), table, tell=tell)
+    return work(pipeline, session, table, tell=tell)
 
 
 def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
