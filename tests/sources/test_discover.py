@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
 
+from frazil.sources.dms.declaration import declaration
 from frazil.sources.dms.discover import discover
 
 if TYPE_CHECKING:
@@ -54,17 +55,15 @@ def test_a_decimal_of_whole_numbers_is_a_key(tmp_path: Path) -> None:
     assert (table.keys, table.keys_seen, types(table)["ID"]) == (("ID",), True, "decimal(18,10)")
 
 
-def test_the_time_that_dms_adds_orders_nothing(tmp_path: Path) -> None:
+def test_of_a_time_that_dms_may_have_added_the_declaration_says_what_it_costs(tmp_path: Path) -> None:
     """What was changed during a full load has an earlier time than the rows of the load."""
     load = "dms_timestamp,id,name\n2024-01-01 10:00:05,1,Ann\n2024-01-01 10:00:06,2,Bob"
     changes = "Op,dms_timestamp,id,name\nU,2024-01-01 10:00:03,1,Anna\nD,2024-01-01 10:00:07,2,Bob"
     write(tmp_path / "hosts", {LOAD: load, FIRST: changes})
     table = only(tmp_path)
 
-    assert (table.sequence_by, table.stamp) == ((), "dms_timestamp")
-    [declared_table] = declared(tmp_path, [table]).tables
-    assert declared_table.effective_at == "dms_timestamp"
-    assert [mart.kind for mart in declared_table.marts] == ["current", "history"]
+    assert (table.sequence_by, table.stamp) == (("dms_timestamp",), "dms_timestamp")
+    assert "then write effective_at for sequence_by" in declaration("shop", tmp_path, [table])
 
 
 def test_files_without_a_header_number_their_columns(tmp_path: Path) -> None:

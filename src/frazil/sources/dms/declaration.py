@@ -119,12 +119,9 @@ def _keys_and_order(table: Discovered) -> list[str]:
     if table.sequence_by:
         seen = "" if table.deletes or not table.change_files else "; no delete was seen"
         lines.append(f"    sequence_by: {_list(table.sequence_by)}  # guessed: a timestamp, by its name or alone{seen}")
-    elif table.stamp:
-        lines.append(
-            f"    # no sequence_by: {table.stamp} seems to be the time that DMS adds, which is later in a full"
-        )
-        lines.append("    # load than in changes made meanwhile; so files and records order the changes")
-        lines.append(f"    effective_at: {_text(table.stamp)}")
+        if table.stamp:
+            lines.append("    # if DMS adds it (TimestampColumnName), changes made during a full load lose to it:")
+            lines.append("    # then write effective_at for sequence_by, and files and records order the changes")
     elif table.still:
         still = ", ".join(table.still)
         lines.append(f"    # no sequence_by: deletes do not move {still}, so files and records order the changes")
@@ -164,7 +161,7 @@ def _marts(table: Discovered) -> list[str]:
     own = {column.name.lower() for column in table.columns} & set(added_columns(History()))
     if own:
         lines.append(f"      # no history: it would add a column {min(own)} of its own; rename the source's")
-    elif table.sequence_by or table.stamp:
+    elif table.sequence_by:
         lines.append("      - {kind: history, deletes: close}")
     return lines
 

@@ -71,8 +71,8 @@ class Discovered:
         keys_seen: the keys are unique together and never NULL in the sampled load records.
         sequence_by: empty if no column looks like a time of change that deletes carry.
         still: times that look like it, and do not move in deletes.
-        stamp: the time that ``TimestampColumnName`` adds, before the columns of the table. In a full load it is the
-            time of the load, so it does not order changes that were made meanwhile.
+        stamp: the order, where ``TimestampColumnName`` may have added it: it stands before the columns of the table. In
+            a full load it is the time of the load, so changes that were made meanwhile lose to it.
         deletes: number of deletes looked at.
         records: records looked at; ``rows`` of them are records of the full load.
         outliers: by column, the narrower type that nearly all of its values have.
@@ -223,7 +223,7 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
         op=names.get("op", None if changes else "op"),
         include_op_for_full_load=_load_has_op(samples, layouts),
         change_seq=names.get(_CHANGE_SEQ),
-        columns=tuple(_column(field, kind, (keys, stamp or sequence), seen) for field, kind in types.items()),
+        columns=tuple(_column(field, kind, (keys, sequence), seen) for field, kind in types.items()),
         keys=keys,
         keys_seen=keys_seen,
         sequence_by=(sequence,) if sequence else (),
@@ -250,14 +250,14 @@ def _types(seen: _Seen, declared: dict[str, str]) -> dict[str, str]:
 def _order(
     types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool, is_whole: bool
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the time that orders changes; the one that DMS adds instead; and those that would but for deletes."""
+    """Return the time that orders changes, again where DMS may have added it, and those that would but for deletes."""
     times = [field for field, kind in types.items() if kind == "timestamp"]
     still = still_in_deletes(keys, times, seen.changes)
     sequence, would_be = sequence_of(types, seen.values, still), sequence_of(types, seen.values)
     if sequence is None and not is_named:
         sequence = _only_time({field: kind for field, kind in types.items() if field not in still})
     is_stamp = is_whole and sequence == next(iter(types))
-    return None if is_stamp else sequence, sequence if is_stamp else None, (would_be,) if would_be in still else ()
+    return sequence, sequence if is_stamp else None, (would_be,) if would_be in still else ()
 
 
 def _column(name: str, kind: str, order: tuple[tuple[str, ...], str | None], seen: _Seen) -> Column:
