@@ -66,7 +66,7 @@ def test_old_changes_are_folded_and_all_is_as_before(shop: Shop, broadcast_chang
     kept.land(
         "20200101-000000003.csv", "U,2,2020-01-05 00:00:00,late", "U,7,2020-01-05 00:00:00,late", f"U,2,{FUTURE}2,c"
     )
-    kept.land("20200101-000000009.csv", *(f"U,{key},2020-01-0{day} 00:00:00,a" for key in (1, 2) for day in (1, 2, 3)))
+    kept.land("again.csv", *(f"U,{key},2020-01-0{day} 00:00:00,a" for key in (1, 2) for day in (1, 2, 3)))
     report = kept.run()
 
     assert (report.quarantined, report.duplicates) == (2, 1)
