@@ -73,9 +73,14 @@ class Machine:
                 assert time.monotonic() < ends
                 time.sleep(0.005)
             family = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
-            for one in family:
-                one.suspend()
-            self.lose_power(family)
+            try:
+                for one in family:
+                    with suppress(psutil.NoSuchProcess):  # a child that has just ended
+                        one.suspend()
+                self.lose_power(family)
+            finally:
+                # Popen waits for it, and one that is suspended never ends.
+                run.kill()
 
     def versions(self, table: str) -> set[Path]:
         """Return the files of a table's versions."""
