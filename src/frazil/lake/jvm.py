@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -101,12 +102,18 @@ def start_java(
         "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
     }
     log = kept_folder("logs") / "spark.log"
-    if log.is_file() and log.stat().st_size > _LOG_LIMIT_BYTES:
-        log.unlink()
+    _begin_again(log)
     if not is_older():
         # PySpark 4 loads pandas at its first call of Java; here it does so while Java starts.
         Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
     return launched(place, launch, log, verbose=verbose)
+
+
+def _begin_again(log: Path) -> None:
+    """Remove the log if it is long. Another process that starts at the same time may remove it first."""
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_LIMIT_BYTES:
+            log.unlink()
 
 
 def _log4j(*, verbose: bool) -> Path:
