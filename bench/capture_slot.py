@@ -6,14 +6,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.sources.postgres.pgoutput import Decoder
+from frazil.sources.postgres.landed.pgoutput import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psycopg
 
-    from frazil.sources.postgres.pgoutput import Relation, Rows
+    from frazil.sources.postgres.landed.pgoutput import Relation, Rows
 
 COLUMNS: Final = ("id", "customer_id", "status", "amount", "note", "updated_at", "payload")
 CREATE_SLOT: Final = "SELECT pg_create_logical_replication_slot('bench', 'pgoutput')"

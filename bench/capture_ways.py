@@ -9,9 +9,9 @@ import frazil
 from bench.capture_delta import Debezium, Dlt
 from bench.capture_slot import COLUMNS
 from bench.capture_way import TOTALS, Way
-from frazil.lake.session import spark_session
-from frazil.serve.query import query
+from frazil.serve.query.query import query
 from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.spark.session import spark_session
 from frazil.spec import Postgres
 
 

@@ -15,7 +15,7 @@ import psycopg
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:

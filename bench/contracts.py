@@ -21,12 +21,12 @@ from pyarrow import csv
 
 import frazil
 from bench.meter import Meter
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
+from frazil.runner.options import RunOptions
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
-    from frazil.engine.report import TableReport
+    from frazil.runner.report.report import TableReport
 
 _DECLARATION: Final = """\
 pipeline: {name}

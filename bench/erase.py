@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import frazil
 from bench.meter import Meter, Reading
 from frazil import api
-from frazil.engine.one_table import table_session
-from frazil.lake.procedure import call
-from frazil.lake.session import spark_session
+from frazil.runner.one_table import table_session
+from frazil.spark.procedure import call
+from frazil.spark.session import spark_session
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import frazil
 from bench.meter import Meter
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

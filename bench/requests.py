@@ -24,7 +24,7 @@ import frazil
 from bench.meter import Meter
 from bench.partial import Writer
 from frazil.errors import FrazilError
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 from frazil.testing.s3 import s3_server
 
 if TYPE_CHECKING:

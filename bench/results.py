@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from bench.contenders.versions import DELTA
 from frazil.errors import FrazilError
-from frazil.lake.jars import iceberg_runtime
-from frazil.lake.java import find_java
-from frazil.lake.machine import total_memory_bytes, usable_cores
+from frazil.host.machine import total_memory_bytes, usable_cores
+from frazil.spark.jars import iceberg_runtime
+from frazil.spark.java import find_java
 
 RESULTS: Final = Path(__file__).parent / "results"
 

@@ -20,7 +20,7 @@ from bench.meter import Meter
 from bench.process import Watch
 from bench.truth import checksum_sql, expected
 from frazil import api
-from frazil.lake.jars import default_jars, ready_jars
+from frazil.spark.jars import default_jars, ready_jars
 from frazil.testing.generate import COLUMNS, generate
 from frazil.testing.sample_files import SampleFiles
 from frazil.testing.spark_cluster import spark_cluster

@@ -22,9 +22,9 @@ from pyarrow import csv
 import frazil
 from bench.meter import Meter
 from frazil import api
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
 from frazil.plan.policy import Policy
+from frazil.runner.options import RunOptions
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,8 +19,8 @@ from bench.data import BUILD, dataset
 from bench.process import Watch, WorkerFailedError
 from bench.turns import labels_of
 from frazil.errors import FrazilError
-from frazil.lake.java import find_java, spark_java_home
-from frazil.serve.query import query
+from frazil.serve.query.query import query
+from frazil.spark.java import find_java, spark_java_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -25,8 +25,8 @@ from pyarrow import csv
 import frazil
 from bench.meter import Meter
 from frazil import api
-from frazil.engine import state
-from frazil.lake.session import spark_session
+from frazil.runner import state
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script, no package
-"""Write ``src/frazil/spec/spark_functions.txt``: what Spark's own list says of every function of the pinned Spark.
+"""Write ``src/frazil/spec/sql/spark_functions.txt``: what Spark's own list says of every function of the pinned Spark.
 
     .venv/bin/python scripts/spark_functions.py
 
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from frazil.lake.gateway import java_class
-from frazil.lake.session import spark_session
+from frazil.spark.gateway import java_class
+from frazil.spark.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-FILE = Path(__file__).parents[1] / "src/frazil/spec/spark_functions.txt"
+FILE = Path(__file__).parents[1] / "src/frazil/spec/sql/spark_functions.txt"
 KINDS = {"agg_funcs": "aggregate", "window_funcs": "window", "generator_funcs": "generator"}
 MOST = 8
 

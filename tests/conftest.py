@@ -13,17 +13,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import DataFrame
 
-from frazil.lake.session import spark_session
 from frazil.older_spark import is_older, to_arrow
+from frazil.spark.session import spark_session
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
-from frazil.spec.stores import ENVIRONMENT
+from frazil.spec.model.stores import ENVIRONMENT
 from frazil.testing.postgres import find_programs, postgres_server
 from frazil.testing.s3 import s3_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from tests.shop import Shop
 
     from frazil.testing.postgres import PostgresServer
     from frazil.testing.s3 import S3Server
@@ -148,3 +150,13 @@ def new_database(server: PostgresServer) -> Iterator[str]:
         for (slot,) in slots:
             session.execute("SELECT pg_drop_replication_slot(%s)", (slot,))
         session.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def shop(spark: SparkSession, tmp_path: Path) -> Shop:
+    """A shop without orders."""
+    from tests.shop import declared  # noqa: PLC0415
+
+    del spark  # only there so that Java runs
+    columns = "{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note, type: string}"
+    return declared(tmp_path, keys="id", columns=columns, marts="{kind: current}, {kind: history}")

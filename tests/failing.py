@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 import frazil
-from frazil.lake.warehouse import newest_version
+from frazil.catalog.warehouse import newest_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ class Disk:
         self.lake = lake
         self._had: dict[str, tuple[int, int]] = {}
         self._has = self._had
-        patch.setattr("frazil.lake.durable._syncfs", lambda: self._sync)
+        patch.setattr("frazil.iceberg.durable._syncfs", lambda: self._sync)
 
     def _sync(self, _: int) -> int:
         self._had, self._has = self._has, self._files()

@@ -16,18 +16,18 @@ FOLD_SPEC = {"columns_of", "same", "order"}
 """What ``marts/fold_spec.py`` writes; it is held to the same rules itself."""
 
 TRUSTED = {
-    "engine/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
-    "engine/brake.py": {"changes"},
-    "engine/truncates.py": {"place_sql", "columns", "kind", "older", "problem", "truncates", "values"},
-    "engine/erase_job.py": {"text", "parts", "stays", "columns", "_goes", "hash_of", "condition", "is_emptied", "same"},
-    "engine/erase_landed.py": {"stubs"},
-    "engine/erase_proof.py": {"is_erased"},
-    "engine/erased.py": {"hash_of"},
-    "engine/purge.py": {"kind", "property_list"},
-    "engine/subjects.py": {"typed", "names", "wrong", "key_text"},
+    "runner/apply/write.py": {*FOLD_SPEC, "replaced_sql"},
+    "runner/limits/brake.py": {"changes"},
+    "runner/steps/truncates.py": {"place_sql", "columns", "kind", "older", "problem", "truncates", "values"},
+    "erase/job.py": {"text", "parts", "stays", "columns", "_goes", "hash_of", "condition", "is_emptied", "same"},
+    "erase/landed.py": {"stubs"},
+    "erase/proof.py": {"is_erased"},
+    "runner/batch/erased.py": {"hash_of"},
+    "runner/upkeep/purge.py": {"kind", "property_list"},
+    "erase/subjects.py": {"typed", "names", "wrong", "key_text"},
     "lake/commit.py": {"condition"},
     "lake/heads.py": {"name"},
-    "lake/procedure.py": {"procedure", "given"},
+    "spark/procedure.py": {"procedure", "given"},
     "lake/tables.py": {"name", "kind", "partition", "order", "property_list"},
     "marts/all_rows.py": {*FOLD_SPEC, "is_incomplete"},
     "marts/baseline.py": {*FOLD_SPEC, "shown", "kept", "one", "inner", "outer"},
@@ -38,8 +38,8 @@ TRUSTED = {
     "marts/history.py": {*FOLD_SPEC, "time_of_delete", "told_time"},
     "marts/late.py": {*FOLD_SPEC, "also", "name", "columns"},
     "marts/table_rules.py": {*FOLD_SPEC, "names", "keys", "cast", "BROKEN", "FIRST", "_PLACE"},
-    "sources/postgres/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
-    "sources/postgres/examine.py": {
+    "sources/postgres/database/rules.py": {"full", "full_name", "sql_name", "_publication", "_slot", "names", "folder"},
+    "sources/postgres/database/examine.py": {
         "user",
         "schema",
         "sql_name",
@@ -54,8 +54,8 @@ TRUSTED = {
     "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
     "silver/record_keys.py": {"rest", "own", "old", "typed", "texts", "operation", "whole", "sql", "name", "none"},
     "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
-    "engine/late_limit.py": {*FOLD_SPEC, "same", "order", "content", "keys", "_is_contradicted", "hint"},
-    "engine/departures.py": {
+    "runner/limits/late_limit.py": {*FOLD_SPEC, "same", "order", "content", "keys", "_is_contradicted", "hint"},
+    "runner/key_changes/departures.py": {
         "of_void",
         *FOLD_SPEC,
         "columns_of",
@@ -71,7 +71,7 @@ TRUSTED = {
         "is_move",
         "kind",
     },
-    "engine/late_moves.py": {"place_of_row", "place", "is_before", "last_place", "same"},
+    "runner/key_changes/late_moves.py": {"place_of_row", "place", "is_before", "last_place", "same"},
     "silver/changes.py": {
         "added",
         "condition",
@@ -89,28 +89,28 @@ and what other modules write. Each says so where it is declared."""
 
 SQL = re.compile(r"\b(SELECT|ALTER|DELETE|CREATE|CALL|INSERT|MERGE|DROP|UPDATE|EXISTS)\b")
 SQL_MODULES = {
-    "engine/alter.py",
-    "engine/brake.py",
-    "engine/departures.py",
-    "engine/drop.py",
-    "engine/erase.py",
-    "engine/erase_job.py",
-    "engine/erase_landed.py",
-    "engine/erase_proof.py",
-    "engine/erased.py",
-    "engine/purge.py",
-    "engine/subjects.py",
-    "engine/late_limit.py",
-    "engine/late_moves.py",
-    "engine/table_upkeep.py",
-    "engine/marts.py",
-    "engine/register.py",
-    "engine/truncates.py",
-    "engine/apply/write.py",
-    "lake/catalogs.py",
+    "runner/steps/alter.py",
+    "runner/limits/brake.py",
+    "runner/key_changes/departures.py",
+    "past/drop.py",
+    "erase/erase.py",
+    "erase/job.py",
+    "erase/landed.py",
+    "erase/proof.py",
+    "runner/batch/erased.py",
+    "runner/upkeep/purge.py",
+    "erase/subjects.py",
+    "runner/limits/late_limit.py",
+    "runner/key_changes/late_moves.py",
+    "runner/upkeep/table_upkeep.py",
+    "runner/steps/marts.py",
+    "recover/register.py",
+    "runner/steps/truncates.py",
+    "runner/apply/write.py",
+    "catalog/catalogs.py",
     "lake/commit.py",
     "lake/heads.py",
-    "lake/procedure.py",
+    "spark/procedure.py",
     "lake/tables.py",
     "marts/all_rows.py",
     "marts/baseline.py",
@@ -125,13 +125,13 @@ SQL_MODULES = {
     "silver/old_keys.py",
     "silver/record_keys.py",
     "sources/postgres/brake.py",
-    "sources/postgres/examine.py",  # what people are told to type
-    "sources/postgres/rules.py",
+    "sources/postgres/database/examine.py",  # what people are told to type
+    "sources/postgres/database/rules.py",
     "sources/snapshot/capture.py",
 }
-"""Modules that write SQL for Spark, and ``lake/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"lake/change_hash.py", "lake/duck_stores.py"}
-"""Modules that write SQL for DuckDB, as those of ``serve`` do: ``lake/duck_sql.py`` quotes its names and texts."""
+"""Modules that write SQL for Spark, and ``catalog/catalogs.py`` for a catalog's database."""
+DUCKDB_MODULES = {"audit/change_hash.py", "duck/stores.py"}
+"""Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck/sql.py`` quotes its names and texts."""
 
 
 def sql_in(path: Path) -> list[ast.JoinedStr]:
@@ -237,14 +237,14 @@ def is_safe(value: ast.expr, safe: set[str]) -> bool:  # noqa: C901, PLR0911, PL
 
 
 def test_names_of_tables_and_identifiers_are_written_in_one_place() -> None:
-    """``spec/tables.py`` says what the tables are called, ``spec/names.py`` builds identifiers of Spark SQL."""
+    """``spec/tables.py`` says what the tables are called, ``spec/sql/names.py`` builds identifiers of Spark SQL."""
     suffixing = [
         shown(path) for path in MODULES if any(re.search(r"_(changes|quarantine)$", one) for one in built(path))
     ]
     escaping = [shown(path) for path in MODULES if any(map(is_escape, nodes_of(path, ast.Call)))]
 
     assert suffixing == ["spec/tables.py"]
-    assert escaping == ["spec/names.py"]
+    assert escaping == ["spec/sql/names.py"]
 
 
 def built(path: Path) -> list[str]:

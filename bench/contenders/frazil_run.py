@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 import frazil
-import frazil.engine.table_steps as engine
+import frazil.runner.table_steps as engine
 from bench.contenders.spark import OnIceberg
 from bench.footprint import footprint
 from bench.meter import Meter, Reading
 from bench.truth import mart_columns
-from frazil.engine import marts
-from frazil.engine.batch_stats import batch_stats
-from frazil.lake.session import spark_session
+from frazil.runner.batch.batch_stats import batch_stats
+from frazil.runner.steps import marts
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from bench.contenders.contender import Task
-    from frazil.engine.batch_stats import BatchStats, Measures
-    from frazil.engine.newest import Newest
+    from frazil.runner.batch.batch_stats import BatchStats, Measures
+    from frazil.runner.batch.newest import Newest
     from frazil.silver.contract import Contract
 
 _STEP: Final = "update_mart"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import frazil
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,9 +16,9 @@ from bench.engines.page import keep, kept, write
 from bench.engines.trial import trial
 from frazil import api
 from frazil.interop.trino_server import VERSION
-from frazil.lake.jars import SQLITE, iceberg_runtime
-from frazil.lake.java import find_java
-from frazil.lake.session import spark_session
+from frazil.spark.jars import SQLITE, iceberg_runtime
+from frazil.spark.java import find_java
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

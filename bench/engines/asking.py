@@ -13,10 +13,10 @@ from pyiceberg.table import StaticTable
 import frazil
 from bench.engines.orders import COLUMNS
 from frazil import api
-from frazil.lake.catalog_conf import PREFIX, catalog_conf
-from frazil.lake.session import spark_session
-from frazil.lake.store_conf import pyiceberg_properties
-from frazil.serve.tables import tables
+from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.store_conf import pyiceberg_properties
+from frazil.serve.tables.tables import tables
+from frazil.spark.session import spark_session
 from frazil.spec import CATALOG, ServiceCatalog
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from bench.engines.asking import DuckDB, PyIceberg, Spark, Trino
 from bench.engines.kinds import ENGINES, TRIED
 from bench.engines.orders import COLUMNS, expected, in_order
 from frazil import api
-from frazil.engine.report import RunFailedError
 from frazil.errors import FrazilError
-from frazil.lake.metadata import read_metadata
-from frazil.lake.session import spark_session
-from frazil.serve.tables import tables
+from frazil.iceberg.metadata import read_metadata
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.tables.tables import tables
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.engines.orders import COLUMNS
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from bench.engines.asking import PyIceberg, Trino

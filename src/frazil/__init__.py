@@ -2,18 +2,19 @@
 
 The rooms, in the order of the data; each imports only what stands before it::
 
-    errors, spec, steps   what can go wrong, what a user declares, what can happen
-    storage               the files that sources deliver, wherever they are
-    bronze                records as they came, and the ledger of files
-    silver                typed changes, quarantine
-    marts                 current tables and history
-    gold                  aggregates
-    plan                  declaration and state in, steps out
-    sources, lake         the two edges: files; session, catalog, commits
-    engine                does the steps, once, in order
-    serve, interop        looks at the lake without a JVM; other tools
-    api                   all of it as functions that return values
-    cli                   the command
+    errors, spec, steps       what can go wrong, what a user declares, what can happen
+    host                      this machine: cores, memory, scratch folders
+    storage, formats          the files that sources deliver, and their records
+    sources                   the kinds of sources: reading and capture
+    bronze, silver, marts     raw records; typed changes; current tables and history
+    gold, plan                aggregates; declaration and state in, steps out
+    iceberg, catalog          the table format as files; where a lake is kept
+    spark, duck, lake         Java and the session; DuckDB; transactions over tables
+    audit, runner             certificates and records; does a plan
+    erase, recover, past      erases subjects; repairs; cut, rollback, drop
+    serve, interop            looks at the lake without a JVM; other tools
+    api                       all of it as functions that return values
+    cli                       the command
 
 Importing this module starts nothing and does not import Spark.
 """
@@ -28,7 +29,7 @@ from frazil.errors import FrazilError
 if TYPE_CHECKING:
     from frazil import api
     from frazil.api import load, run
-    from frazil.engine.report import RunFailedError, RunReport
+    from frazil.runner.report.report import RunFailedError, RunReport
     from frazil.spec import (
         AuditLog,
         Column,
@@ -71,8 +72,8 @@ __all__ = [
 
 
 _MODULES: Final = {
-    "RunFailedError": "frazil.engine.report",
-    "RunReport": "frazil.engine.report",
+    "RunFailedError": "frazil.runner.report.report",
+    "RunReport": "frazil.runner.report.report",
     "load": "frazil.api",
     "run": "frazil.api",
 }

@@ -1,6 +1,6 @@
 """Spark 3.5 and 4.0 beside 4.1: what each version calls or does differently, under one name.
 
-What goes through Java stands in :mod:`frazil.lake.gateway`.
+What goes through Java stands in :mod:`frazil.spark.gateway`.
 """
 
 from __future__ import annotations

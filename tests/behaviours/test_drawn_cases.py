@@ -19,7 +19,7 @@ import pytest
 from tests.docs.drawings import Drawing, drawings
 
 import frazil
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from tests.counting import Counts, Picture, counted, reported
 from tests.properties.strategies import STRATEGIES, go_by
 
 import frazil
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
+from frazil.runner.options import RunOptions
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ import pytest
 from tests.properties.strategies import go_by
 
 import frazil
-from frazil.engine.maintain import maintain
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
 from frazil.plan.names import name_problems
-from frazil.serve.check import check
+from frazil.runner.options import RunOptions
+from frazil.runner.upkeep.maintain import maintain
+from frazil.serve.check.check import check
 from frazil.serve.key import explain_key
-from frazil.serve.query import query
+from frazil.serve.query.query import query
 from frazil.silver.contract import settle
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

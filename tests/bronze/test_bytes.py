@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.bronze.conftest import plainly_cut
 
-from frazil.formats import csv_lines, csv_reader, whole_file
-from frazil.formats.csv_kept import Cut
+from frazil.formats import whole_file
+from frazil.formats.csv import lines as csv_lines
+from frazil.formats.csv import reader as csv_reader
+from frazil.formats.csv.kept import Cut
 from frazil.sources.dms.header import HeaderError
 
 if TYPE_CHECKING:

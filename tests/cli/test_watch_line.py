@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from frazil.cli.console import out
 from frazil.cli.render.watch import show_watch_line
-from frazil.engine.report import MartReport, RunReport, TableReport
+from frazil.runner.report.report import MartReport, RunReport, TableReport
 
 
 def test_a_late_change_counts_once_however_many_marts_took_it() -> None:

@@ -13,8 +13,8 @@ import yaml
 
 import frazil
 from frazil import api
-from frazil.engine.report import RunFailedError
-from frazil.lake.session import spark_session
+from frazil.runner.report.report import RunFailedError
+from frazil.spark.session import spark_session
 from frazil.spec import Pipeline
 
 if TYPE_CHECKING:

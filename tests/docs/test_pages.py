@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from tests.docs.follow import NOT_RUN, Reader
 from tests.docs.page import LANGUAGES, MARKS, Block, Code, Command, Written, blocks, matches, steps
 
-from frazil.lake.catalog_conf import PREFIX
-from frazil.spec.document import read_document
-from frazil.spec.parse import parse
+from frazil.catalog.spark_conf import PREFIX
+from frazil.spec.load.document import read_document
+from frazil.spec.load.parse import parse
 from frazil.testing.generate import generate
 from frazil.testing.sample_files import SampleFiles
 

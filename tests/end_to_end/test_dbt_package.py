@@ -14,9 +14,9 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.lake.catalog_conf import catalog_conf
-from frazil.lake.jars import jars_for, ready_jars
-from frazil.lake.session import spark_session
+from frazil.catalog.spark_conf import catalog_conf
+from frazil.spark.jars import jars_for, ready_jars
+from frazil.spark.session import spark_session
 from frazil.testing.spark_cluster import QUICK_JAVA
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 from frazil.testing import draw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from frazil.engine.report import RunReport
+    from frazil.runner.report.report import RunReport
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

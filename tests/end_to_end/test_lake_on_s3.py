@@ -13,9 +13,9 @@ from tests.end_to_end.command import frazil
 from tests.end_to_end.vending import vending
 
 from frazil import api
-from frazil.lake.store_conf import lake_access
-from frazil.serve.query import QueryError
-from frazil.spec.stores import store_access
+from frazil.catalog.store_conf import lake_access
+from frazil.serve.query.query import QueryError
+from frazil.spec.model.stores import store_access
 from frazil.storage.store_client import ObjectStoreError, get, keys, put
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.lake.jars import default_jars, ready_jars
+from frazil.spark.jars import default_jars, ready_jars
 from frazil.testing.generate import COLUMNS, declaration, generate
 from frazil.testing.sample_files import SampleFiles
 from frazil.testing.spark_cluster import QUICK_JAVA, spark_cluster
@@ -39,8 +39,8 @@ from pathlib import Path
 from time import sleep
 import frazil
 from frazil import api
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
+from frazil.runner.options import RunOptions
+from frazil.spark.session import spark_session
 from frazil.plan.policy import Policy
 
 home, given = Path(sys.argv[1]), Path(sys.argv[2])

@@ -21,8 +21,8 @@ from pyiceberg.table import StaticTable
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.tables import tables
+from frazil.serve.tables.tables import tables
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,14 +16,14 @@ from tests.serve.conftest import DECLARATION, FIRST, SECOND
 
 import frazil
 from frazil import api
-from frazil.engine.maintain import maintain
-from frazil.lake.catalog_conf import catalog_conf
-from frazil.lake.damage import DamagedTableError, local_path
-from frazil.lake.session import spark_session
-from frazil.lake.trouble import CatalogError
+from frazil.catalog.spark_conf import catalog_conf
+from frazil.catalog.trouble import CatalogError
+from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.key import explain_key
-from frazil.serve.query import query
+from frazil.serve.query.query import query
 from frazil.serve.status import status
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,15 +6,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.engine.test_erase import FIRST, SECOND, land
+from tests.erase.test_erase import FIRST, SECOND, land
 from tests.failing import run_fails_with
 
 import frazil
 from frazil import api
-from frazil.engine import ingest
+from frazil.catalog import lock
 from frazil.errors import BusyError
-from frazil.lake import lock
-from frazil.lake.session import spark_session
+from frazil.runner.steps import ingest
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

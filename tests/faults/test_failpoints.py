@@ -44,8 +44,8 @@ IN_A_RUN = tuple(name for name in FAILPOINTS if not name.startswith(ELSEWHERE))
 
 RUN = """
 import frazil, sys
-from frazil.engine.options import RunOptions
-from frazil.lake.session import spark_session
+from frazil.runner.options import RunOptions
+from frazil.spark.session import spark_session
 from frazil.plan.policy import Policy
 pipeline = frazil.load(sys.argv[1])
 policy = Policy(strategy=sys.argv[2], reader=sys.argv[3], compact_every=2)
@@ -164,7 +164,7 @@ def test_a_run_killed_again_and_again_ends_right(
 ERASE = """
 import frazil, sys
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 pipeline = frazil.load(sys.argv[1])
 api.erase(pipeline, "things", keys=sys.argv[2:], spark=spark_session(pipeline, memory="1g", short=True))
 """

@@ -13,10 +13,10 @@ import frazil
 
 FRAZIL = Path(sys.executable).with_name("frazil")
 BROKEN = """
-import frazil.spec.parse
+import frazil.spec.load.parse
 def load(path):
     raise ZeroDivisionError("nobody thought\\nof this")
-frazil.spec.parse.load = load
+frazil.spec.load.parse.load = load
 from frazil.cli import main
 main()
 """

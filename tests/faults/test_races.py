@@ -14,14 +14,14 @@ import pytest
 from tests.properties.world import World
 
 import frazil
-from frazil.engine import run as engine_run
+from frazil.catalog.trouble import told
 from frazil.errors import BusyError
 from frazil.lake import commit, heads, tables
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.tables import ensure
-from frazil.lake.trouble import told
-from frazil.plan.table_layout import TableLayout
+from frazil.plan.tables.layout import TableLayout
+from frazil.runner import run as engine_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.snapshot import TableSnapshot
+    from frazil.iceberg.snapshot import TableSnapshot
 
 PATH = ("lake", "marts", "race")
 NAME = "`lake`.`marts`.`race`"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from frazil.gold.template import render
-from frazil.spec.names import quote
-from frazil.spec.sql import mart_references
+from frazil.spec.sql.names import quote
+from frazil.spec.sql.sql import mart_references
 
 
 @pytest.mark.parametrize("name", ["orders", "a-b", "a b", "ö", "a`b"])

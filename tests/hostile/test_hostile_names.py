@@ -13,12 +13,12 @@ import pytest
 from tests.hostile.situation import command
 
 import frazil
-from frazil.lake.session import spark_session
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
-from frazil.sources.postgres.files import schema_of
-from frazil.sources.postgres.landing import hex_lsn, range_name
-from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
+from frazil.sources.postgres.landed.files import schema_of
+from frazil.sources.postgres.landed.landing import hex_lsn, range_name
+from frazil.spark.session import spark_session
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

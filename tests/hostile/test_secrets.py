@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 import frazil
 from frazil import api
-from frazil.cli.main import app
+from frazil.cli.main import COMMANDS, app
 from frazil.errors import FrazilError
-from frazil.lake.session import spark_session
 from frazil.sources.debezium import broker
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -132,7 +132,7 @@ class OneTurn(Event):
 @pytest.fixture(autouse=True)
 def one_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("capture", "watch"):
-        monkeypatch.setattr(f"frazil.cli.{command}.Event", OneTurn)
+        monkeypatch.setattr(f"{COMMANDS[command]}.Event", OneTurn)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from moto import mock_aws
 from moto.moto_api import state_manager
 from tests.answering import Quiet, address_of, answering
 
-from frazil.lake.jars import AWS as AWS_CLIENT
-from frazil.lake.jars import iceberg_runtime
+from frazil.spark.jars import AWS as AWS_CLIENT
+from frazil.spark.jars import iceberg_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

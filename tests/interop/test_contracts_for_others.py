@@ -15,8 +15,8 @@ from tests.hostile.situation import command
 import frazil
 from frazil import api
 from frazil.interop.from_odcs import NoContractError
-from frazil.spec.parse import load, parse
-from frazil.spec.project import UnwritableFileError
+from frazil.spec.load.parse import load, parse
+from frazil.spec.load.project import UnwritableFileError
 
 STANDARD = json.loads((files("open_data_contract_standard") / "schema.json").read_text(encoding="utf-8"))
 SHOP = Path(__file__).parents[2] / "examples" / "shop"

@@ -19,12 +19,12 @@ from tests.answering import Quiet, address_of, answering
 
 import frazil
 from frazil import api
-from frazil.engine.report import RunReport, TableReport
 from frazil.errors import Failure, FrazilError, SetupError
 from frazil.interop.column_lineage import gold_lineage
 from frazil.interop.metrics import registry_of
 from frazil.interop.observe import ObserverError, observed, observers
-from frazil.lake.session import spark_session
+from frazil.runner.report.report import RunReport, TableReport
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

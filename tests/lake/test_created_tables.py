@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from frazil.catalog.trouble import CatalogError
 from frazil.lake import tables
-from frazil.lake.trouble import CatalogError
-from frazil.plan.table_layout import TableLayout
+from frazil.plan.tables.layout import TableLayout
 
 
 def test_a_catalog_that_makes_no_table_and_says_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

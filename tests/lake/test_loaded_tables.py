@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.lake.gateway import java_table
 from frazil.lake.heads import head, is_missing
+from frazil.spark.gateway import java_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from frazil.lake.heads import head
 from frazil.lake.merge_files import choose_merge, merge_files
 from frazil.lake.table_files import TableFile, TableFiles, table_files
 from frazil.lake.tables import ensure
-from frazil.plan.table_layout import TableLayout
+from frazil.plan.tables.layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.tables import ensure
-from frazil.plan.table_layout import TableLayout
+from frazil.plan.tables.layout import TableLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from frazil.lake.heads import head
 from frazil.lake.row_lookup import AT_FILE, AT_POS, count_rows, find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
-from frazil.plan.table_layout import TableLayout
-from frazil.spec.names import quote
+from frazil.plan.tables.layout import TableLayout
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

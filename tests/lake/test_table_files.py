@@ -16,7 +16,7 @@ from frazil.lake.heads import head
 from frazil.lake.row_lookup import find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
-from frazil.plan.table_layout import TableLayout
+from frazil.plan.tables.layout import TableLayout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

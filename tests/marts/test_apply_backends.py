@@ -1,4 +1,4 @@
-"""The conformance suite of :class:`frazil.engine.apply.delta.ApplyBackend`: the same cases, each through every backend.
+"""The conformance suite of :class:`frazil.runner.apply.delta.ApplyBackend`: the same cases, each through every backend.
 
 The cases are drawn in :mod:`tests.marts.apply_cases`.
 """
@@ -15,21 +15,21 @@ import pytest
 from tests.counting import Counts, Picture, counted
 from tests.marts.apply_cases import SETS, changes_of
 
-from frazil.engine.apply.arrow import arrow_delta
-from frazil.engine.apply.changes import BatchChanges
-from frazil.engine.apply.delta import PositionDelta
-from frazil.engine.apply.mart_batch import MartBatch, MartTarget
-from frazil.engine.apply.spark import spark_delta
-from frazil.engine.apply.write import kept_rows
-from frazil.engine.batch_stats import batch_stats, measure
-from frazil.engine.driver_batch import DriverBatch, spark_frame, spark_types
-from frazil.engine.frame_cache import FrameCache
-from frazil.engine.newest import measure_newest
-from frazil.engine.run import SETTINGS
-from frazil.engine.table_run import SMALL_RUN
 from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns
+from frazil.runner.apply.arrow import arrow_delta
+from frazil.runner.apply.changes import BatchChanges
+from frazil.runner.apply.delta import PositionDelta
+from frazil.runner.apply.mart_batch import MartBatch, MartTarget
+from frazil.runner.apply.spark import spark_delta
+from frazil.runner.apply.write import kept_rows
+from frazil.runner.batch.batch_stats import batch_stats, measure
+from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
+from frazil.runner.batch.frame_cache import FrameCache
+from frazil.runner.batch.newest import measure_newest
+from frazil.runner.run import SETTINGS
+from frazil.runner.table_run import SMALL_RUN
 from frazil.silver.batches import batches
 from frazil.silver.contract import Contract
 from frazil.spec import Column, Current, History
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from tests.marts.apply_cases import CaseSet
 
-    from frazil.engine.apply.delta import ApplyBackend, MartDelta
+    from frazil.runner.apply.delta import ApplyBackend, MartDelta
 
     Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.marts.arrow_fold import newest_arrow
+from frazil.marts.arrow.fold import newest_arrow
 from frazil.marts.fold_spec import FoldSpec
 
 if TYPE_CHECKING:

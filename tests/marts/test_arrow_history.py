@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.engine.driver_batch import spark_frame, spark_types
-from frazil.marts.arrow_history import next_versions_arrow
+from frazil.marts.arrow.history import next_versions_arrow
 from frazil.marts.fold_spec import FoldSpec
 from frazil.marts.history import next_versions
+from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.testing import oracle
 
 if TYPE_CHECKING:

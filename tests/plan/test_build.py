@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.engine.settle import report_of, settle
 from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
@@ -16,12 +15,13 @@ from frazil.plan.explain import as_values, explain
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState, gold_state, table_state
-from frazil.plan.table_changes import TableChange
-from frazil.plan.table_layout import BRONZE, SILVER
+from frazil.plan.tables.changes import TableChange
+from frazil.plan.tables.layout import BRONZE, SILVER
+from frazil.runner.settle import report_of, settle
 from frazil.silver.contract import LAWS, declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
-from frazil.spec.select import selected
+from frazil.spec.sql.select import selected
 from frazil.steps import (
     AddColumn,
     AlterTable,

@@ -15,7 +15,7 @@ from frazil.plan.explain import explain
 from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.state import State, TableState, table_state, with_fold
-from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER
+from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.silver import contract
 from frazil.silver.baseline import Baseline, Served, baseline_of, came_too_late, kept_baseline
 from frazil.silver.contract import LAWS, Contract, declared, declared_mart, settle

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.engine.report import MartReport, TableReport
-from frazil.engine.settle import warn_of_late
 from frazil.plan.notes import warnings
 from frazil.plan.state import TableState
+from frazil.runner.report.report import MartReport, TableReport
+from frazil.runner.settle import warn_of_late
 from frazil.silver.contract import settle
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Column, DmsFiles, Table

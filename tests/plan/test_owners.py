@@ -11,7 +11,7 @@ from frazil.errors import FrazilError
 from frazil.marts.layout import mart_layout
 from frazil.plan.identity import OtherOwnerError, belongs
 from frazil.plan.state import TableState, table_state
-from frazil.plan.table_layout import BRONZE, SILVER
+from frazil.plan.tables.layout import BRONZE, SILVER
 from frazil.silver.contract import LAWS, declared, declared_mart, settings
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.sources.kinds import source_of

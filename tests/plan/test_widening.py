@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.plan.widening import as_made, later_columns
+from frazil.plan.tables.widening import as_made, later_columns
 from frazil.spec import AuditLog, Column, DmsFiles, Postgres, Table
-from frazil.spec.evolution import Evolution
-from frazil.spec.types import widens
+from frazil.spec.model.evolution import Evolution
+from frazil.spec.model.types import widens
 
 
 def made(kind: str, present: str) -> str:

@@ -14,19 +14,19 @@ from tests.properties.drawn_tables import DrawnTable
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 
 import frazil
-from frazil.engine.options import RunOptions
-from frazil.engine.report import RunFailedError
+from frazil.duck.database import connect
+from frazil.duck.sql import scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.lake.session import spark_session
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.serve.check import check
-from frazil.serve.query import result_of
-from frazil.serve.tables import tables
+from frazil.runner.options import RunOptions
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.check.check import check
+from frazil.serve.query.query import result_of
+from frazil.serve.tables.tables import tables
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
-from frazil.spec.parse import parse
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 from frazil.testing.oracle import Change, current, history, soft
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from tests.properties.drawn_database import COLUMNS, NO_NUMBER, Database
 from tests.sources.audit_log import OTHER, AuditLogCsv, AuditLogJson
 from tests.sources.test_debezium import unavailable_ways
 
-from frazil.sources.postgres.files import schema_of
-from frazil.sources.postgres.landing import hex_lsn, range_name
-from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
+from frazil.sources.postgres.landed.files import schema_of
+from frazil.sources.postgres.landed.landing import hex_lsn, range_name
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
 from frazil.testing.changes import write_csv
 
 if TYPE_CHECKING:

@@ -17,23 +17,23 @@ from tests.properties.story_source import BEGIN, SPOILED, write
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 
 import frazil
-from frazil.engine.correct import correct
-from frazil.engine.options import RunOptions
-from frazil.engine.register import repair_catalog
-from frazil.engine.report import RunFailedError
+from frazil.duck.database import connect
+from frazil.duck.sql import scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.lake.session import spark_session
+from frazil.past.correct import correct
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.serve.check import check
+from frazil.recover.register import repair_catalog
+from frazil.runner.options import RunOptions
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.check.check import check
 from frazil.serve.corrections import read_corrections, write_corrections
-from frazil.serve.query import result_of
-from frazil.serve.tables import read_snapshot, tables
+from frazil.serve.query.query import result_of
+from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.silver.baseline import baseline_of
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
-from frazil.spec.parse import parse
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import pytest
     from duckdb import DuckDBPyConnection as Connection
 
-    from frazil.lake.catalogs import Located
+    from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline
 
 KILLS: Final = tuple(
@@ -77,7 +77,7 @@ class Stories:
         self.seen: Counter[str] = Counter()
         self.today = BEGIN.date()
         self.disk = Disk(folder / "lake", patch)
-        for room in ("engine", "serve"):
+        for room in ("runner", "serve"):
             patch.setattr(f"frazil.{room}.state.today", lambda: self.today)
         patch.setattr(PostgresCapture, "land", lambda *_: Landed())
         patch.setattr(PostgresCapture, "is_whole", lambda *_: True)

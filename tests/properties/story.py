@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.properties.story_source import KEYS, SPOILED
 from tests.properties.story_table import LIMIT, StoryTable
 
-from frazil.sources.postgres.landing import hex_lsn
+from frazil.sources.postgres.landed.landing import hex_lsn
 from frazil.testing.oracle import Change, bitemporal, current, history, soft
 
 if TYPE_CHECKING:

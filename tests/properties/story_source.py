@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tests.sources.audit_log import OTHER, AuditLogCsv, AuditLogJson
 
-from frazil.sources.postgres.files import schema_of
-from frazil.sources.postgres.landing import hex_lsn, range_name
-from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
+from frazil.sources.postgres.landed.files import schema_of
+from frazil.sources.postgres.landed.landing import hex_lsn, range_name
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
 from frazil.testing.changes import write_csv
 
 if TYPE_CHECKING:

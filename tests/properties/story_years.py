@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from tests.properties.stories import Stories, plain, shown
 
 from frazil import api
-from frazil.engine.erase_receipt import OccurrencesLeftError
-from frazil.engine.maintain import maintain
+from frazil.duck.database import connect
+from frazil.erase.receipt import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
-from frazil.lake.duck import connect
-from frazil.lake.points import tags_of
-from frazil.lake.session import spark_session
-from frazil.serve.as_of import metadata_of
+from frazil.iceberg.points import tags_of
+from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.rollback import FoldedPointError
-from frazil.serve.tables import tables
+from frazil.serve.tables.as_of import metadata_of
+from frazil.serve.tables.tables import tables
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from tests.properties.story import Story

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from frazil.engine import marts
 from frazil.plan.apply_strategy import MartStats, choose_strategy
 from frazil.plan.policy import DEFAULT_POLICY, Policy, Reader, Strategy
+from frazil.runner.steps import marts
 
 if TYPE_CHECKING:
     from random import Random

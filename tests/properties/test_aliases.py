@@ -9,7 +9,7 @@ from tests.failing import run_fails_with
 
 import frazil
 from frazil.failpoints import FailpointReached
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 from frazil.testing import COLUMNS, Change, current, history, oracle_changes, soft, write_csv
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.engine.report import RunReport
     from frazil.plan.policy import Strategy
+    from frazil.runner.report.report import RunReport
 
 KEYS = ("h", "id")
 

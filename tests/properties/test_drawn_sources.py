@@ -15,7 +15,8 @@ from tests.properties.drawn_lake import DrawnLake, changes_of
 from tests.properties.drawn_tables import KINDS, DrawnTable
 from tests.properties.test_mutations import sequences_stay_incomplete
 
-from frazil.engine import departures, moves, run
+from frazil.runner import run
+from frazil.runner.key_changes import departures, moves
 from frazil.sources import eras
 from frazil.sources.debezium import record
 from frazil.testing.oracle import current

@@ -11,7 +11,7 @@ from tests.properties.strategies import go_by_lot
 from tests.properties.world import World
 
 from frazil import api
-from frazil.engine import erase_job
+from frazil.erase import job as erase_job
 from frazil.failpoints import FAILPOINTS, FailpointReached
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import pytest
 from tests.properties.strategies import SOME_STRATEGIES, go_by, go_by_lot
 from tests.properties.world import World
 
-from frazil.engine import ingest
 from frazil.marts import late
 from frazil.plan.policy import Reader
+from frazil.runner.steps import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,16 @@ from tests.properties.strategies import go_by
 from tests.properties.world import World
 
 from frazil.bronze import record as r
-from frazil.engine import batch_stats, driver_lookup, marts, state
-from frazil.engine.apply import arrow, arrow_verdicts
 from frazil.lake import merge_files
-from frazil.marts import arrow_fill, arrow_fold, arrow_history, arrow_late, fold, fold_spec, history, late
+from frazil.marts import fold, fold_spec, history, late
+from frazil.marts.arrow import fill as arrow_fill
+from frazil.marts.arrow import fold as arrow_fold
+from frazil.marts.arrow import history as arrow_history
+from frazil.marts.arrow import late as arrow_late
+from frazil.runner import state
+from frazil.runner.apply import arrow, arrow_verdicts
+from frazil.runner.batch import batch_stats, driver_lookup
+from frazil.runner.steps import marts
 from frazil.silver import unsequenced
 from frazil.sources.ledger import Ledger
 
@@ -27,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from tests.properties.world_declared import Mart
 
-    from frazil.engine.table_run import TableRun
     from frazil.marts.fold_spec import FoldSpec
+    from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
 
 

@@ -12,8 +12,8 @@ from tests.properties.strategies import go_by_lot
 from tests.properties.world import World
 
 from frazil import api
-from frazil.engine.report import RunFailedError
 from frazil.failpoints import FailpointReached
+from frazil.runner.report.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

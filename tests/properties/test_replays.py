@@ -10,8 +10,8 @@ import pytest
 from tests.properties.strategies import STRATEGIES, go_by, go_by_lot
 from tests.properties.world import World
 
-from frazil.engine.report import RunFailedError
 from frazil.failpoints import FAILPOINTS, FailpointReached
+from frazil.runner.report.report import RunFailedError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.properties.story_years import Years
 
-from frazil.engine import run
+from frazil.runner import run
 
 if TYPE_CHECKING:
     from pathlib import Path

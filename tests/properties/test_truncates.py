@@ -12,11 +12,11 @@ import pytest
 from tests.sources.tiny import tiny_kind
 
 import frazil
-from frazil.engine.report import RunFailedError
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
-from frazil.spec.parse import parse
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 from frazil.testing.changes import COLUMNS, deliveries, oracle_changes, random_history
 from frazil.testing.oracle import Change, current, history, soft
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.properties.walks import Walks
 
-from frazil.engine import run
+from frazil.runner import run
 
 if TYPE_CHECKING:
     from pathlib import Path

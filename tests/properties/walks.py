@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, Final
 from tests.properties.drawn_declarations import Declaration, changed, first
 
 import frazil
-from frazil.engine.options import RunOptions
-from frazil.engine.report import RunFailedError
+from frazil.catalog.catalogs import NoLakeError
+from frazil.duck.database import connect
+from frazil.duck.sql import scan
 from frazil.errors import DeclarationProblems, FrazilError
 from frazil.failpoints import FAILPOINTS, FailpointReached
-from frazil.lake.catalogs import NoLakeError
-from frazil.lake.damage import local_path
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.lake.session import spark_session
+from frazil.iceberg.damage import local_path
 from frazil.plan.policy import DEFAULT_POLICY, Policy
-from frazil.serve.query import result_of
-from frazil.serve.tables import tables
-from frazil.spec.parse import parse
+from frazil.runner.options import RunOptions
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.query.query import result_of
+from frazil.serve.tables.tables import tables
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 from frazil.testing.changes import as_files, random_history, write_csv
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pytest
     from duckdb import DuckDBPyConnection as Connection
 
-    from frazil.lake.catalogs import Located
+    from frazil.catalog.catalogs import Located
     from frazil.spec import Pipeline
     from frazil.testing.changes import Record
 

@@ -13,14 +13,14 @@ from tests.properties.world_declared import BAD, MARTS, declaration
 
 import frazil
 from frazil import api
-from frazil.engine.baseline import fold_changes
-from frazil.engine.normalize import contract_of
-from frazil.engine.one_table import table_session
-from frazil.engine.options import RunOptions
 from frazil.lake.heads import head
-from frazil.lake.session import spark_session
 from frazil.plan.policy import DEFAULT_POLICY, Policy
+from frazil.runner.one_table import table_session
+from frazil.runner.options import RunOptions
+from frazil.runner.steps.baseline import fold_changes
+from frazil.runner.steps.normalize import contract_of
 from frazil.silver.baseline import baseline_of
+from frazil.spark.session import spark_session
 from frazil.steps import FoldChanges
 from frazil.testing.changes import write_csv
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.properties.world_declared import Mart
 
-    from frazil.engine.erase_report import EraseReport
-    from frazil.engine.report import RunReport
+    from frazil.erase.report import EraseReport
+    from frazil.runner.report.report import RunReport
 
 
 @dataclass(kw_only=True)

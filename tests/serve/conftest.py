@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

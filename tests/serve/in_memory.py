@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from tests.databases import empty_database
 
-from frazil.lake.snapshot import TableSnapshot
-from frazil.serve.layers import Layer, Layers
+from frazil.iceberg.snapshot import TableSnapshot
+from frazil.serve.tables.layers import Layer, Layers
 from frazil.silver.contract import LAWS, declared_mart, settle
 from frazil.spec import Column, Current, DmsFiles, History, Table
 from frazil.testing import COLUMNS, current, history, soft

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.lake.points import NotYetThereError, PointError, head_log, shown
-from frazil.serve.as_of import metadata_of
-from frazil.serve.query import query
-from frazil.serve.tables import tables
+from frazil.iceberg.points import NotYetThereError, PointError, head_log, shown
+from frazil.serve.query.query import query
+from frazil.serve.tables.as_of import metadata_of
+from frazil.serve.tables.tables import tables
 
 if TYPE_CHECKING:
     from datetime import datetime

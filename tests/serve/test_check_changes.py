@@ -11,14 +11,14 @@ from tests.databases import empty_database
 from tests.serve.in_memory import layer, layers
 
 import frazil
-from frazil.serve.check_changes import change_steps
-from frazil.serve.finding import Proof
+from frazil.serve.check.changes import change_steps
+from frazil.serve.check.finding import Proof
 from frazil.spec import Pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.serve.finding import Verdict
+    from frazil.serve.check.finding import Verdict
 
 ONE_BATCH = (True, "1 batch is not mostly late")
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import frazil
-from frazil.lake.damage import local_path
-from frazil.serve.check import Finding, check
-from frazil.serve.tables import tables
+from frazil.iceberg.damage import local_path
+from frazil.serve.check.check import Finding, check
+from frazil.serve.tables.tables import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,9 +13,9 @@ from tests.databases import empty_database
 from tests.serve.in_memory import layer
 
 import frazil
-from frazil.serve.check_files import file_steps
-from frazil.serve.finding import Proof
-from frazil.serve.layers import Layers
+from frazil.serve.check.files import file_steps
+from frazil.serve.check.finding import Proof
+from frazil.serve.tables.layers import Layers
 from frazil.silver.baseline import Baseline
 from frazil.silver.contract import settle
 from frazil.spec import Column, DmsFiles, Pipeline, Table
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frazil.serve.finding import Verdict
-    from frazil.spec.stores import StoreAccess
+    from frazil.serve.check.finding import Verdict
+    from frazil.spec.model.stores import StoreAccess
 
 FILES: Final = {"a.csv": 200, "b.csv": 64, "c.csv": 1}
 BAD: Final = 10

@@ -12,17 +12,17 @@ from tests.databases import empty_database
 from tests.serve.in_memory import MARTS, database, fill, layers, oracle, shown, with_marts
 
 import frazil
-from frazil.serve.check_marts import mart_steps
-from frazil.serve.checksum import BUCKETS, in_buckets, parts
-from frazil.serve.finding import Proof
+from frazil.serve.check.checksum import BUCKETS, in_buckets, parts
+from frazil.serve.check.finding import Proof
+from frazil.serve.check.marts import mart_steps
 from frazil.spec import Pipeline
 from frazil.testing import as_files, oracle_changes, random_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.serve.finding import Verdict
-    from frazil.serve.layers import Layers
+    from frazil.serve.check.finding import Verdict
+    from frazil.serve.tables.layers import Layers
     from frazil.testing import Change
 
 AT_VALUES = "of what differs"

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 from frazil.serve.corrections import _columns
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
-    from frazil.serve.layers import Layers
+    from frazil.serve.tables.layers import Layers
 
 DECLARATION = """
 pipeline: shop

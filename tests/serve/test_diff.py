@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.lake.points import PointError
-from frazil.serve.diff import NotAMartError, diff
-from frazil.serve.query import query
+from frazil.iceberg.points import PointError
+from frazil.serve.query.diff import NotAMartError, diff
+from frazil.serve.query.query import query
 
 if TYPE_CHECKING:
     from tests.serve.conftest import Shop

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.serve.key import explain_key
-from frazil.serve.query import QueryError
+from frazil.serve.query.query import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

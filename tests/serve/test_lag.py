@@ -14,7 +14,7 @@ from tests.hostile.situation import command
 from tests.sources.replay import declare, land
 
 import frazil
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from frazil.cli.main import app
-from frazil.serve.export import write_csv
-from frazil.serve.query import query
+from frazil.serve.query.export import write_csv
+from frazil.serve.query.query import query
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from tests.hostile.situation import command
 
 from frazil import api
-from frazil.spec.select import UnknownSelectionError
+from frazil.spec.sql.select import UnknownSelectionError
 
 if TYPE_CHECKING:
     from tests.serve.conftest import Shop

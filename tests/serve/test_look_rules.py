@@ -13,10 +13,10 @@ from tests.hostile.situation import command
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.rules import Duck
-from frazil.serve.rules import test_rules as held
+from frazil.serve.check.rules import Duck
+from frazil.serve.check.rules import test_rules as held
 from frazil.silver.rules import RowRule, Spark, breaks
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

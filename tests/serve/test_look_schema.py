@@ -11,8 +11,8 @@ from tests.hostile.situation import command
 import frazil
 from frazil import api
 from frazil.errors import StorageError
-from frazil.lake.session import spark_session
-from frazil.spec.select import UnknownSelectionError
+from frazil.spark.session import spark_session
+from frazil.spec.sql.select import UnknownSelectionError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil import api
-from frazil.serve.compare import way_to_lost_rows
+from frazil.serve.check.compare import way_to_lost_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from frazil.serve.plain import json_text, plain
+from frazil.serve.query.plain import json_text, plain
 
 NOON = dt.datetime(2024, 2, 1, 12, tzinfo=dt.UTC)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.serve.query import QueryError, as_json, query
+from frazil.serve.query.query import QueryError, as_json, query
 
 if TYPE_CHECKING:
     from pathlib import Path

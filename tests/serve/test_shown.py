@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from frazil.cli import console
+from frazil.cli.grid import fitted
+from frazil.cli.progress import CheckProgress
 from frazil.cli.render.check import show_proofs
-from frazil.cli.render.grid import fitted
-from frazil.cli.render.progress import CheckProgress
-from frazil.serve.finding import Finding
-from frazil.serve.query import is_star
+from frazil.serve.check.finding import Finding
+from frazil.serve.query.query import is_star
 
 
 def finding(ok: bool | None, *, table: str = "t", detail: str = "so", **more: Any) -> Finding:  # noqa: FBT001

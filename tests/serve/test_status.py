@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.serve.status import gold_status, status
-from frazil.spec.select import UnknownSelectionError
+from frazil.spec.sql.select import UnknownSelectionError
 
 if TYPE_CHECKING:
     from tests.serve.conftest import Shop

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.lake.catalogs import CatalogClientError, NoLakeError
-from frazil.lake.damage import DamagedTableError
-from frazil.lake.metadata import NotOnThisMachineError
-from frazil.lake.snapshot import TableSnapshot
-from frazil.lake.trouble import CatalogError
-from frazil.serve.tables import read_snapshot, tables
+from frazil.catalog.catalogs import CatalogClientError, NoLakeError
+from frazil.catalog.trouble import CatalogError
+from frazil.iceberg.damage import DamagedTableError
+from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.snapshot import TableSnapshot
+from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 
 if TYPE_CHECKING:

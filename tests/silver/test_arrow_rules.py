@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import functions as F
 from tests.silver.test_arrow_types import drawn
 
-from frazil.engine.driver_batch import spark_frame, spark_types
 from frazil.older_spark import to_arrow
-from frazil.silver.arrow_rules import kept_in_arrow
-from frazil.silver.arrow_types import proven
+from frazil.runner.batch.driver_batch import spark_frame, spark_types
+from frazil.silver.arrow.rules import kept_in_arrow
+from frazil.silver.arrow.types import proven
 from frazil.silver.rules import RowRule, Spark, breaks
 
 if TYPE_CHECKING:

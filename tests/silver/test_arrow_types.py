@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.silver.test_cast import EXACT, NONE
 
-from frazil.silver.arrow_types import is_provable, proven
+from frazil.silver.arrow.types import is_provable, proven
 from frazil.silver.cast import exact
-from frazil.spec.types import TIMES, BeyondMicroseconds
+from frazil.spec.model.types import TIMES, BeyondMicroseconds
 
 TYPES = [kind for kind in EXACT if is_provable(kind)]
 USUAL = {

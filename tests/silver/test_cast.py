@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from frazil.silver.cast import exact
 
 if TYPE_CHECKING:
-    from frazil.spec.types import BeyondMicroseconds
+    from frazil.spec.model.types import BeyondMicroseconds
 
 NUMBERS_THAT_ARE_NONE = [
     "abc",

@@ -9,7 +9,7 @@ import pytest
 from frazil.silver.evolution import evolved, later_fields, treated_otherwise
 from frazil.silver.renames import renamed_bookmark
 from frazil.spec import Column, DmsFiles, Table
-from frazil.spec.evolution import Evolution
+from frazil.spec.model.evolution import Evolution
 
 BRONZE = {"fields": dict.fromkeys(("Op", "id", "a", "B", "late"), "string"), "since": {"late": 3}, "batch": 3}
 

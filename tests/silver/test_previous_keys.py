@@ -8,7 +8,7 @@ import pytest
 
 from frazil.silver.contract import MissingFieldError, settle
 from frazil.spec.contract import previous_keys
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
     from frazil.spec import Table

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.engine.bad_rows import TooManyBadRowsError
 from frazil.lake.heads import head
-from frazil.lake.session import spark_session
+from frazil.runner.limits.bad_rows import TooManyBadRowsError
+from frazil.spark.session import spark_session
 from frazil.testing import draw
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frazil.serve.finding import Finding
+    from frazil.serve.check.finding import Finding
     from frazil.spec import Pipeline
 
 TYPES = {

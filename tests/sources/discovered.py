@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from frazil.sources.dms.declaration import declaration
 from frazil.sources.dms.discover import Discovered, discover
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

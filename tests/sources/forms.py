@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from tests.sources.audit_log import AuditLogCsv, AuditLogJson, AuditLogParquet
 from tests.sources.tiny import TinyForm
 
-from frazil.sources.postgres.files import schema_of
-from frazil.sources.postgres.landing import hex_lsn, range_name
-from frazil.spec.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
+from frazil.sources.postgres.landed.files import schema_of
+from frazil.sources.postgres.landed.landing import hex_lsn, range_name
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, OLD, OP, POSITION, UNCHANGED, XID
 from frazil.testing.changes import COLUMNS, write_csv
 from frazil.testing.conformance import arrivals_of, changes_of
 from frazil.testing.oracle import current, handed_over

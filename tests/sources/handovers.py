@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tests.sources.audit_log import AuditLogCsv
 from tests.sources.forms import DebeziumEnvelopes, DmsCsv
 
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 from frazil.testing.changes import COLUMNS, csv_field, oracle_changes, random_history
 from frazil.testing.oracle import Snapshot, current, handed_over
 

@@ -9,9 +9,9 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,7 @@ from tests.sources.writers import TABLES, Writers
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ from tests.sources.replay import declare, land
 from tests.sources.writers import KEYS, TABLES, Writers
 
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.compare import NothingToCompareError
+from frazil.serve.check.compare import NothingToCompareError
 from frazil.sources.comparison import Compared
 from frazil.sources.kinds import rows_at_source
+from frazil.spark.session import spark_session
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:

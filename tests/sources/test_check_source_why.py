@@ -8,8 +8,8 @@ import psycopg
 from tests.sources.compared import found, run
 from tests.sources.replay import land
 
-from frazil.lake.session import spark_session
 from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,11 +10,11 @@ from tests.sources.forms import FORMS, DmsCsv, Handover
 from tests.sources.tiny import tiny_kind
 
 import frazil
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.capture import Landed
 from frazil.sources.postgres.capture import PostgresCapture
+from frazil.spark.session import spark_session
 from frazil.testing.conformance import CASES, Engine, World
 
 if TYPE_CHECKING:

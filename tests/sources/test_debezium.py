@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from frazil.formats.json_text import NoObjectError, Pairs, parsed
+from frazil.formats.json.text import NoObjectError, Pairs, parsed
 from frazil.sources.base import SourceFile
 from frazil.sources.debezium.encodings import described, encoded
 from frazil.sources.debezium.forms import RecordFormError

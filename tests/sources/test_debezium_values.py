@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
-from frazil.serve.query import query
+from frazil.serve.query.query import query
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

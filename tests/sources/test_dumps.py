@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.deletes import TooManyDeletesError
 from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
 from frazil.sources.snapshot.dumps import DumpGoneError, UnreadableDumpError
-from frazil.spec.parse import parse
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:

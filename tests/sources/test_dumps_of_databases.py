@@ -15,14 +15,14 @@ import pytest
 import frazil
 from frazil import api
 from frazil.failpoints import FailpointReached
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.capture import alone
 from frazil.sources.deletes import TooManyDeletesError
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture, TakenNameError, dumped_rows
-from frazil.spec.parse import parse
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:

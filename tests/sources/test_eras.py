@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
 from frazil.sources.base import NewFile
 from frazil.sources.debezium.record import Records
 from frazil.sources.eras import LAST, UnknownOrderError, follow
 from frazil.sources.trail import Trail
+from frazil.spark.session import spark_session
 from frazil.spec import Debezium, Table
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import pytest
 import frazil
 from frazil import api
 from frazil.cli.render.erase import show_erase
-from frazil.engine.erase_report import EraseProof, EraseReport
-from frazil.lake.session import spark_session
+from frazil.erase.report import EraseProof, EraseReport
 from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
-from frazil.sources.postgres.files import schema_of
+from frazil.sources.postgres.landed.files import schema_of
+from frazil.spark.session import spark_session
 from frazil.spec import AuditLog
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from tests.hostile.situation import command
 
 from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
-from frazil.engine.erase_files import SourceFiles, look_for
-from frazil.lake.metadata import read_file
-from frazil.serve.dump import dump_rows
+from frazil.erase.files import SourceFiles, look_for
+from frazil.iceberg.metadata import read_file
+from frazil.serve.check.dump import dump_rows
 from frazil.sources.comparison import Compared
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.kinds import source_of
@@ -27,7 +27,7 @@ from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import FileChangedError
 from frazil.sources.snapshot.dumps import DumpReader, all_dumps
 from frazil.spec import Lake, Pipeline, Table
-from frazil.spec.check import problems
+from frazil.spec.check.check import problems
 from frazil.storage import object_store, store_client
 from frazil.storage.base import MissingFolderError
 from frazil.storage.files import address_of

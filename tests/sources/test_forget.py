@@ -9,13 +9,13 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
 from frazil.sources.audit_log.capture import LogCapture
 from frazil.sources.capture import ForgetsFiles, alone
 from frazil.sources.debezium.topic import TopicCapture
+from frazil.spark.session import spark_session
 from frazil.spec import AuditLog, Debezium, Table
 
 if TYPE_CHECKING:

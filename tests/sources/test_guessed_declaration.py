@@ -11,7 +11,7 @@ from frazil.sources.dms.declaration import NothingFoundError, declaration
 from frazil.sources.dms.discover import MixedTablesError, discover
 from frazil.sources.dms.listing import list_files
 from frazil.sources.dms.propose import proposed_rules
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate
 from frazil.testing.sample_files import SampleFiles

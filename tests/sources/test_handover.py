@@ -12,10 +12,10 @@ from tests.sources.handovers import FORMS, Drawn, declared, dump, write_copy
 
 import frazil
 from frazil import api
-from frazil.engine.report import RunFailedError
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
+from frazil.spark.session import spark_session
 from frazil.testing.changes import COLUMNS, deliveries
 from frazil.testing.oracle import current, history, soft
 

@@ -10,9 +10,9 @@ from tests.sources.test_kafka import Topic, messages_of
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
+from frazil.spark.session import spark_session
 from frazil.testing.kafka import kafka
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from frazil.sources.handover.rows import compared_table
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.dumps import UnreadableDumpError
-from frazil.spec.kinds.handover import Handover
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
+from frazil.spec.model.kinds.handover import Handover
 from frazil.testing.changes import COLUMNS
 
 if TYPE_CHECKING:

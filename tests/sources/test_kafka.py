@@ -23,12 +23,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 import frazil
-from frazil.lake.session import spark_session
-from frazil.serve.query import query
+from frazil.serve.query.query import query
 from frazil.sources.capture import Lag
 from frazil.sources.debezium.landed import LostOffsetsError
 from frazil.sources.debezium.topic import TopicCapture
 from frazil.sources.kinds import captures_of
+from frazil.spark.session import spark_session
 from frazil.spec import Debezium, Lake, Pipeline, Table
 from frazil.testing.changes import COLUMNS, oracle_changes, random_history
 from frazil.testing.kafka import Kafka, kafka

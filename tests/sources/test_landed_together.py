@@ -9,7 +9,7 @@ import pytest
 
 from frazil.sources.audit_log.capture import LogCapture
 from frazil.sources.capture import LandsTogether
-from frazil.sources.postgres.landing import LOAD, RELOAD, Landing, State
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, Landing, State
 from frazil.spec import AuditLog
 
 if TYPE_CHECKING:

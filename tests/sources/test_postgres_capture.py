@@ -10,9 +10,9 @@ import pytest
 from tests.sources.replay import declare, land, records, replayed, selected
 
 from frazil.errors import FrazilError
+from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
-from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
-from frazil.sources.postgres.server import Server, exported_snapshot
+from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from tests.hostile.situation import command
 from tests.sources.replay import declare, land
 
 from frazil.sources.audit_log.trigger import audit_trigger
-from frazil.sources.postgres import examine
-from frazil.sources.postgres.server import Server
+from frazil.sources.postgres.database import examine
+from frazil.sources.postgres.database.server import Server
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:

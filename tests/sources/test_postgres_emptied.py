@@ -15,7 +15,7 @@ from frazil.sources.kinds import source_of
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import FileChangedError
 from frazil.sources.postgres.brake import known_and_gone
-from frazil.sources.postgres.files import schema_of
+from frazil.sources.postgres.landed.files import schema_of
 from frazil.spec import Postgres, Table
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from tests.sources.replay import declare
 
 import frazil
 from frazil import api
-from frazil.engine.report import RunFailedError
-from frazil.lake.session import spark_session
-from frazil.serve.query import query
+from frazil.runner.report.report import RunFailedError
+from frazil.serve.query.query import query
 from frazil.serve.schema import schema
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

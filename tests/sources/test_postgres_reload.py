@@ -17,8 +17,8 @@ from tests.sources.replay import declare, land, records, replayed, selected
 from frazil import api
 from frazil.errors import DeclarationError
 from frazil.sources.deletes import TooManyDeletesError
+from frazil.sources.postgres.database.server import Server
 from frazil.sources.postgres.errors import ServerSetupError, SlotLostError
-from frazil.sources.postgres.server import Server
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from tests.sources.writers import KEYS, TABLES, Writers
 
 import frazil
 from frazil import api
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.postgres.errors import SlotLostError
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pathlib import Path

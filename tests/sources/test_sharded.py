@@ -11,11 +11,11 @@ import pytest
 import frazil
 from frazil import api
 from frazil.errors import FrazilError
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.kinds import captures_of
-from frazil.spec.parse import parse
+from frazil.spark.session import spark_session
+from frazil.spec.load.parse import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 import frazil
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,10 +29,10 @@ from tests.sources.writers import KEYS, TABLES, Writers
 import frazil
 from frazil.errors import SourceError
 from frazil.failpoints import FAILPOINTS
-from frazil.lake.session import spark_session
-from frazil.serve.check import check
-from frazil.serve.query import query
+from frazil.serve.check.check import check
+from frazil.serve.query.query import query
 from frazil.sources.audit_log.trigger import audit_trigger
+from frazil.spark.session import spark_session
 from frazil.testing.oracle import Change, history
 
 if TYPE_CHECKING:

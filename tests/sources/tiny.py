@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from frazil.formats.field_names import file_columns
-from frazil.formats.json_lines import JsonLinesFile, fields_in
+from frazil.formats.json.lines import JsonLinesFile, fields_in
 from frazil.sources.base import FileRecords, Listing, RecordMeaning, SourceFile, change_position, stored_path
 from frazil.sources.kinds import KINDS, add_source
 from frazil.sources.new_files import Content, find_new
 from frazil.spec import Pipeline, Table
-from frazil.spec.names import quote
-from frazil.spec.source import SourceSpec
+from frazil.spec.model.source import SourceSpec
+from frazil.spec.sql.names import quote
 from frazil.storage.base import Found
 from frazil.storage.files import find
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from frazil.spec import Pipeline
-from frazil.spec.check import problems
+from frazil.spec.check.check import problems
 
 ID = {"name": "id", "type": "int"}
 TS = {"name": "ts", "type": "timestamp"}

@@ -8,7 +8,7 @@ from tests.spec.declared import CURRENT, DAY, HEADERLESS, HISTORY, ID, NAME, PAR
 from frazil.bronze.record import PREFIX
 from frazil.errors import DeclarationProblems
 from frazil.spec import contract
-from frazil.spec.check import check, problems
+from frazil.spec.check.check import check, problems
 
 
 def test_a_right_pipeline_has_no_problems() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline
-from frazil.spec.check import problems
-from frazil.spec.parse import parse
+from frazil.spec.check.check import problems
+from frazil.spec.load.parse import parse
 
 LOG = {"kind": "audit_log", "table": "public.orders"}
 LOGGED = {**LOG, "url": "${env:SHOP}", "log": "public.audit", "landing": "landing/log"}

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from frazil.errors import DeclarationError
-from frazil.spec.types import SIMPLE, column_type, type_after
+from frazil.spec.model.types import SIMPLE, column_type, type_after
 
 
 @pytest.mark.parametrize("name", [*SIMPLE, "decimal(12,2)"])

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from frazil.spec.document import read_document
-from frazil.spec.parse import parse
-from frazil.spec.schema import json_schema
-from frazil.spec.types import SIMPLE
+from frazil.spec.load.document import read_document
+from frazil.spec.load.parse import parse
+from frazil.spec.load.schema import json_schema
+from frazil.spec.model.types import SIMPLE
 
 TEXT = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text(encoding="utf-8")
 EXAMPLES: list[Any] = [read_document(block).data for block in re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.spec.document import MAX_DEPTH, read_document
+from frazil.spec.load.document import MAX_DEPTH, read_document
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]\n" for n in range(9)

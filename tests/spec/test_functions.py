@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.spec.functions import functions
-from frazil.spec.sql import expression_problems
+from frazil.spec.sql.functions import functions
+from frazil.spec.sql.sql import expression_problems
 
 
 @pytest.mark.parametrize(

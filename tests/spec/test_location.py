@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from frazil.audit.run_files import runs_folder
+from frazil.catalog.lock import lock, waiting_lock
+from frazil.catalog.spark_conf import PREFIX, catalog_conf
 from frazil.errors import BusyError
-from frazil.lake.catalog_conf import PREFIX, catalog_conf
-from frazil.lake.jars import AWS, jars_for
-from frazil.lake.lock import lock, waiting_lock
-from frazil.lake.run_files import runs_folder
 from frazil.sources.dms.listing import list_files
+from frazil.spark.jars import AWS, jars_for
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
-from frazil.spec.check import problems
+from frazil.spec.check.check import problems
 from frazil.spec.location import warehouse
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from frazil.spec import Column, Debezium, DmsFiles, Table
-from frazil.spec.check_debezium import debezium_problems
-from frazil.spec.check_dms import dms_problems
+from frazil.spec.check.kinds.debezium import debezium_problems
+from frazil.spec.check.kinds.dms import dms_problems
 
 COLUMNS = tuple(Column(name=name) for name in ("id", "name", "n"))
 

@@ -10,7 +10,7 @@ import pytest
 
 from frazil.errors import DeclarationError, DeclarationProblems
 from frazil.spec import Column, Current, DmsFiles, History, Lake, Pipeline, Table
-from frazil.spec.parse import load, parse
+from frazil.spec.load.parse import load, parse
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.yml"))
 
@@ -243,7 +243,7 @@ def test_the_examples_are_right(example: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.process
 def test_a_declaration_without_sql_is_read_without_spark_and_sqlglot(tmp_path: Path) -> None:
     (tmp_path / "frazil.yml").write_text(RIGHT)
-    code = "import sys; from frazil.spec.parse import load; load(sys.argv[1]); print(*sys.modules)"
+    code = "import sys; from frazil.spec.load.parse import load; load(sys.argv[1]); print(*sys.modules)"
 
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
 

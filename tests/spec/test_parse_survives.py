@@ -11,7 +11,7 @@ import pytest
 
 from frazil.errors import DeclarationProblems
 from frazil.spec import Pipeline
-from frazil.spec.parse import parse
+from frazil.spec.load.parse import parse
 
 TABLE: Final = {
     "name": "hosts",

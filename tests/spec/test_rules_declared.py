@@ -12,8 +12,8 @@ import frazil
 from frazil.errors import DeclarationProblems
 from frazil.silver.contract import declared
 from frazil.spec import Column, Current, DmsFiles, Lake, Pipeline, References, Rule, Table
-from frazil.spec.check_rules import is_value
-from frazil.spec.references import referenced_first
+from frazil.spec.check.rules import is_value
+from frazil.spec.sql.references import referenced_first
 
 if TYPE_CHECKING:
     from pathlib import Path

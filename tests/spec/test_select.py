@@ -6,7 +6,7 @@ import pytest
 
 from frazil.errors import DeclarationError
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Namespaces, Pipeline, Table
-from frazil.spec.select import Selection, UnknownSelectionError, selected
+from frazil.spec.sql.select import Selection, UnknownSelectionError, selected
 
 
 def table(name: str) -> Table:

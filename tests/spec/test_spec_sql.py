@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from frazil.spec.sql import expression_problems, fields_of, mart_references, select_problems
+from frazil.spec.sql.sql import expression_problems, fields_of, mart_references, select_problems
 
 
 @pytest.mark.parametrize(

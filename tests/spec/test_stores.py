@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.errors import DeclarationError, DeclarationProblems
-from frazil.spec.parse import parse
-from frazil.spec.stores import Store, is_store, split, store_access
+from frazil.spec.load.parse import parse
+from frazil.spec.model.stores import Store, is_store, split, store_access
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from frazil.spec.stores import StoreAccess
+from frazil.spec.model.stores import StoreAccess
 from frazil.storage import object_store, store_client
 from frazil.storage.base import Found, Passed
 from frazil.storage.object_store import ObjectStore, StoreAddress

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.lake.duck_stores import StoreUnknownToDuckDBError, duckdb_secret
-from frazil.lake.session import SECRET_SETTINGS
-from frazil.lake.store_conf import VendedAddress, iceberg_properties, lake_address, vended_login
+from frazil.catalog.store_conf import VendedAddress, iceberg_properties, lake_address, vended_login
+from frazil.duck.stores import StoreUnknownToDuckDBError, duckdb_secret
+from frazil.spark.session import SECRET_SETTINGS
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
-from frazil.spec.stores import Store, StoreAccess
+from frazil.spec.model.stores import Store, StoreAccess
 from frazil.storage.object_store import StoreAddress, _part, _pattern
 from frazil.storage.store_client import ObjectStoreError, config
 

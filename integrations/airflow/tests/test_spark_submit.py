@@ -12,7 +12,7 @@ from frazil_airflow.operators import FrazilRunOperator
 from test_operators import context
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-JARS = "from frazil.lake.jars import default_jars, ready_jars; print(*ready_jars(default_jars()), sep=',')"
+JARS = "from frazil.spark.jars import default_jars, ready_jars; print(*ready_jars(default_jars()), sep=',')"
 
 
 @pytest.mark.parametrize("example", ["products"], indirect=True)

@@ -46,7 +46,7 @@ from frazil.api.reading import (
 )
 from frazil.api.running import capture, drop, droppable, maintain, plan, rebuild, reload, replay, run, session, watch
 from frazil.api.time import cut, cuts, drop_cut, rollback, rollback_plan
-from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
+from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 from frazil.testing.sample_files import SampleFiles
 
 __all__ = [

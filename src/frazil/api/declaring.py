@@ -12,11 +12,11 @@ from frazil.testing.sample_files import SampleFiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.setback import Setback
-    from frazil.lake.doctor import Finding
+    from frazil.recover.doctor import Finding
+    from frazil.recover.setback import Setback
     from frazil.sources.dms.discover import Discovered
     from frazil.spec import Pipeline
-    from frazil.spec.select import Selection
+    from frazil.spec.sql.select import Selection
     from frazil.testing.generate import Generated
 
     Declaration: TypeAlias = Pipeline | Path | str
@@ -66,7 +66,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
     Cost: reads samples of the source's files.
     """
-    from frazil.spec.project import new_declaration, write_declaration
+    from frazil.spec.load.project import new_declaration, write_declaration
 
     project = Path(folder)
     file = new_declaration(project)
@@ -82,7 +82,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
         return NewProject(declaration=file)
     from frazil.sources.dms.declaration import declaration
     from frazil.sources.dms.discover import discover
-    from frazil.spec.stores import is_store
+    from frazil.spec.model.stores import is_store
 
     landing = f"{source}"
     found = discover(landing if is_store(landing) else f"{Path(landing).resolve()}")
@@ -92,7 +92,7 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
 def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProject:
     """Write files of Amazon DMS, the same for the same settings, and beside their folder a declaration for them."""
-    from frazil.spec.project import new_declaration
+    from frazil.spec.load.project import new_declaration
 
     landing = Path(folder)
     file = new_declaration(landing.resolve().parent, landing)
@@ -101,7 +101,7 @@ def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProj
 
 
 def _generate(file: Path, landing: Path, path: str, files: SampleFiles) -> Generated:
-    from frazil.spec.project import write_declaration
+    from frazil.spec.load.project import write_declaration
     from frazil.testing.generate import declaration
     from frazil.testing.generate import generate as write
 
@@ -114,7 +114,7 @@ def load(declaration: Declaration) -> Pipeline:
     """Return the pipeline that a path declares; a pipeline as it is."""
     if not isinstance(declaration, Path | str):
         return declaration
-    from frazil.spec.parse import load as read
+    from frazil.spec.load.parse import load as read
 
     return read(declaration)
 
@@ -125,11 +125,11 @@ def validate(declaration: Declaration) -> Validation:
     Raises:
         DeclarationProblems: all mistakes.
     """
+    from frazil.catalog.clients import CLIENTS_HINT, missing_client
     from frazil.errors import DeclarationProblems
-    from frazil.lake.catalog_clients import CLIENTS_HINT, missing_client
     from frazil.plan.names import name_problems
-    from frazil.serve.fields import known_sources
-    from frazil.spec.check import check as check_declaration
+    from frazil.serve.tables.fields import known_sources
+    from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
@@ -142,7 +142,7 @@ def validate(declaration: Declaration) -> Validation:
 
 def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
     """Examine Java, jars, memory and disk; and warehouse, catalog and folders of a declaration, if there is one."""
-    from frazil.lake.doctor import examine
+    from frazil.recover.doctor import examine
 
     if isinstance(declaration, Path | str):
         path = Path(declaration)
@@ -153,7 +153,7 @@ def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
 
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     """Return what :func:`repair` would do; changes nothing."""
-    from frazil.engine.setback import setbacks
+    from frazil.recover.setback import setbacks
 
     return tuple(setbacks(load(declaration)))
 
@@ -164,14 +164,14 @@ def repair(declaration: Declaration) -> tuple[str, ...]:
     Makes a catalog that is lost or damaged again. After a power cut, or where files were lost, tables go back, and the
     next run takes again what came after: :func:`repair_plan` tells.
     """
-    from frazil.engine.register import repair_catalog
+    from frazil.recover.register import repair_catalog
 
     return tuple(repair_catalog(load(declaration), dt.datetime.now(dt.UTC)))
 
 
 def selection(declaration: Declaration, select: Sequence[str] = ()) -> Selection:
     """Return the source tables and aggregates that words mean, as every command with ``--select`` takes them."""
-    from frazil.spec.select import selected
+    from frazil.spec.sql.select import selected
 
     return selected(load(declaration), select)
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
-    from frazil.engine.erase_report import EraseReport, Wanted
-    from frazil.engine.treat_report import TreatReport
+    from frazil.erase.report import EraseReport, Wanted
+    from frazil.erase.treat_report import TreatReport
     from frazil.spec import Pipeline
 
 
@@ -26,8 +26,8 @@ def erase_preview(
     spark: SparkSession | None = None,
 ) -> EraseReport:
     """Return what :func:`erase` would remove, table by table; nothing is changed. Its arguments and errors."""
-    from frazil.engine.erase import preview
-    from frazil.lake.session import lake_session
+    from frazil.erase.erase import preview
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     return preview(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
@@ -61,8 +61,8 @@ def erase(
         BusyError: a run holds the pipeline, for a minute.
         OccurrencesLeftError: a key is still found in a file of the lake; all else was done.
     """
-    from frazil.engine.erase import erase as work
-    from frazil.lake.session import lake_session
+    from frazil.erase.erase import erase as work
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where), tell=tell)
@@ -80,8 +80,8 @@ def unblock(
 
     What was erased stays erased. Records that arrive from now on are taken.
     """
-    from frazil.engine.erase import unblock as work
-    from frazil.lake.session import lake_session
+    from frazil.erase.erase import unblock as work
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     return work(pipeline, lake_session(spark, pipeline), _wanted(table, keys, where))
@@ -89,8 +89,8 @@ def unblock(
 
 def treat_preview(declaration: Declaration, table: str, *, spark: SparkSession | None = None) -> TreatReport:
     """Return what :func:`treat` would do, table by table; nothing is changed. Its arguments and errors."""
-    from frazil.engine.treat import treat_preview as look
-    from frazil.lake.session import lake_session
+    from frazil.erase.treat import treat_preview as look
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     session = lake_session(spark, pipeline)
@@ -125,8 +125,8 @@ def treat(
         BusyError: a run holds the pipeline, for a minute.
         ValuesLeftError: something else wrote the tables meanwhile; all else was done.
     """
-    from frazil.engine.treat import treat as work
-    from frazil.lake.session import lake_session
+    from frazil.erase.treat import treat as work
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     session = lake_session(spark, pipeline)
@@ -136,9 +136,9 @@ def treat(
 
 def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
     """Refuse while tables of earlier declarations are there: they may hold the values, and nothing makes them again."""
-    from frazil.engine.subjects import EraseError
+    from frazil.erase.subjects import EraseError
     from frazil.serve.leftovers import leftovers
-    from frazil.spec.select import source_table
+    from frazil.spec.sql.select import source_table
 
     made_of = source_table(pipeline, table).name
     left = [one.full_name for one in leftovers(pipeline) if one.role == "gold" or one.source == made_of]
@@ -150,6 +150,6 @@ def _refuse_leftovers(pipeline: Pipeline, table: str) -> None:
 
 
 def _wanted(table: str, keys: Sequence[str], where: str | None) -> Wanted:
-    from frazil.engine.erase_report import Wanted
+    from frazil.erase.report import Wanted
 
     return Wanted(table=table, keys=tuple(keys), where=where)

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.bronze.correction import Correction
-    from frazil.engine.past_runs import OpenRun
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
-    from frazil.serve.check import Listener
-    from frazil.serve.diff import Diff
-    from frazil.serve.finding import Finding
+    from frazil.runner.report.past_runs import OpenRun
+    from frazil.serve.check.check import Listener
+    from frazil.serve.check.finding import Finding
+    from frazil.serve.check.rules import RuleTest
     from frazil.serve.key import KeyStory
     from frazil.serve.quarantine import Quarantine
-    from frazil.serve.query import Result
-    from frazil.serve.rules import RuleTest
+    from frazil.serve.query.diff import Diff
+    from frazil.serve.query.query import Result
     from frazil.serve.schema import TableSchema
     from frazil.serve.status import MadeStatus, TableStatus
 
@@ -56,7 +56,7 @@ def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
 def check(
     declaration: Declaration, *, select: Sequence[str] = (), listener: Listener | None = None
 ) -> tuple[Finding, ...]:
-    """Prove that the tables say what the changes say, as :func:`frazil.serve.check.check`; starts no JVM.
+    """Prove that the tables say what the changes say, as :func:`frazil.serve.check.check.check`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -70,7 +70,7 @@ def check(
     Raises:
         NoLakeError: no table of the lake exists.
     """
-    from frazil.serve.check import check as prove
+    from frazil.serve.check.check import check as prove
 
     return tuple(prove(load(declaration), select=select, listener=listener))
 
@@ -86,12 +86,12 @@ def check_certificates(
         listener: is told what is done and found.
 
     Returns:
-        Every proof, as :func:`frazil.serve.check_certificates.check_certificates`.
+        Every proof, as :func:`frazil.serve.check.certificates.check_certificates`.
 
     Raises:
         NoLakeError: no table of the lake exists.
     """
-    from frazil.serve.check_certificates import check_certificates as prove
+    from frazil.serve.check.certificates import check_certificates as prove
 
     return tuple(prove(load(declaration), known=known, listener=listener))
 
@@ -103,7 +103,7 @@ def check_source(
     against: Path | str | None = None,
     listener: Listener | None = None,
 ) -> tuple[Finding, ...]:
-    """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.compare.compare`.
+    """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.check.compare.compare`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -119,8 +119,8 @@ def check_source(
         NoLakeError: no table of the lake exists.
         SourceError: the source cannot be read.
     """
-    from frazil.serve.check import Silent
-    from frazil.serve.compare import compare
+    from frazil.serve.check.check import Silent
+    from frazil.serve.check.compare import compare
 
     place = None if against is None else f"{against}"
     return tuple(compare(load(declaration), listener or Silent(), select=select, against=place))
@@ -137,13 +137,13 @@ def not_compared(declaration: Declaration, *, select: Sequence[str] = ()) -> tup
         Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
         the command as ``hint``; no table is looked at.
     """
-    from frazil.serve.compare import not_compared as say
+    from frazil.serve.check.compare import not_compared as say
 
     return tuple(say(load(declaration), select=select))
 
 
 def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
-    """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query`.
+    """Return the rows of one reading statement of DuckDB's SQL, as :func:`frazil.serve.query.query.query`.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -158,7 +158,7 @@ def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of
         QueryError: it is not one statement that reads, or DuckDB refuses it.
         PointError: ``as_of`` is no point, or a table cannot be read as it was then.
     """
-    from frazil.serve.query import query as ask
+    from frazil.serve.query.query import query as ask
 
     return ask(load(declaration), sql, limit=limit, as_of=as_of)
 
@@ -166,8 +166,8 @@ def query(declaration: Declaration, sql: str, *, limit: int | None = None, as_of
 def write_csv(
     declaration: Declaration, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
 ) -> None:
-    """Write the rows of a query as CSV, as :func:`frazil.serve.export.write_csv`."""
-    from frazil.serve.export import write_csv as write
+    """Write the rows of a query as CSV, as :func:`frazil.serve.query.export.write_csv`."""
+    from frazil.serve.query.export import write_csv as write
 
     write(load(declaration), sql, text, limit=limit, as_of=as_of)
 
@@ -175,14 +175,14 @@ def write_csv(
 def write_parquet(
     declaration: Declaration, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
 ) -> int:
-    """Write the rows of a query to a Parquet file and return how many, as :func:`frazil.serve.export.write_parquet`."""
-    from frazil.serve.export import write_parquet as write
+    """Write the rows of a query to a Parquet file and return how many (:mod:`frazil.serve.query.export`)."""
+    from frazil.serve.query.export import write_parquet as write
 
     return write(load(declaration), sql, file, limit=limit, as_of=as_of)
 
 
 def diff(declaration: Declaration, mart: str, begin: str, end: str | None = None, *, limit: int | None = None) -> Diff:
-    """Return what changed in a mart between two points, as :func:`frazil.serve.diff.diff`; starts no JVM.
+    """Return what changed in a mart between two points, as :func:`frazil.serve.query.diff.diff`; starts no JVM.
 
     Args:
         declaration: a pipeline, or the path of its declaration.
@@ -195,7 +195,7 @@ def diff(declaration: Declaration, mart: str, begin: str, end: str | None = None
         NotAMartError: the word names no mart, or several.
         PointError: a point is none, or the mart cannot be read as it was then.
     """
-    from frazil.serve.diff import diff as compare
+    from frazil.serve.query.diff import diff as compare
 
     return compare(load(declaration), mart, begin, end, limit=limit)
 
@@ -325,7 +325,7 @@ def read_corrections(declaration: Declaration, table: str, path: Path) -> tuple[
 
 
 def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleTest, ...]:
-    """Test the rules of contracts over the rows that the marts have, as :func:`frazil.serve.rules.test_rules`.
+    """Test the rules of contracts over the rows that the marts have, as :func:`frazil.serve.check.rules.test_rules`.
 
     How fresh they are is told by the clock of this machine.
 
@@ -339,7 +339,7 @@ def test(declaration: Declaration, *, select: Sequence[str] = ()) -> tuple[RuleT
     Raises:
         NoLakeError: no table of the lake exists.
     """
-    from frazil.serve.rules import test_rules
+    from frazil.serve.check.rules import test_rules
 
     return tuple(test_rules(load(declaration), select, now=dt.datetime.now(dt.UTC)))
 

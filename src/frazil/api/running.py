@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load, selection
-from frazil.engine.options import CaptureOptions, RunOptions, WatchOptions
-from frazil.lake.lock import TURN_SECONDS
+from frazil.catalog.lock import TURN_SECONDS
+from frazil.runner.options import CaptureOptions, RunOptions, WatchOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
-    from frazil.engine.listener import Listener
-    from frazil.engine.report import MaintainReport, RunReport
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
+    from frazil.runner.listener import Listener
+    from frazil.runner.report.report import MaintainReport, RunReport
     from frazil.serve.leftovers import Droppable
     from frazil.sources.capture import Landed
     from frazil.spec import Pipeline
@@ -29,8 +29,8 @@ _RUN, _WATCH, _CAPTURE = RunOptions(), WatchOptions(), CaptureOptions()
 
 
 def session(declaration: Declaration, *, short: bool = False, verbose: bool = False) -> SparkSession:
-    """Return a Spark session on a pipeline's lake, as :func:`frazil.lake.session.spark_session` describes it."""
-    from frazil.lake.session import spark_session
+    """Return a Spark session on a pipeline's lake, as :func:`frazil.spark.session.spark_session` describes it."""
+    from frazil.spark.session import spark_session
 
     return spark_session(load(declaration), short=short, verbose=verbose)
 
@@ -68,8 +68,8 @@ def plan(declaration: Declaration, *, select: Sequence[str] = (), rebuild: bool 
 
 def _plan(pipeline: Pipeline, select: Sequence[str], uncaptured: Mapping[str, FrazilError], *, rebuild: bool) -> Plan:
     from frazil.plan.plan import Plan
-    from frazil.serve.state import state
-    from frazil.spec.check import check as check_declaration
+    from frazil.serve.tables.state import state
+    from frazil.spec.check.check import check as check_declaration
 
     check_declaration(pipeline)
     chosen = selection(pipeline, select)
@@ -127,11 +127,11 @@ def _run(
     if plan is None and spark is None:
         plan = _planned(pipeline, select, options, rebuild=rebuild)
     if plan is not None and plan.is_idle and spark is None:
-        from frazil.engine.record import record_idle
+        from frazil.runner.report.record import record_idle
 
         return record_idle(plan)
-    from frazil.engine.planner import OutdatedPlanError
-    from frazil.engine.run import run as work
+    from frazil.runner.planner import OutdatedPlanError
+    from frazil.runner.run import run as work
 
     try:
         return work(pipeline, plan=plan, spark=spark, select=select, rebuild=rebuild, options=options)
@@ -144,8 +144,8 @@ def _run(
 
 def _planned(pipeline: Pipeline, select: Sequence[str], options: RunOptions, *, rebuild: bool) -> Plan | None:
     """Capture, and plan a run; None where only a JVM can read the catalog: then the run plans itself."""
-    from frazil.engine.capture import capture_once
     from frazil.errors import SetupError, StorageError
+    from frazil.runner.capture import capture_once
 
     try:
         uncaptured = capture_once(pipeline, selection(pipeline, select).tables, options.listener)
@@ -195,10 +195,10 @@ def replay(
         CorrectionError: the file cannot be taken as it is; no correction was taken.
         RunFailedError: as for :func:`run`. What was corrected is in bronze then, and the next run takes it.
     """
-    from frazil.lake.session import lake_session
     from frazil.serve.corrections import read_corrections
     from frazil.serve.quarantine import quarantine
-    from frazil.spec.select import source_table
+    from frazil.spark.session import lake_session
+    from frazil.spec.sql.select import source_table
 
     pipeline = load(declaration)
     if table is None or corrected is None:
@@ -208,7 +208,7 @@ def replay(
     declared = source_table(pipeline, table)
     report = run(pipeline, spark=spark, select=[declared.name], options=options)
     if corrections := read_corrections(pipeline, table, corrected):
-        from frazil.engine.correct import correct
+        from frazil.past.correct import correct
 
         session_ = lake_session(spark, pipeline, short=True)
         correct(pipeline, declared, corrections, session_)
@@ -236,8 +236,8 @@ def capture(
         DeclarationError: the declaration is wrong, or no selected table is captured: all are files already.
         FrazilError: nothing can be captured any more, and trying again would not help.
     """
-    from frazil.engine.capture import capture as follow
-    from frazil.spec.check import check as check_declaration
+    from frazil.runner.capture import capture as follow
+    from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
@@ -265,8 +265,8 @@ def reload(
         SourceError: the server cannot be reached, or has not what is declared.
         SlotLostError: changes of other tables of the slot are missed too.
     """
-    from frazil.engine.capture import reload as reload_tables
-    from frazil.spec.check import check as check_declaration
+    from frazil.runner.capture import reload as reload_tables
+    from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)
     check_declaration(pipeline)
@@ -296,9 +296,9 @@ def watch(
     Raises:
         FrazilError: a run cannot begin, and trying again would not help.
     """
-    from frazil.engine.watch import watch as follow
     from frazil.interop.observe import observed_watch
-    from frazil.lake.session import lake_session
+    from frazil.runner.watch import watch as follow
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     options = observed_watch(pipeline, options)
@@ -326,8 +326,8 @@ def maintain(
     Raises:
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
-    from frazil.engine.maintain import maintain as work
-    from frazil.lake.session import lake_session
+    from frazil.runner.upkeep.maintain import maintain as work
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     return tuple(work(pipeline, lake_session(spark, pipeline), select=select, wait_seconds=wait_seconds))
@@ -357,8 +357,8 @@ def drop(
     Raises:
         BusyError: a run holds the pipeline, for a minute.
     """
-    from frazil.engine.drop import drop as remove
-    from frazil.lake.session import lake_session
+    from frazil.past.drop import drop as remove
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     names = [(table.namespace, table.name) for table in tables]

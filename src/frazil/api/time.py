@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.api.declaring import load
-from frazil.lake.lock import TURN_SECONDS
+from frazil.catalog.lock import TURN_SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,10 +38,10 @@ def cut(
         NotLevelError: the tables do not stand at one point of their sources; a run brings them there.
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
-    from frazil.engine.cut import cut as mark
-    from frazil.engine.cut import verify_cut_name
-    from frazil.lake.session import lake_session
+    from frazil.past.cut import cut as mark
+    from frazil.past.cut import verify_cut_name
     from frazil.serve.cuts import level_heads
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     verify_cut_name(name)
@@ -68,9 +68,9 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
         PointError: there is no such cut.
         BusyError: a run holds the pipeline, for a minute.
     """
-    from frazil.engine.cut import drop_cut as remove
-    from frazil.lake.session import lake_session
+    from frazil.past.cut import drop_cut as remove
     from frazil.serve.cuts import find_cut
+    from frazil.spark.session import lake_session
     from frazil.spec import CATALOG
 
     pipeline = load(declaration)
@@ -108,8 +108,8 @@ def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | 
     Raises:
         BusyError: a run holds the pipeline for a minute, or a table has moved since the plan was made.
     """
-    from frazil.engine.rollback import rollback as move
-    from frazil.lake.session import lake_session
+    from frazil.past.rollback import rollback as move
+    from frazil.spark.session import lake_session
 
     pipeline = load(declaration)
     moves = [(one.path, one.snapshot, one.to_snapshot) for one in plan.moves]

@@ -84,7 +84,7 @@ def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
 def _translated(error: Exception) -> FrazilError | None:
     if isinstance(error, FrazilError):
         return error
-    from frazil.lake.trouble import told as translated  # noqa: PLC0415 - most commands end without
+    from frazil.catalog.trouble import told as translated  # noqa: PLC0415 - most commands end without
 
     return translated(error)
 
@@ -102,7 +102,7 @@ def _report_bug(error: Exception, *, as_json: bool, verbose: bool) -> None:
 def _reported(stack: str) -> str:
     """Write the stack to the log of the day, and say where it is."""
     from frazil import __version__  # noqa: PLC0415
-    from frazil.lake.machine import kept_folder  # noqa: PLC0415
+    from frazil.host.machine import kept_folder  # noqa: PLC0415
 
     command = " ".join(sys.argv[1:2])
     now = dt.datetime.now(dt.UTC)

@@ -12,12 +12,17 @@ from typer.core import TyperGroup
 
 from frazil.cli.console import out
 
-COMMANDS: Final = (
-    *("init", "generate", "validate", "doctor", "sql"),
-    *("plan", "run", "watch", "capture", "rebuild", "replay", "cut", "rollback", "maintain", "drop", "erase"),
-    *("status", "check", "test", "query", "diff", "key", "schema", "quarantine", "export", "serve"),
-)
-"""Names of the commands, in the order of the help: each is a function in a module of its own, both of that name."""
+_FOLDERS: Final = {
+    "start": ("init", "generate", "validate", "doctor", "sql"),
+    "run": ("plan", "run", "watch", "capture", "rebuild", "replay"),
+    "operate": ("cut", "rollback", "maintain", "drop", "erase"),
+    "look": ("status", "query", "diff", "key", "schema", "quarantine", "export", "serve"),
+    "prove": ("check", "test"),
+}
+"""The folders of the commands, in the order of the help: each command is a function in a module of its own name."""
+
+COMMANDS: Final = {name: f"frazil.cli.{folder}.{name}" for folder, names in _FOLDERS.items() for name in names}
+"""The commands, each with its module."""
 
 
 class _Commands(Mapping[str, Any]):
@@ -38,7 +43,7 @@ class _Commands(Mapping[str, Any]):
 @cache
 def _command(name: str) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    alone.command()(getattr(import_module(f"frazil.cli.{name}"), name))
+    alone.command()(getattr(import_module(COMMANDS[name]), name))
     return typer.main.get_command(alone)
 
 

@@ -9,15 +9,15 @@ import typer
 
 from frazil.api import RunOptions
 from frazil.cli.console import err, print_json
+from frazil.cli.progress import Progress
 from frazil.cli.render.notes import show_failures
-from frazil.cli.render.progress import Progress
 from frazil.cli.render.run import show_run
-from frazil.engine.report import RunFailedError
+from frazil.runner.report.report import RunFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from frazil.engine.report import RunReport
+    from frazil.runner.report.report import RunReport
     from frazil.spec import Pipeline
 
 

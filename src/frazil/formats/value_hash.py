@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from frazil.formats.csv_form import offsets_of
+from frazil.formats.csv.form import offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

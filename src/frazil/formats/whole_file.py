@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.formats.csv_lines import BLOCK_BYTES, KEPT_BYTES
+from frazil.formats.csv.lines import BLOCK_BYTES, KEPT_BYTES
 from frazil.formats.records import BYTES, Bad, Parsed, Part
 from frazil.storage.files import storage_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.silver.contract import declared_mart, fingerprint
-from frazil.spec.gold_order import marts_of, upstream_gold
-from frazil.spec.sql import MART, mart_references
+from frazil.spec.sql.gold_order import marts_of, upstream_gold
+from frazil.spec.sql.sql import MART, mart_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable

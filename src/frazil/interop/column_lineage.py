@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.gold.template import render
-from frazil.spec.gold_order import gold_in_order
-from frazil.spec.names import quote
+from frazil.spec.sql.gold_order import gold_in_order
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.lake.catalogs import NoLakeError
-from frazil.serve.layers import layers
-from frazil.serve.tables import tables
+from frazil.catalog.catalogs import NoLakeError
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.tables import tables
 from frazil.silver.contract import settle
 from frazil.silver.rules import row_rules
 from frazil.spec.contract import added_columns
-from frazil.spec.references import mart_named, referenced_fields
+from frazil.spec.sql.references import mart_named, referenced_fields
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.silver.rules import RowRule
     from frazil.spec import Pipeline, Rule, Table
-    from frazil.spec.mart import Mart
+    from frazil.spec.model.mart import Mart
     from frazil.spec.tables import LakeTable
 
 

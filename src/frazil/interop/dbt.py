@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.serve.history_rules import OF_VERSIONS
 from frazil.spec import CATALOG
-from frazil.spec.rule import TABLE_RULES
+from frazil.spec.model.rule import TABLE_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

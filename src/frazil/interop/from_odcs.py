@@ -10,8 +10,8 @@ import yaml
 from frazil.errors import DeclarationError
 from frazil.interop.odcs_rules import rule_of_check, rules_of_agreed, rules_of_relationships, valid
 from frazil.spec import Pipeline
-from frazil.spec.check import problems
-from frazil.spec.types import column_type
+from frazil.spec.check.check import problems
+from frazil.spec.model.types import column_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

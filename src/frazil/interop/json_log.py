@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from frazil.engine.report import TableReport
+from frazil.runner.report.report import TableReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.report import GoldReport, RunReport
+    from frazil.runner.report.report import GoldReport, RunReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.report import GoldReport, RunReport, TableReport
+    from frazil.runner.report.report import GoldReport, RunReport, TableReport
     from frazil.steps import Step
 
 

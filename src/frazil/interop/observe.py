@@ -7,15 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from frazil.engine.listener import Listener
-from frazil.engine.report import RunFailedError
 from frazil.errors import SetupError
+from frazil.runner.listener import Listener
+from frazil.runner.report.report import RunFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from frazil.engine.options import RunOptions, WatchOptions
-    from frazil.engine.report import GoldReport, RunReport, TableReport
+    from frazil.runner.options import RunOptions, WatchOptions
+    from frazil.runner.report.report import GoldReport, RunReport, TableReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

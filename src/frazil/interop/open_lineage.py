@@ -10,9 +10,9 @@ from openlineage.client import OpenLineageClient
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import column_lineage_dataset, error_message_run, parent_run, schema_dataset
 
-from frazil.engine.record import kept_message
 from frazil.interop.column_lineage import gold_lineage
 from frazil.interop.contracts import mart_contracts
+from frazil.runner.report.record import kept_message
 from frazil.spec.contract import added_columns
 from frazil.spec.location import warehouse
 from frazil.spec.secrets import redacted
@@ -21,8 +21,8 @@ from frazil.spec.tables import gold_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from frazil.engine.report import GoldReport, RunReport, TableReport
     from frazil.errors import Failure
+    from frazil.runner.report.report import GoldReport, RunReport, TableReport
     from frazil.spec import Pipeline
     from frazil.steps import Step
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
 from frazil.errors import DeclarationError
-from frazil.lake.jars import iceberg_runtime, jars_for
-from frazil.lake.session import EXTENSIONS, SECRET_SETTINGS
+from frazil.spark.jars import iceberg_runtime, jars_for
+from frazil.spark.session import EXTENSIONS, SECRET_SETTINGS
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.location import warehouse
-from frazil.spec.stores import is_store, split
+from frazil.spec.model.stores import is_store, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from frazil.errors import DeclarationError
 from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
 from frazil.spec.location import embedded_catalog, warehouse
+from frazil.spec.model.stores import declared_store
 from frazil.spec.secrets import resolve
-from frazil.spec.stores import declared_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

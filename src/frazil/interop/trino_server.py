@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import JavaError, SetupError
+from frazil.host.machine import kept_folder
+from frazil.host.scratch import scratch
 from frazil.interop.trino_catalog import catalog_text, resolved, trino_catalog
-from frazil.lake.jars import SQLITE, Jar, jar_folder, ready_jars
-from frazil.lake.java import find_java
-from frazil.lake.machine import kept_folder
-from frazil.lake.scratch import scratch
-from frazil.serve.tables import tables
+from frazil.serve.tables.tables import tables
+from frazil.spark.jars import SQLITE, Jar, jar_folder, ready_jars
+from frazil.spark.java import find_java
 from frazil.spec import CATALOG
 
 if TYPE_CHECKING:

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F
 
+from frazil.catalog.trouble import told
 from frazil.errors import BusyError, FrazilError
-from frazil.lake.clock import verify_clock
-from frazil.lake.durable import make_table_durable
-from frazil.lake.gateway import commit_snapshot, java_table, snapshot_fields
+from frazil.iceberg.clock import verify_clock
+from frazil.iceberg.durable import make_table_durable
+from frazil.iceberg.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, table_snapshot
 from frazil.lake.heads import head
 from frazil.lake.row_delta import RowDelta, stage_row_delta, takes_row_deltas
-from frazil.lake.snapshot import BOOKMARK, RUN_BRANCH, TableSnapshot, table_snapshot
-from frazil.lake.trouble import told
 from frazil.older_spark import writes_nulls
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.spec.names import literal, quote
+from frazil.spark.gateway import commit_snapshot, java_table, snapshot_fields
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

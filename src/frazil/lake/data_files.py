@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from frazil.lake.gateway import java_class, java_table
+from frazil.spark.gateway import java_class, java_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

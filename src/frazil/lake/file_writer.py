@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.lake.gateway import java_class, schema_fields
-from frazil.lake.kept_files import keep_written
+from frazil.iceberg.kept_files import keep_written
+from frazil.spark.gateway import java_class, schema_fields
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.lake.faults import faults
-from frazil.lake.foreign import verify_bookmark
-from frazil.lake.gateway import java_table, schema_fields, snapshot_fields
-from frazil.lake.snapshot import TableSnapshot, altered_columns, columns_of, table_snapshot
+from frazil.host.faults import faults
+from frazil.iceberg.foreign import verify_bookmark
+from frazil.iceberg.snapshot import TableSnapshot, altered_columns, columns_of, table_snapshot
+from frazil.spark.gateway import java_table, schema_fields, snapshot_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from frazil.catalog.trouble import told
 from frazil.errors import BusyError
 from frazil.lake.file_writer import FILE_PATH, LIVING, FileWriter
-from frazil.lake.gateway import commit_snapshot, direct_executor, java_class, java_table
 from frazil.lake.row_delta import takes_row_deltas
-from frazil.lake.trouble import told
+from frazil.spark.gateway import commit_snapshot, direct_executor, java_class, java_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from frazil.lake.snapshot import TableSnapshot
+    from frazil.iceberg.snapshot import TableSnapshot
     from frazil.lake.table_files import TableFile, TableFiles
 
 _FACTOR: Final = 8

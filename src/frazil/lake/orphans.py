@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import BusyError
 from frazil.lake.commit import TableTransaction
-from frazil.lake.gateway import java_class, java_table
 from frazil.lake.heads import head
-from frazil.spec.names import quote
+from frazil.spark.gateway import java_class, java_table
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

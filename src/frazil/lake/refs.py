@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frazil.lake.damage import local_path
-from frazil.lake.gateway import java_class, java_table
-from frazil.lake.metadata import read_metadata
-from frazil.lake.snapshot import RUN_BRANCH
-from frazil.lake.wholeness import torn_snapshots
-from frazil.spec.names import quote
+from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import read_metadata
+from frazil.iceberg.snapshot import RUN_BRANCH
+from frazil.iceberg.wholeness import torn_snapshots
+from frazil.spark.gateway import java_class, java_table
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +50,7 @@ def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
     The lock of the pipeline is held: no run is writing. Their files are orphans then. Nothing is done over Spark
     Connect, nor to tables that are not on this machine's disk, and nothing where all can be read.
 
-    Cost: as :func:`frazil.lake.wholeness.torn_snapshots`.
+    Cost: as :func:`frazil.iceberg.wholeness.torn_snapshots`.
     """
     table = _table(spark, path)
     location = None if table is None else table.operations().current().metadataFileLocation()

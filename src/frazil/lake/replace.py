@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from frazil.lake.clock import verify_clock
+from frazil.iceberg.clock import verify_clock
+from frazil.iceberg.durable import make_table_durable
+from frazil.iceberg.snapshot import BOOKMARK, TableSnapshot
 from frazil.lake.commit import RUN_ID, bookmark_text, came_second, refused_as_second
-from frazil.lake.durable import make_table_durable
-from frazil.lake.gateway import append_staged, java_class, java_table
 from frazil.lake.heads import head
-from frazil.lake.snapshot import BOOKMARK, TableSnapshot
 from frazil.lake.tables import set_sort_order
-from frazil.spec.names import quote
-from frazil.spec.transforms import partition_transform
+from frazil.spark.gateway import append_staged, java_class, java_table
+from frazil.spec.model.transforms import partition_transform
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from frazil.plan.table_layout import TableLayout
+    from frazil.plan.tables.layout import TableLayout
 
 
 def replace_table(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
+from frazil.host.machine import usable_cores
 from frazil.lake.file_writer import CODEC, CODEC_SETTING, LEVEL_SETTING, LIVING, FileWriter, part_column, parts
-from frazil.lake.gateway import direct_executor, java_table
-from frazil.lake.machine import usable_cores
+from frazil.spark.gateway import direct_executor, java_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from frazil.lake.avro_file import entries
-from frazil.lake.damage import local_path
+from frazil.host.machine import usable_cores
+from frazil.iceberg.avro_file import entries
+from frazil.iceberg.damage import local_path
+from frazil.iceberg.kept_files import SMALL_BYTES, read_kept
 from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, nested_type, plain_type
-from frazil.lake.gateway import java_table, schema_fields
-from frazil.lake.kept_files import SMALL_BYTES, read_kept
-from frazil.lake.machine import usable_cores
+from frazil.spark.gateway import java_table, schema_fields
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from frazil.lake.snapshot import TableSnapshot
+    from frazil.iceberg.snapshot import TableSnapshot
 
 _ROWS, _PLACES, _GONE = 0, 1, 2
 """What Iceberg's format calls the content of a file: rows, places of deleted rows; and the status of one that went."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from frazil.lake.durable import make_table_durable
-from frazil.lake.gateway import java_table, schema_fields
+from frazil.catalog.trouble import CatalogError
+from frazil.iceberg.durable import make_table_durable
+from frazil.iceberg.snapshot import columns_of
 from frazil.lake.heads import is_missing
-from frazil.lake.snapshot import columns_of
-from frazil.lake.trouble import CatalogError
-from frazil.plan import alterations as plan
-from frazil.spec.names import literal, quote
+from frazil.plan.tables import alterations as plan
+from frazil.spark.gateway import java_table, schema_fields
+from frazil.spec.sql.names import literal, quote
 from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.plan.table_layout import TableLayout
+    from frazil.plan.tables.layout import TableLayout
     from frazil.steps import Alteration
 
 _VERSIONS: Final = 4

@@ -11,7 +11,7 @@ from frazil.marts.layout import fold_spec
 from frazil.marts.query import query
 from frazil.silver.baseline import Served
 from frazil.spec import Current, History
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

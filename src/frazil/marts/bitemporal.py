@@ -15,7 +15,7 @@ from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.history import BASE, versions
 from frazil.marts.query import query
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

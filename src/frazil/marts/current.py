@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import NEWEST, VALUES
 from frazil.marts.fold_spec import EVENT_TIME, columns_of, same, time_of_delete, told_time
 from frazil.marts.query import query
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

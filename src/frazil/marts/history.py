@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold import fill
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, order, time_of_delete, told_time
 from frazil.marts.query import query
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

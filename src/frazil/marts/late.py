@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.marts.fold_spec import EVENT_TIME, IS_UPSERT, columns_of, same
 from frazil.marts.query import query
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ def query(select: str, **rows: DataFrame) -> DataFrame:
     """Run a SELECT over rows.
 
     Args:
-        select: Spark SQL; names in it come from :func:`frazil.spec.names.quote`, or are ours.
+        select: Spark SQL; names in it come from :func:`frazil.spec.sql.names.quote`, or are ours.
         rows: what stands behind the names in ``FROM``. They become views of their session, and one of a name that
             was used before takes its place; a frame that was made before is not touched by that.
 

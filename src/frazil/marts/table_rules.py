@@ -13,7 +13,7 @@ from frazil.bronze import record as r
 from frazil.marts.fold_spec import columns_of, same
 from frazil.marts.late import filter_keys
 from frazil.marts.query import query
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

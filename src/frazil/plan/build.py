@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.plan.table_layout import BRONZE, LAYERS, QUARANTINE, SILVER
-from frazil.spec.gold_order import gold_in_order, upstream_gold
-from frazil.spec.sql import mart_references
+from frazil.plan.tables.layout import BRONZE, LAYERS, QUARANTINE, SILVER
+from frazil.spec.sql.gold_order import gold_in_order, upstream_gold
+from frazil.spec.sql.sql import mart_references
 from frazil.steps import (
     AddColumn,
     AlterTable,

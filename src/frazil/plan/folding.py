@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.errors import SchemaError
 from frazil.marts.baseline import served_of
-from frazil.plan.table_layout import BRONZE, SILVER
-from frazil.plan.widening import as_made, retyped
+from frazil.plan.tables.layout import BRONZE, SILVER
+from frazil.plan.tables.widening import as_made, retyped
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of
 from frazil.silver.contract import declared
 from frazil.spec import History

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from frazil.marts.layout import mart_columns
 from frazil.silver.evolution import added
 from frazil.spec.contract import added_columns, is_closed
-from frazil.spec.mart import History
-from frazil.spec.problem import Problem, suggestion
-from frazil.spec.resolve import select_problem
-from frazil.spec.sql import fields_of, mart_references
-from frazil.spec.transforms import partition_transform
+from frazil.spec.load.problem import Problem, suggestion
+from frazil.spec.model.mart import History
+from frazil.spec.model.transforms import partition_transform
+from frazil.spec.sql.resolve import select_problem
+from frazil.spec.sql.sql import fields_of, mart_references
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from frazil.silver.contract import Contract
     from frazil.spec import Pipeline, Table
-    from frazil.spec.problem import Path
+    from frazil.spec.load.problem import Path
 
 
 def name_problems(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> list[Problem]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from frazil.plan.state import TableState
     from frazil.spec import Table
-    from frazil.spec.evolution import OnChange
+    from frazil.spec.model.evolution import OnChange
 
 _SHOWN = 10
 

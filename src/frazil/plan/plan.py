@@ -13,13 +13,13 @@ from frazil.plan.explain import as_values
 from frazil.plan.input_bytes import input_bytes
 from frazil.plan.notes import warnings
 from frazil.sources.kinds import captures_of
-from frazil.spec.gold_order import upstream_gold
+from frazil.spec.sql.gold_order import upstream_gold
 
 if TYPE_CHECKING:
     from frazil.errors import FrazilError
     from frazil.plan.state import State
     from frazil.spec import Pipeline
-    from frazil.spec.select import Selection
+    from frazil.spec.sql.select import Selection
     from frazil.steps import Step
 
 

@@ -9,14 +9,14 @@ from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.errors import DeclarationProblems, SchemaError
 from frazil.gold.template import declared_gold
 from frazil.marts.layout import mart_layout
-from frazil.plan.altered import altered_tables
 from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.reading import check_reading
-from frazil.plan.table_changes import table_changes
-from frazil.plan.table_layout import BRONZE, QUARANTINE, SILVER, source_layouts
-from frazil.plan.widening import as_made, later_columns, retyped
+from frazil.plan.tables.altered import altered_tables
+from frazil.plan.tables.changes import table_changes
+from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER, source_layouts
+from frazil.plan.tables.widening import as_made, later_columns, retyped
 from frazil.silver.baseline import baseline_of
 from frazil.silver.contract import LAWS, MissingFieldError, changed_settings, declared, declared_mart, settle
 from frazil.silver.evolution import check_evolution, evolved, later_fields, treated_otherwise
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.errors import FrazilError
-    from frazil.plan.table_changes import TableChange
+    from frazil.plan.tables.changes import TableChange
     from frazil.silver.contract import Contract
     from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import FoldChanges
@@ -181,7 +181,7 @@ def with_altered(
         table: the declaration.
         bookmarks: as for :func:`table_state`.
         columns: as for :func:`table_state`.
-        altered: see :func:`frazil.plan.altered.altered_tables`.
+        altered: see :func:`frazil.plan.tables.altered.altered_tables`.
 
     Raises:
         AlteredTableError: it is bronze.

@@ -9,16 +9,16 @@ import pyarrow as pa
 
 from frazil.bronze import record as r
 from frazil.bronze.correction import Correction
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
 from frazil.errors import ContractError
-from frazil.lake.duck import connect
-from frazil.lake.trouble import translated
-from frazil.serve.layers import layers
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import tables
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import tables
 from frazil.spec.amount import counted
 from frazil.spec.contract import final_names
-from frazil.spec.project import created
-from frazil.spec.select import source_table
+from frazil.spec.load.project import created
+from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from frazil.serve.layers import Layers
+    from frazil.serve.tables.layers import Layers
     from frazil.spec import Pipeline, Table
 
 _AT_ONCE: Final = 10_000

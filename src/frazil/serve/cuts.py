@@ -8,25 +8,25 @@ from datetime import datetime  # noqa: TC003 - a field's type
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from frazil.duck.database import connect
+from frazil.duck.sql import scan
 from frazil.errors import BusyError
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.lake.points import PointError, tags_of
-from frazil.serve.as_of import metadata_of
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.state import state
-from frazil.serve.tables import read_snapshot, tables
+from frazil.iceberg.points import PointError, tags_of
+from frazil.serve.tables.as_of import metadata_of
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.state import state
+from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.sources.capture import LandsTogether
 from frazil.sources.kinds import captures_of
-from frazil.sources.sharded import ShardCapture
+from frazil.sources.sharded.source import ShardCapture
 from frazil.spec.amount import counted
-from frazil.spec.select import selected
+from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, lake_tables, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from frazil.lake.catalogs import Located
+    from frazil.catalog.catalogs import Located
     from frazil.plan.state import State, TableState
     from frazil.sources.capture import Capture
     from frazil.spec import Pipeline

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import duckdb
 
 from frazil.bronze import record as r
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import identifier
-from frazil.lake.trouble import translated
-from frazil.serve.fold import in_order
-from frazil.serve.layers import layers
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.query import QueryError, result_of
-from frazil.serve.tables import tables
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
+from frazil.duck.sql import identifier
+from frazil.serve.check.fold import in_order
+from frazil.serve.query.query import QueryError, result_of
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import tables
 from frazil.silver.baseline import baseline_of
 from frazil.spec.pii import stored_keys
-from frazil.spec.select import source_table
+from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frazil.serve.layers import Layers
+    from frazil.serve.tables.layers import Layers
     from frazil.spec import Pipeline, Table
 
 Mark: TypeAlias = Literal["winner", "superseded", "late", "repeated", "delete"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.lake.trouble import explained
+from frazil.catalog.trouble import explained
 from frazil.sources.asking import Answers
 
 if TYPE_CHECKING:

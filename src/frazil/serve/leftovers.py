@@ -8,15 +8,15 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from frazil.plan.identity import role_of
-from frazil.serve.tables import read_snapshot, tables
-from frazil.spec.select import UnknownSelectionError
+from frazil.serve.tables.tables import read_snapshot, tables
+from frazil.spec.sql.select import UnknownSelectionError
 from frazil.spec.tables import lake_tables, quarantine_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frazil.lake.catalogs import Located
-    from frazil.lake.snapshot import TableSnapshot
+    from frazil.catalog.catalogs import Located
+    from frazil.iceberg.snapshot import TableSnapshot
     from frazil.spec import Pipeline
 
 

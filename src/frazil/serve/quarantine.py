@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
-from frazil.lake.catalogs import NoLakeError
-from frazil.lake.duck import connect
-from frazil.lake.trouble import translated
-from frazil.serve.layers import layers
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import tables
-from frazil.spec.select import source_table
+from frazil.catalog.catalogs import NoLakeError
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import tables
+from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:
     import duckdb
 
-    from frazil.lake.catalogs import Located
-    from frazil.serve.layers import Layer
+    from frazil.catalog.catalogs import Located
+    from frazil.serve.tables.layers import Layer
     from frazil.spec import Pipeline, Table
 
 

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.gold.template import tables_of
-from frazil.lake.points import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
-from frazil.serve.as_of import metadata_of
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import read_snapshot, tables
+from frazil.iceberg.points import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
+from frazil.serve.tables.as_of import metadata_of
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import read_snapshot, tables
 from frazil.silver.baseline import baseline_of
 from frazil.spec import CATALOG
-from frazil.spec.select import source_table
+from frazil.spec.sql.select import source_table
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frazil.lake.catalogs import Located
+    from frazil.catalog.catalogs import Located
     from frazil.silver.baseline import Baseline
     from frazil.spec import Pipeline, Table
     from frazil.spec.tables import LakeTable
@@ -83,8 +83,8 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     Args:
         pipeline: the declaration.
         word: a source table, or one of its marts, which means its source table.
-        to: a point, as :func:`frazil.lake.points.read_point` reads it. A snapshot of one mart means its batch for the
-            others.
+        to: a point, as :func:`frazil.iceberg.points.read_point` reads it. A snapshot of one mart means its batch for
+            the others.
 
     Raises:
         UnknownSelectionError: there is no such source table.

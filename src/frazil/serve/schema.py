@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
-from frazil.lake.catalogs import NoLakeError
-from frazil.lake.duck import connect
-from frazil.lake.trouble import translated
-from frazil.serve.layers import layers
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import tables
+from frazil.catalog.catalogs import NoLakeError
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import tables
 from frazil.silver.renames import renamed_bookmark
 from frazil.sources.capture import LeavesOutColumns
 from frazil.sources.kinds import source_of
-from frazil.spec.select import source_table
+from frazil.spec.sql.select import source_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     import duckdb
 
-    from frazil.serve.layers import Layers
+    from frazil.serve.tables.layers import Layers
     from frazil.spec import Column, Pipeline
 
 Field = tuple[str, str]

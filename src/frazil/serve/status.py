@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from frazil.bronze import record as r
-from frazil.engine.past_runs import standing
+from frazil.catalog.catalogs import NoLakeError
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
+from frazil.duck.sql import scan
 from frazil.errors import FrazilError, HistoryChangedError, StorageError
-from frazil.lake.catalogs import NoLakeError
-from frazil.lake.duck import connect
-from frazil.lake.duck_sql import scan
-from frazil.lake.snapshot import TableSnapshot
-from frazil.lake.trouble import translated
-from frazil.serve.foreign import verify_foreign
+from frazil.iceberg.snapshot import TableSnapshot
+from frazil.runner.report.past_runs import standing
 from frazil.serve.lag import CaptureLag, Lags
-from frazil.serve.manifests import verify_manifests
-from frazil.serve.tables import read_snapshot, tables, unfinished_erase
+from frazil.serve.tables.foreign import verify_foreign
+from frazil.serve.tables.manifests import verify_manifests
+from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase
 from frazil.silver.baseline import baseline_of
 from frazil.spec import Current
 from frazil.spec.pii import TREATING
-from frazil.spec.select import selected
+from frazil.spec.sql.select import selected
 from frazil.spec.tables import gold_table, source_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from frazil.engine.past_runs import OpenRun, PastFailure
-    from frazil.lake.catalogs import Located
+    from frazil.catalog.catalogs import Located
+    from frazil.runner.report.past_runs import OpenRun, PastFailure
     from frazil.spec import Gold, Pipeline, Table
     from frazil.spec.tables import LakeTable
 

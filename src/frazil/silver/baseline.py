@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.silver.unsequenced import lacks_sequence
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,11 +32,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.silver.cast_nested import NestedCast
-from frazil.spec.names import literal
-from frazil.spec.nested import is_nested
+from frazil.spec.model.nested import is_nested
+from frazil.spec.sql.names import literal
 
 if TYPE_CHECKING:
-    from frazil.spec.types import BeyondMicroseconds
+    from frazil.spec.model.types import BeyondMicroseconds
 
 # Java's "$" also stands before a last line end, so patterns end with "\z".
 _NUMBER = literal(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from frazil.errors import SessionError
 from frazil.older_spark import is_older
 from frazil.silver.printed_array import json_of, tokens_of
-from frazil.spec.names import literal, quote
-from frazil.spec.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
+from frazil.spec.model.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

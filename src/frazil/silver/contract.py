@@ -12,16 +12,16 @@ from frazil.silver.evolution import added, open_name
 from frazil.spec import Column, History
 from frazil.spec.contract import declared as declared_columns
 from frazil.spec.contract import event_time, final_names, is_closed, previous_keys
-from frazil.spec.names import quote
-from frazil.spec.rule import COLUMN_RULES
-from frazil.spec.sql import fields_of
+from frazil.spec.model.rule import COLUMN_RULES
+from frazil.spec.sql.names import quote
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from frazil.silver.evolution import Evolved
     from frazil.spec import Current, Rule, Table
-    from frazil.spec.types import BeyondMicroseconds
+    from frazil.spec.model.types import BeyondMicroseconds
 
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 

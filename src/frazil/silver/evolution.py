@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import SchemaError
 from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns, declared, final_names, is_closed, on_new_column
-from frazil.spec.sql import fields_of
-from frazil.spec.types import type_after
+from frazil.spec.model.types import type_after
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

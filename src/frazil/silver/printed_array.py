@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from frazil.spec.names import literal
+from frazil.spec.sql.names import literal
 
 _BOUNDS: Final = literal(r"^(\[[-+]?\d+:[-+]?\d+\])+=(?=\{)")
 _TOKENS: Final = literal(r'"(?:[^"\\]|\\["\\])*+"|[{},]|[^{},"\\]++')

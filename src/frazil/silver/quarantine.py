@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
 from frazil.silver.changes import PROBLEM, TEXT
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from frazil.bronze import record as r
 from frazil.silver.cast import exact
 from frazil.silver.old_keys import key_text
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.bronze import record as r
 from frazil.spec.contract import final_names
-from frazil.spec.names import literal, quote
-from frazil.spec.types import type_after
+from frazil.spec.model.types import type_after
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Protocol
 
-from frazil.spec import names
-from frazil.spec.sql import fields_of
+from frazil.spec.sql import names
+from frazil.spec.sql.sql import fields_of
 
 if TYPE_CHECKING:
     from frazil.silver.contract import Contract
     from frazil.spec import Column
-    from frazil.spec.rule import OnViolation
+    from frazil.spec.model.rule import OnViolation
 
 NOT_NULL: Final = "not_null"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.silver.changes import PROBLEM
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -78,7 +78,7 @@ class NewFile(SourceFile):
         columns: (column name, Spark type) of its fields in file order; empty where the declaration names them.
         inner: the same of the fields that :meth:`Source.read` finds inside of other fields.
         written: how objects in the fields are written, where all are alike: see
-            :attr:`frazil.formats.json_objects.JsonObjects.written`.
+            :attr:`frazil.formats.json.objects.JsonObjects.written`.
         broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
         same_as: path under which the same content was taken first; None for new content.
         trail: which servers its records are of, where they say so, until that is known to :attr:`turns`.
@@ -180,7 +180,7 @@ class PlainMeaning:
         problem: column that is NULL in such a record; None for none.
         old_keys: key column -> column of bronze that is NULL, or has the text of the key, in such a record.
         happened: column of bronze with the source's own time of a delete as text, ``_cdc_file`` where the name of the
-            file has it, see :func:`frazil.spec.kinds.dms.time_in_name`; None for none.
+            file has it, see :func:`frazil.spec.model.kinds.dms.time_in_name`; None for none.
     """
 
     operation: str | None
@@ -307,7 +307,7 @@ class Source(Protocol):
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
         """Return the columns of bronze with their types once some files are taken; none while nothing names a field.
 
-        Where a later file gives a column another type, :func:`frazil.spec.types.type_after` says which it has.
+        Where a later file gives a column another type, :func:`frazil.spec.model.types.type_after` says which it has.
 
         Args:
             existing: those that bronze has.

@@ -11,16 +11,8 @@ from typing import IO, TYPE_CHECKING, Final, cast
 import pyarrow as pa
 
 from frazil.errors import FrazilError
-from frazil.formats.csv_file import header_of
-from frazil.formats.csv_lines import (
-    RECORD_BYTES,
-    UNREADABLE,
-    blocks,
-    count_records,
-    is_gzip,
-    open_text,
-    records_in,
-)
+from frazil.formats.csv.file import header_of
+from frazil.formats.csv.lines import RECORD_BYTES, UNREADABLE, blocks, count_records, is_gzip, open_text, records_in
 from frazil.formats.field_names import check_names, file_columns
 from frazil.formats.parquet_file import first_line, parquet_columns
 from frazil.sources.new_files import Content
@@ -28,7 +20,7 @@ from frazil.sources.new_files import Content
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from frazil.formats.csv_lines import Dialect
+    from frazil.formats.csv.lines import Dialect
     from frazil.sources.base import SourceFile
     from frazil.storage.files import HashedFile
 
@@ -135,7 +127,7 @@ def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:
 
 
 def count_csv(uri: str, form: FileForm) -> int:
-    """Count the records of a CSV file as :func:`frazil.formats.csv_lines.count_records` does.
+    """Count the records of a CSV file as :func:`frazil.formats.csv.lines.count_records` does.
 
     A file whose header cannot be read is one bad record, however many lines are below it.
     """

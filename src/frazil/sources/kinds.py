@@ -16,14 +16,14 @@ from frazil.sources.handover.source import HandoverSource
 from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
-from frazil.sources.sharded import ShardCapture, ShardedSource
-from frazil.sources.sharded_rows import sharded_rows
+from frazil.sources.sharded.rows import sharded_rows
+from frazil.sources.sharded.source import ShardCapture, ShardedSource
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.capture import dumped_rows
 from frazil.sources.snapshot.source import SnapshotSource
-from frazil.spec.check_handover import changes_table
-from frazil.spec.check_sharded import shard_tables
-from frazil.spec.pipeline import add_kind
+from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.check.kinds.sharded import shard_tables
+from frazil.spec.model.pipeline import add_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from frazil.sources.capture import Capture
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
-    from frazil.spec.source import SourceSpec
+    from frazil.spec.model.source import SourceSpec
 
 
 def _sharded(table: Table) -> Source:

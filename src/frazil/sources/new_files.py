@@ -66,7 +66,7 @@ class Copies:
 
     Attributes:
         by_place: the place of a file alone orders its records, so the same bytes in another file are other changes.
-        named_delivery: see :attr:`frazil.spec.source.SourceSpec.named_delivery`.
+        named_delivery: see :attr:`frazil.spec.model.source.SourceSpec.named_delivery`.
     """
 
     by_place: bool = False

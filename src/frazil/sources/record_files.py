@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
-from frazil.formats.csv_file import CsvFile
-from frazil.formats.csv_lines import UNREADABLE, Dialect, is_gzip, open_text
+from frazil.formats.csv.file import CsvFile
+from frazil.formats.csv.lines import UNREADABLE, Dialect, is_gzip, open_text
 from frazil.formats.field_names import file_columns
-from frazil.formats.json_lines import JsonLinesFile, fields_in
+from frazil.formats.json.lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
 from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.ledger import Ledger, Unchanged
 from frazil.sources.new_files import Content, Copies, find_new
-from frazil.spec.types import type_after
+from frazil.spec.model.types import type_after
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
 

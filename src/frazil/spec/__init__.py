@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from frazil.spec.column import Column
-from frazil.spec.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Snapshots
-from frazil.spec.mart import Current, Gold, History
-from frazil.spec.pipeline import (
+from frazil.spec.model.column import Column
+from frazil.spec.model.kinds import AuditLog, Debezium, DmsFiles, Handover, Postgres, Snapshots
+from frazil.spec.model.mart import Current, Gold, History
+from frazil.spec.model.pipeline import (
     CATALOG,
     EmbeddedCatalog,
     JdbcCatalog,
@@ -15,9 +15,9 @@ from frazil.spec.pipeline import (
     ServiceCatalog,
     Table,
 )
-from frazil.spec.retention import Retention
-from frazil.spec.rule import Age, Freshness, References, RowCount, Rule
-from frazil.spec.upkeep import Upkeep
+from frazil.spec.model.retention import Retention
+from frazil.spec.model.rule import Age, Freshness, References, RowCount, Rule
+from frazil.spec.model.upkeep import Upkeep
 
 __all__ = [
     "CATALOG",

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from frazil.spec.column import Column
-from frazil.spec.mart import Current, History
-from frazil.spec.types import TIMES
+from frazil.spec.model.column import Column
+from frazil.spec.model.mart import Current, History
+from frazil.spec.model.types import TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frazil.spec.evolution import OnChange
-    from frazil.spec.mart import Mart
-    from frazil.spec.pipeline import Table
+    from frazil.spec.model.evolution import OnChange
+    from frazil.spec.model.mart import Mart
+    from frazil.spec.model.pipeline import Table
 
 REST: Final = "*"
 """The last entry of ``columns`` that stands for all fields not declared."""

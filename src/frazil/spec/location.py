@@ -13,7 +13,7 @@ from frazil.errors import DeclarationError
 from frazil.spec.secrets import resolve
 
 if TYPE_CHECKING:
-    from frazil.spec.pipeline import Pipeline
+    from frazil.spec.model.pipeline import Pipeline
 
 _WAREHOUSE: Final = "lake.warehouse"
 _FILE: Final = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")

@@ -14,7 +14,7 @@ from frazil.spec.secrets import resolve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frazil.spec.pipeline import Pipeline, Table
+    from frazil.spec.model.pipeline import Pipeline, Table
 
 DROP, MASK, HMAC = "drop", "mask", "hmac"
 MASKED: Final = "***"

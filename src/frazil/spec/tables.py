@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from frazil.spec.mart import Current
-from frazil.spec.pipeline import CATALOG
+from frazil.spec.model.mart import Current
+from frazil.spec.model.pipeline import CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.spec.mart import Gold, History
-    from frazil.spec.pipeline import Pipeline, Table
+    from frazil.spec.model.mart import Gold, History
+    from frazil.spec.model.pipeline import Pipeline, Table
 
 Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "view", "gold", "erased"]
 """What a table is for. Bookmarks name it, so a word never changes its meaning; ``silver`` are the typed changes."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from frazil.spec.location import expand
-from frazil.spec.stores import NO_STORES, is_store, store_access
+from frazil.spec.model.stores import NO_STORES, is_store, store_access
 from frazil.storage.base import Entry, Storage, UnknownStoreError
 from frazil.storage.local import LocalDisk
 from frazil.storage.object_store import ObjectStore, StoreAddress
@@ -16,7 +16,7 @@ from frazil.storage.object_store import ObjectStore, StoreAddress
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from frazil.spec.stores import Store
+    from frazil.spec.model.stores import Store
 
 _HASH_BYTES: Final = 1024 * 1024
 _LOCAL: Final = LocalDisk()

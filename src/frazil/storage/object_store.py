@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
-from frazil.spec.stores import StoreAccess, split
+from frazil.spec.model.stores import StoreAccess, split
 from frazil.storage import store_client
 from frazil.storage.base import Entry, Found, Passed, is_hidden
 

@@ -13,7 +13,7 @@ from frazil.errors import SetupError, StorageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from frazil.spec.stores import StoreAccess
+    from frazil.spec.model.stores import StoreAccess
 
 LISTED_AT_ONCE: Final = 1000
 """Keys that a store names in one answer."""
@@ -137,7 +137,7 @@ def config(access: StoreAccess) -> dict[str, Any]:
 def login(access: StoreAccess) -> dict[str, str]:
     """Return the key of an S3 bucket: declared, of the environment, or the machine's own now; none where there is none.
 
-    The names are those of :class:`frazil.spec.stores.Store`.
+    The names are those of :class:`frazil.spec.model.stores.Store`.
     """
     if access.get("access_key_id"):
         return {name: value for name in _KEY if (value := access.get(name))}

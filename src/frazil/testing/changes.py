@@ -11,7 +11,7 @@ from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.spec.kinds.dms import time_in_name
+from frazil.spec.model.kinds.dms import time_in_name
 from frazil.testing.oracle import Change
 
 if TYPE_CHECKING:

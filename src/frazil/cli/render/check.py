@@ -10,7 +10,7 @@ from frazil.spec.amount import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.serve.finding import Finding
+    from frazil.serve.check.finding import Finding
 
 _RANK = {False: 0, None: 1, True: 2}
 _SIGNS = {False: "WRONG", None: "?", True: "ok"}

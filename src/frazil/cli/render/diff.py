@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
-from frazil.cli.render.grid import fitted
+from frazil.cli.grid import fitted
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from frazil.serve.diff import ChangedRow, Diff, Side
+    from frazil.serve.query.diff import ChangedRow, Diff, Side
 
 
 def show_diff(found: Diff) -> None:

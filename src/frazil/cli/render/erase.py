@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.cli.console import out
-from frazil.cli.render.grid import grid
+from frazil.cli.grid import grid
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.engine.erase_report import ErasedLayer, EraseProof, EraseReport
-    from frazil.engine.treat_report import TreatReport
+    from frazil.erase.report import ErasedLayer, EraseProof, EraseReport
+    from frazil.erase.treat_report import TreatReport
 
 _FILES_SHOWN = 10
 

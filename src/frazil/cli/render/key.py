@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
-from frazil.cli.render.grid import fitted
+from frazil.cli.grid import fitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

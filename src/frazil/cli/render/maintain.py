@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.cli.render.grid import grid
+from frazil.cli.grid import grid
 from frazil.spec.amount import sized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from frazil.engine.report import MaintainReport
+    from frazil.runner.report.report import MaintainReport
 
 _NAMES = ("table", "files", "size", "manifests", "rewritten", "snapshots expired", "orphans", "seconds")
 

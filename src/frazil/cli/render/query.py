@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from frazil import api
 from frazil.cli.console import out
-from frazil.cli.render.grid import fitted
-from frazil.serve.query import as_json, is_star, without_bookkeeping
+from frazil.cli.grid import fitted
+from frazil.serve.query.query import as_json, is_star, without_bookkeeping
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.cli.render.grid import grid
+from frazil.cli.grid import grid
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.serve.rules import RuleTest
+    from frazil.serve.check.rules import RuleTest
 
 
 def show_rules(results: Sequence[RuleTest]) -> None:

@@ -6,13 +6,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
-from frazil.cli.render.grid import grid
+from frazil.cli.grid import grid
 from frazil.cli.render.maintain import show_maintained
 from frazil.cli.render.notes import show_failures, show_notes
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from frazil.engine.report import RunReport, TableReport
+    from frazil.runner.report.report import RunReport, TableReport
     from frazil.spec import Namespaces
 
 _NAMES = ("table", "inserted", "updated", "deleted", "late", "written", "strategy", "seconds")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.cli.console import out
-from frazil.cli.render.grid import grid
+from frazil.cli.grid import grid
 from frazil.spec.amount import counted
 
 if TYPE_CHECKING:

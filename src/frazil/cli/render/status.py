@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.cli.console import out
+from frazil.cli.grid import grid
 from frazil.cli.render.capture import is_behind, lag_line
-from frazil.cli.render.grid import grid
 from frazil.cli.render.notes import passed_over
 from frazil.spec.amount import counted, sized
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.api import Status
-    from frazil.engine.past_runs import OpenRun, PastFailure
+    from frazil.runner.report.past_runs import OpenRun, PastFailure
     from frazil.serve.lag import CaptureLag
     from frazil.serve.status import MadeStatus, TableStatus
 

@@ -11,7 +11,7 @@ from frazil.sources.capture import land_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
 
 
 @dataclass(slots=True)

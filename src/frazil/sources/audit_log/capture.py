@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.spec import Pipeline, Table
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
 
 _AT_ONCE: Final = 10_000
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
 
 
 @contextmanager

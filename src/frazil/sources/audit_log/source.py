@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from frazil.formats.csv_lines import UNREADABLE
-from frazil.formats.json_objects import JsonObjects
+from frazil.formats.csv.lines import UNREADABLE
+from frazil.formats.json.objects import JsonObjects
 from frazil.formats.own_records import OwnRecords
 from frazil.formats.records import Changed
 from frazil.sources.audit_log.unfold import PLACE, Layout, Unfolding
 from frazil.sources.base import PlainMeaning, RecordMeaning
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import RecordFiles
-from frazil.spec.names import quote
+from frazil.spec.sql.names import quote
 from frazil.storage.base import MissingFolderError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from frazil.formats.records import RecordReader
     from frazil.sources.base import FileRecords, NewFile, SourceFile
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
     from frazil.storage.base import Entry
     from frazil.storage.files import HashedFile
 

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.formats.field_names import safe_name
-from frazil.formats.json_objects import JsonObjects
+from frazil.formats.json.objects import JsonObjects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from frazil.formats.json_objects import Objects
+    from frazil.formats.json.objects import Objects
     from frazil.formats.records import Parsed
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
 
 PLACE: Final = "_cdc_place"
 """Field with the place of a record, which bronze keeps in its position."""

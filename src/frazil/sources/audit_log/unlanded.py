@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from frazil.sources.audit_log.bookmark import Bookmark
-    from frazil.spec.kinds.audit_log import AuditLog
+    from frazil.spec.model.kinds.audit_log import AuditLog
 
 _EPOCH: Final = 1 << 32
 

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from frazil.formats.json_text import Number, Pairs
-from frazil.spec.kinds.debezium import DECIMAL
-from frazil.spec.types import MAX_DIGITS
+from frazil.formats.json.text import Number, Pairs
+from frazil.spec.model.kinds.debezium import DECIMAL
+from frazil.spec.model.types import MAX_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import SourceError
-from frazil.formats.json_text import NoObjectError, Pairs
+from frazil.formats.json.text import NoObjectError, Pairs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

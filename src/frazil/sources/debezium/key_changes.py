@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.formats.json_text import NoObjectError, Pairs, parsed
+from frazil.formats.json.text import NoObjectError, Pairs, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

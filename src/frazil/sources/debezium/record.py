@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.field_names import safe_name
-from frazil.formats.json_text import NoObjectError, Pairs, parsed, text_of
+from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
 from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
 from frazil.sources.debezium.eras import mark_of, stream_of
 from frazil.sources.debezium.forms import check_form, is_no_change
@@ -16,8 +16,8 @@ from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
 from frazil.sources.debezium.place import BEFORE_CHANGES, after_read, has_own_place, lacks_place, micros_of, place_of
 from frazil.sources.debezium.unavailable import is_unavailable
 from frazil.sources.eras import place_in_era
-from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
-from frazil.spec.names import literal
+from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
+from frazil.spec.sql.names import literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from frazil.formats.json_lines import JsonLinesFile
-from frazil.formats.json_text import NoObjectError
+from frazil.formats.json.lines import JsonLinesFile
+from frazil.formats.json.text import NoObjectError
 from frazil.sources.base import EventMeaning, LoadMeaning, NewFile, PlainMeaning, RecordMeaning
 from frazil.sources.debezium.forms import OtherFormError, RecordFormError
 from frazil.sources.debezium.landed import verify_offsets
@@ -15,8 +15,8 @@ from frazil.sources.debezium.record import CLASSES, DELETES, Records, change_cla
 from frazil.sources.new_files import Content
 from frazil.sources.record_files import JSON_LINES, RecordFiles
 from frazil.sources.trail import Trail
-from frazil.spec.kinds.debezium import BEFORE, OP, POSITION, TIME
-from frazil.spec.names import quote
+from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

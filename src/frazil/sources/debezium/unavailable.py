@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
-from frazil.formats.json_text import Number, Pairs, text_of
-from frazil.spec.types import MAX_DIGITS
+from frazil.formats.json.text import Number, Pairs, text_of
+from frazil.spec.model.types import MAX_DIGITS
 
 _HEX_PREFIX: Final = "hex:"
 _SHAPES: Final = frozenset(

@@ -12,7 +12,7 @@ from frazil.errors import SourceError
 from frazil.spec import History
 from frazil.spec.amount import counted
 from frazil.spec.contract import added_columns
-from frazil.spec.stores import is_store
+from frazil.spec.model.stores import is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,7 +27,7 @@ from frazil.sources.dms.propose import proposed_rules
 from frazil.sources.dms.sample import sample
 from frazil.spec import Column
 from frazil.spec.amount import counted
-from frazil.spec.stores import is_store, whole_address
+from frazil.spec.model.stores import is_store, whole_address
 from frazil.storage.base import Found
 from frazil.storage.files import storage_of
 

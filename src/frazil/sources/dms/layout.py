@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError
-from frazil.formats.csv_lines import Dialect
+from frazil.formats.csv.lines import Dialect
 from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.formats.recoded import UTF_8
 from frazil.sources.dms.header import verify_header, verify_no_header
 from frazil.sources.dms.listing import TRANSACTIONS
 from frazil.sources.inspection import FileForm
-from frazil.spec.types import type_after
+from frazil.spec.model.types import type_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.sources.base import Listing, SourceFile, change_position, snapshot_position, stored_path
 from frazil.sources.ledger import Ledger, Unchanged
-from frazil.spec.stores import NO_STORES
+from frazil.spec.model.stores import NO_STORES
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.spec import DmsFiles
-    from frazil.spec.stores import Store
+    from frazil.spec.model.stores import Store
 
 TRANSACTIONS: Final = "transactions"
 """Variant of the files of ``cdc_path``, with records of many tables."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.formats.csv_file import CsvFile
+from frazil.formats.csv.file import CsvFile
 from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
@@ -13,8 +13,8 @@ from frazil.sources.dms.listing import TRANSACTIONS, list_files
 from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.name_order import NameOrderError, misordered
 from frazil.sources.new_files import Copies, find_new
-from frazil.spec.kinds.dms import FILE, time_in_name_sql
-from frazil.spec.names import quote
+from frazil.spec.model.kinds.dms import FILE, time_in_name_sql
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

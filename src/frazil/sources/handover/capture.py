@@ -17,8 +17,8 @@ from frazil.sources.capture import Landed, land_file
 from frazil.sources.handover.loads import LoadReader
 from frazil.sources.snapshot.capture import MEMORY, ROWS_AT_ONCE, SnapshotCapture, load_rows
 from frazil.sources.snapshot.dumps import DumpReader, dumps_of, landing_folder
-from frazil.spec.kinds.dms import DmsFiles
-from frazil.spec.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, time_text
+from frazil.spec.model.kinds.dms import DmsFiles
+from frazil.spec.model.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from frazil.sources.audit_log.rows import log_rows
 from frazil.sources.handover.capture import snapshots_table
 from frazil.sources.postgres.errors import require_driver
-from frazil.spec.check_handover import changes_table
-from frazil.spec.kinds.audit_log import AuditLog
+from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.model.kinds.audit_log import AuditLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_posi
 from frazil.sources.handover.capture import TakenFieldError, snapshots_table, time_in
 from frazil.sources.record_files import PARQUET, RecordFiles
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
-from frazil.spec.check_handover import changes_table
-from frazil.spec.kinds.handover import (
+from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.model.kinds.handover import (
     AT,
     BEGINS,
     OF_CHANGE,
@@ -27,7 +27,7 @@ from frazil.spec.kinds.handover import (
     TIME_SIGNS,
     time_text,
 )
-from frazil.spec.names import literal, quote
+from frazil.spec.sql.names import literal, quote
 from frazil.storage.files import find
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART
-from frazil.spec.kinds.postgres import OLD, OP, POSITION
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART
+from frazil.spec.model.kinds.postgres import OLD, OP, POSITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
 from frazil.sources.postgres.errors import explained, require_driver
-from frazil.sources.postgres.landing import Landing
+from frazil.sources.postgres.landed.landing import Landing
 from frazil.spec.location import locate
 from frazil.spec.secrets import redacted, resolve
 from frazil.storage.base import UnknownStoreError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.sources.capture import Lag, Landed, Looked, Waiting
     from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
-    from frazil.spec.kinds import Postgres
+    from frazil.spec.model.kinds import Postgres
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
 """WAL of one range. A transaction is landed whole, with the range that its end is in."""
@@ -115,7 +115,7 @@ class PostgresCapture:
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at server, publication, tables and slot."""
         landing, url = self._landing(folder), self._url(folder)
-        from frazil.sources.postgres.examine import examine  # noqa: PLC0415 - needs the driver
+        from frazil.sources.postgres.database.examine import examine  # noqa: PLC0415 - needs the driver
 
         with explained(self.name):
             yield from examine(url, self.declared, landing, self.name)

@@ -23,20 +23,20 @@ from frazil.failpoints import failpoint
 from frazil.sources.capture import Landed
 from frazil.sources.deletes import verify_deletes
 from frazil.sources.postgres.brake import known_and_gone
+from frazil.sources.postgres.database.rules import own_order
+from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
-from frazil.sources.postgres.landing import RELOAD, RESTART, State, place_text
-from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table, write_truncate
-from frazil.sources.postgres.rules import own_order
-from frazil.sources.postgres.server import Server, exported_snapshot
+from frazil.sources.postgres.landed.landing import RELOAD, RESTART, State, place_text
+from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table, write_truncate
 from frazil.sources.postgres.turn import MOST_LOADS, NOW, Turn, make_slot
-from frazil.spec.kinds.postgres import BEHIND
+from frazil.spec.model.kinds.postgres import BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from frazil.errors import FrazilError
-    from frazil.sources.postgres.known import Known
-    from frazil.sources.postgres.server import ServerTable
+    from frazil.sources.postgres.database.known import Known
+    from frazil.sources.postgres.database.server import ServerTable
 
 
 class Reload(Turn):

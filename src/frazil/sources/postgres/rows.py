@@ -10,9 +10,9 @@ import psycopg
 from psycopg import sql
 
 from frazil.sources.comparison import BUCKET_DIGITS, SUM_DIGITS
+from frazil.sources.postgres.database.server import Server
 from frazil.sources.postgres.errors import ServerSetupError, explained
-from frazil.sources.postgres.landing import lsn_of
-from frazil.sources.postgres.server import Server
+from frazil.sources.postgres.landed.landing import lsn_of
 from frazil.sources.postgres.types import base_type
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.sources.comparison import Compared, Sums
-    from frazil.sources.postgres.server import ServerTable
+    from frazil.sources.postgres.database.server import ServerTable
 
 _AT_ONCE: Final = 10_000
 _MOST_AT_ONCE: Final = 20

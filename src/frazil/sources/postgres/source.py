@@ -12,13 +12,13 @@ from frazil.formats.own_records import NotErased
 from frazil.formats.parquet_file import ParquetFile
 from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
-from frazil.sources.postgres.emptied import emptied_from, empty, is_emptied
 from frazil.sources.postgres.errors import SlotLostError
-from frazil.sources.postgres.landing import LOAD, RELOAD, RESTART, Landing
+from frazil.sources.postgres.landed.emptied import emptied_from, empty, is_emptied
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
-from frazil.spec.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
 from frazil.spec.location import locate
-from frazil.spec.names import quote
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from frazil.sources.base import FileRecords, NewFile, SourceDelta
     from frazil.sources.ledger import Ledger
     from frazil.sources.new_files import Content
-    from frazil.sources.postgres.known import Known
-    from frazil.spec.kinds import Postgres
+    from frazil.sources.postgres.database.known import Known
+    from frazil.spec.model.kinds import Postgres
     from frazil.storage.base import Entry, Found
     from frazil.storage.files import HashedFile
 

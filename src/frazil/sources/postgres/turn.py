@@ -11,22 +11,22 @@ from psycopg import sql
 
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Lag, Landed
+from frazil.sources.postgres.database.rules import PLUGIN, Rules
+from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError
-from frazil.sources.postgres.files import RangeFiles, TableRange
-from frazil.sources.postgres.landing import LOAD, NO_TIMELINE, RELOAD, State, lsn_of
-from frazil.sources.postgres.load import RewrittenError, Snapshot, load_table
-from frazil.sources.postgres.pgoutput import Decoder
-from frazil.sources.postgres.rules import PLUGIN, Rules
-from frazil.sources.postgres.server import Server, exported_snapshot
-from frazil.spec.kinds.postgres import BEHIND
+from frazil.sources.postgres.landed.files import RangeFiles, TableRange
+from frazil.sources.postgres.landed.landing import LOAD, NO_TIMELINE, RELOAD, State, lsn_of
+from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table
+from frazil.sources.postgres.landed.pgoutput import Decoder
+from frazil.spec.model.kinds.postgres import BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from frazil.errors import FrazilError
-    from frazil.sources.postgres.known import Known
-    from frazil.sources.postgres.landing import Landing
-    from frazil.sources.postgres.server import ServerTable
+    from frazil.sources.postgres.database.known import Known
+    from frazil.sources.postgres.database.server import ServerTable
+    from frazil.sources.postgres.landed.landing import Landing
     from frazil.spec import Table
 
 MOST_LOADS: Final = 5

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from frazil.sources.capture import Waiting
-from frazil.sources.postgres.files import RangeFiles, TableRange
-from frazil.sources.postgres.landing import Landing, server_lsn
-from frazil.sources.postgres.pgoutput import Decoder, changed_tables
-from frazil.sources.postgres.rules import Rules
-from frazil.sources.postgres.server import Server
+from frazil.sources.postgres.database.rules import Rules
+from frazil.sources.postgres.database.server import Server
+from frazil.sources.postgres.landed.files import RangeFiles, TableRange
+from frazil.sources.postgres.landed.landing import Landing, server_lsn
+from frazil.sources.postgres.landed.pgoutput import Decoder, changed_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

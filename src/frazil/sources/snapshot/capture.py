@@ -28,7 +28,7 @@ from frazil.sources.snapshot.dumps import (
 )
 from frazil.sources.snapshot.source import AFTER
 from frazil.spec.amount import counted
-from frazil.spec.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
+from frazil.spec.model.kinds.snapshot import OP, SNAPSHOT, TAKEN_AT
 from frazil.spec.secrets import redacted
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Looked, reveal
+from frazil.sources.postgres.database.server import Server
 from frazil.sources.postgres.errors import explained
-from frazil.sources.postgres.load import Snapshot, load_table
+from frazil.sources.postgres.landed.load import Snapshot, load_table
 from frazil.sources.postgres.rows import locked_table, table_rows
-from frazil.sources.postgres.server import Server
 from frazil.sources.snapshot.dumps import Dump, all_dumps, dump_at, dumps_folder
 from frazil.spec.secrets import redacted, resolve
 

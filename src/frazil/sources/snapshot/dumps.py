@@ -18,7 +18,7 @@ from frazil.sources.base import NewFile, SourceFile, stored_path
 from frazil.sources.name_order import NameOrderError, misordered
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
-from frazil.spec.stores import NO_STORES, is_store, whole_address
+from frazil.spec.model.stores import NO_STORES, is_store, whole_address
 from frazil.storage.base import Found, MissingFolderError, is_hidden
 from frazil.storage.files import HashedFile, find, storage_of
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from frazil.formats.records import RecordReader
     from frazil.sources.new_files import Content
     from frazil.spec import Table
-    from frazil.spec.stores import Store
+    from frazil.spec.model.stores import Store
 
 _TIME: Final = re.compile(
     r"(\d{4})-?(\d{2})-?(\d{2})(?:[T_ -]?(\d{2})[:-]?(\d{2})(?:[:-]?(\d{2}))?)?(?!\d)",

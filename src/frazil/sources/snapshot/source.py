@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.sources.snapshot.dumps import DumpGoneError, landing_folder, unsettled
-from frazil.spec.kinds.snapshot import OP, TAKEN_AT
-from frazil.spec.names import quote
+from frazil.spec.model.kinds.snapshot import OP, TAKEN_AT
+from frazil.spec.sql.names import quote
 from frazil.storage.files import find
 
 if TYPE_CHECKING:

@@ -1,0 +1,295 @@
+"""Ask a catalog for its tables without Spark.
+
+A JDBC catalog is one table of a database, so it is read directly: one short query in place of one request a table, and
+without PyIceberg, which takes seconds to import. Services are asked through PyIceberg.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote as percent_encoded
+
+from frazil.catalog.clients import postgres_client
+from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.store_conf import VendedAddress, pyiceberg_properties, vended_login
+from frazil.catalog.trouble import CatalogError
+from frazil.errors import FrazilError, SetupError, StorageError
+from frazil.spec import CATALOG, EmbeddedCatalog, JdbcCatalog
+from frazil.spec.location import embedded_catalog
+from frazil.spec.tables import lake_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frazil.spec import Namespaces, Pipeline
+
+Located = dict[tuple[str, str], str]
+"""(namespace, table) -> address of the table's newest metadata file, with its login where the catalog hands one out."""
+
+_TABLES: Final = (
+    "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
+    f"WHERE catalog_name = '{CATALOG}' AND COALESCE(iceberg_type, 'TABLE') = 'TABLE'"
+)
+"""What Iceberg's JDBC catalog knows of tables; views are kept in the same place."""
+
+_FORGET: Final = (
+    "DELETE FROM iceberg_tables "
+    "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND iceberg_type = 'VIEW'"
+)
+
+_IS_USED: Final = "SELECT count(*) FROM sqlite_master WHERE name = 'iceberg_tables'"
+"""Whether Iceberg ever wrote to a SQLite file: its first run makes the catalog's own tables."""
+
+_UNDEFINED_TABLE: Final = "42P01"
+"""PostgreSQL's code for the same."""
+
+_POSTGRES_SETTINGS: Final = frozenset({"user", "password", "sslmode", "sslrootcert", "sslcert", "sslkey"})
+"""Settings of a JDBC address that PostgreSQL's own library knows by the same name."""
+
+
+class NoLakeError(StorageError):
+    """Nothing was written yet."""
+
+    code = "FZ304"
+    retryable = False
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"no lake yet at {where}", hint="make it: frazil run")
+
+
+class CatalogClientError(SetupError):
+    """The client library of a catalog is not installed, or there is none for it."""
+
+    code = "FZ905"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="pip install 'frazil[catalogs]'; or ask Spark")
+
+
+class CatalogReader(Protocol):
+    """A catalog that can be asked without Spark. It is asked once for each command, and never written."""
+
+    def tables(self, *, of_others: bool = True) -> Located:
+        """List tables of the catalog at this moment, without views.
+
+        Args:
+            of_others: also those that the pipeline has not made. A service is asked for each table, so what needs
+                only its own must not wait for all of them; a catalog that is a database gives all at once.
+
+        Raises:
+            NoLakeError: Iceberg never wrote to it.
+            CatalogError: it does not answer, or what is there is no catalog. Secrets of its address are left out.
+            CatalogClientError: a library is missing.
+        """
+
+
+def catalog_reader(pipeline: Pipeline) -> CatalogReader:
+    """Return the reader of a pipeline's catalog, references to secrets resolved.
+
+    Raises:
+        DeclarationError: a reference leads nowhere.
+    """
+    catalog = pipeline.lake.catalog
+    if isinstance(catalog, EmbeddedCatalog):
+        return EmbeddedReader(embedded_catalog(pipeline))
+    conf = catalog_conf(pipeline)
+    settings = {key.removeprefix(f"{PREFIX}."): text for key, text in conf.items() if key.startswith(f"{PREFIX}.")}
+    if isinstance(catalog, JdbcCatalog):
+        return JdbcReader(settings, pipeline.lake.warehouse)
+    own = tuple(made.key for made in lake_tables(pipeline) if made.role != "view")
+    return ServiceReader(settings, catalog.type, pipeline.lake.namespaces, own)
+
+
+_AT_ONCE = 8
+"""Tables that a service is asked for side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedReader:
+    """The SQLite file in a warehouse."""
+
+    file: Path
+
+    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
+        """List the tables, as :meth:`CatalogReader.tables`."""
+        file = self.file
+        if not file.is_file():
+            raise NoLakeError(f"{file.parent}")
+        try:
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro")
+        except sqlite3.OperationalError as error:
+            # SQLite reads a log only where it may write beside it; without a log the file alone is the truth.
+            if file.with_name(f"{file.name}-wal").exists():
+                raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
+            found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1")
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(file, f"{error}") from error
+        if found is None and _is_cut(file):
+            raise _unreadable(file, "it ends within its first page")
+        if found is None:
+            raise NoLakeError(f"{file.parent}")
+        return found
+
+
+def forget_view(file: Path, key: tuple[str, str]) -> None:
+    """Take a view out of an embedded catalog. Iceberg does not: it reads a view's metadata before it drops the view.
+
+    Args:
+        file: the catalog.
+        key: namespace and name of the view.
+    """
+    with contextlib.closing(sqlite3.connect(file, timeout=30)) as connection, connection:
+        connection.execute(_FORGET, (CATALOG, *key))
+
+
+def _unreadable(file: Path, why: str) -> CatalogError:
+    hint = "restore it; or let frazil doctor --repair make it again from the warehouse"
+    return CatalogError(f"the catalog {file} cannot be read: {why}", hint=hint)
+
+
+def _is_cut(file: Path) -> bool:
+    """Return whether not even the first page is whole: SQLite takes such a file for a database without tables."""
+    with file.open("rb") as content:
+        head = content.read(18)
+    page = int.from_bytes(head[16:18], "big")
+    return 0 < file.stat().st_size < (65536 if page == 1 else page)
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcReader:
+    """Iceberg's table in a database; ``settings`` are those of Spark's catalog."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    warehouse: str
+
+    def tables(self, *, of_others: bool = True) -> Located:  # noqa: ARG002 - the database gives all at once
+        """List the tables, as :meth:`CatalogReader.tables`."""
+        address = self.settings["uri"].removeprefix("jdbc:")
+        with _answering("jdbc"):
+            if address.startswith("sqlite:"):
+                path = Path(address.removeprefix("sqlite:").partition("?")[0])
+                is_new = path.parent.is_dir() and not path.exists()
+                found = None if is_new else _sqlite(f"file:{path}?mode=ro")
+            elif address.startswith("postgresql:"):
+                found = _postgres(address, self.settings)
+            else:
+                kind = address.partition(":")[0]
+                message = f"there is no reader for a JDBC catalog on {kind}, only for postgresql and sqlite"
+                raise CatalogClientError(message)
+            if found is None:
+                raise NoLakeError(self.warehouse)
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReader:
+    """A REST, Glue or Hive catalog; ``settings`` are those of Spark's catalog."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    kind: str
+    namespaces: Namespaces
+    own: tuple[tuple[str, str], ...]
+
+    def tables(self, *, of_others: bool = True) -> Located:
+        """Load tables side by side; one of others that cannot be loaded is left out.
+
+        Raises:
+            CatalogError: as :meth:`CatalogReader.tables`; and a table of the pipeline cannot be loaded.
+        """
+        with _answering(self.kind):
+            from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
+
+            known = pyiceberg_properties(self.settings)
+            catalog = load_catalog(CATALOG, **known)
+            names = self.namespaces
+            spaces = dict.fromkeys((names.bronze, names.silver, names.marts, names.gold)) if of_others else ()
+            listed = [(namespace, path[-1]) for namespace in spaces for path in _listed(catalog, namespace)]
+        # The client of Hive has one connection, and threads would read each other's answers.
+        pool = ThreadPoolExecutor(1 if self.kind == "hive" else _AT_ONCE)
+        try:
+            asked = {path: pool.submit(self._load, catalog, path, known) for path in (*self.own, *listed)}
+            found = {path: answer.result() for path, answer in asked.items()}
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return {path: address for path, address in found.items() if address is not None}
+
+    def _load(self, catalog: Any, path: tuple[str, str], known: Mapping[str, str]) -> str | None:
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError  # noqa: PLC0415
+
+        try:
+            with _answering(self.kind, table=".".join(path)):
+                try:
+                    return _address(catalog.load_table(path), known)
+                except (NoSuchTableError, NoSuchNamespaceError):
+                    return None
+        except CatalogError:
+            if path in self.own:
+                raise
+            return None
+
+
+@contextlib.contextmanager
+def _answering(kind: str, *, table: str | None = None) -> Iterator[None]:
+    """Raise errors of a client as ours; its text can carry the address with its password, so it is left out."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise CatalogClientError(f"a {kind} catalog needs {error.name}, which is not installed") from error
+    except FrazilError:
+        raise
+    except Exception as error:  # noqa: BLE001 - every client has errors of its own
+        raise CatalogError(
+            f"the {kind} catalog does not answer{f' for {table}' if table else ''}: {type(error).__name__}",
+            hint="look at lake.catalog in the declaration, and whether the service is up",
+        ) from None
+
+
+def _sqlite(uri: str) -> Located | None:
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+        (is_used,) = connection.execute(_IS_USED).fetchone()
+        return _located(connection.execute(_TABLES).fetchall()) if is_used else None
+
+
+def _postgres(address: str, settings: Mapping[str, str]) -> Located | None:
+    parts = urlsplit(address)
+    given = dict(parse_qsl(parts.query))
+    known = {name: text for name, text in given.items() if name in _POSTGRES_SETTINGS}
+    if "currentSchema" in given:
+        known["options"] = f"-csearch_path={given['currentSchema']}"
+    login = {name: settings[f"jdbc.{name}"] for name in ("user", "password") if f"jdbc.{name}" in settings}
+    client = import_module(postgres_client())
+    uri = urlunsplit(parts._replace(query=urlencode(known)))
+    with contextlib.closing(client.connect(uri, connect_timeout=10, **login)) as connection:
+        cursor = connection.cursor()
+        try:
+            cursor.execute(_TABLES)
+        except client.Error as error:
+            # psycopg says sqlstate, psycopg2 pgcode.
+            if _UNDEFINED_TABLE in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None)):
+                return None
+            raise
+        return _located(cursor.fetchall())
+
+
+def _located(rows: list[tuple[str, str, str]]) -> Located:
+    return {(namespace, name): location for namespace, name, location in rows}
+
+
+def _address(table: Any, known: Mapping[str, str]) -> str:
+    location: str = table.metadata_location
+    login = vended_login(table.io.properties, known)
+    return VendedAddress(location, table.location(), login) if login else location
+
+
+def _listed(catalog: Any, namespace: str) -> Iterator[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError  # noqa: PLC0415
+
+    with contextlib.suppress(NoSuchNamespaceError):
+        yield from catalog.list_tables(namespace)

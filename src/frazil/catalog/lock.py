@@ -1,0 +1,111 @@
+"""One run of a pipeline at a time, on one machine.
+
+The lock is politeness: it tells the second run early and clearly. What keeps the tables right is the
+compare-and-swap of every commit (``lake/commit.py``), on any number of machines.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import BusyError, StorageError
+from frazil.iceberg.durable import make_durable
+from frazil.spec.location import warehouse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec import Pipeline
+
+
+_RETRY_SECONDS: Final = 0.2
+"""Between two tries for a lock; a pipeline that is followed is free for a second between two runs."""
+
+
+TURN_SECONDS: Final = 60.0
+"""For so long a command that changes tables outside of runs waits for a run to end."""
+
+
+class UnwritableLakeError(StorageError):
+    """The warehouse folder cannot be written."""
+
+    code = "FZ302"
+
+
+def holder(pipeline: Pipeline) -> int | None:
+    """Return the process that held the pipeline last, which may be gone; None where that is not known."""
+    folder = warehouse(pipeline).path
+    if folder is None:
+        return None
+    try:
+        return int((folder / f".{pipeline.pipeline}.lock").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+@contextmanager
+def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iterator[None]:
+    """Hold the pipeline as :func:`lock`, and wait for another process to end what it does.
+
+    Raises:
+        BusyError: it still holds the pipeline after ``wait_seconds``.
+    """
+    until = time.monotonic() + wait_seconds
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(lock(pipeline))
+            except BusyError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                break
+        yield
+
+
+@contextmanager
+def lock(pipeline: Pipeline) -> Iterator[None]:
+    """Hold the pipeline while a block runs; the system lets go when the process ends, however it ends.
+
+    At the end of the block the disk has all that was written.
+
+    Raises:
+        BusyError: another process holds it.
+        UnwritableLakeError: the lock file cannot be made.
+        DiskError: the disk could not take what was written.
+    """
+    folder = warehouse(pipeline).path
+    if folder is None:
+        yield
+        return
+    path = folder / f".{pipeline.pipeline}.lock"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = path.open("a+", encoding="ascii")
+    except OSError as error:
+        raise UnwritableLakeError(
+            f"cannot write the warehouse {folder}: {error.strerror}",
+            hint="grant write permission on the folder, or choose another warehouse",
+        ) from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            handle.seek(0)
+            holder = handle.read().strip() or "unknown"
+            raise BusyError(
+                f"pipeline {pipeline.pipeline!r} is held by another run (process {holder})",
+                hint="wait for it to end; nothing has to be cleaned up if it died",
+            ) from error
+        handle.truncate(0)
+        handle.write(str(os.getpid()))
+        handle.flush()
+        try:
+            yield
+        finally:
+            make_durable(folder)

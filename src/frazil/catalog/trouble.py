@@ -1,0 +1,294 @@
+"""Errors of Java, DuckDB, SQLite and the system, as ours: one table from type to error.
+
+An error is known by its type, its number or Spark's condition, anywhere along its chain of causes. Where a library has
+one type for many things, words of its message decide, and a comment says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sqlite3
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from frazil.catalog.lock import UnwritableLakeError
+from frazil.errors import BusyError, FrazilError, SessionError, SetupError, StorageError
+from frazil.host.faults import Fault, faults
+from frazil.host.scratch import has_ended
+from frazil.iceberg.damage import DamagedTableError, damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from frazil.spec import Pipeline
+
+
+class DiskFullError(StorageError):
+    """No room is left where the lake or Spark's scratch files are."""
+
+    code = "FZ301"
+
+
+class CatalogError(StorageError):
+    """The catalog does not answer."""
+
+    code = "FZ303"
+
+
+class UnreachableError(StorageError):
+    """A service or a machine that the lake depends on does not answer."""
+
+    code = "FZ307"
+
+
+class RefusedError(StorageError):
+    """A service that the lake depends on refuses: it does not know the login, or the login lacks a right."""
+
+    code = "FZ309"
+    retryable = False
+
+
+class OutOfMemoryError(SetupError):
+    """Java or DuckDB needs more memory than it may have."""
+
+    code = "FZ906"
+
+
+class JavaEndedError(SetupError):
+    """Java ended while Frazil worked with it."""
+
+    code = "FZ907"
+    retryable = True
+
+
+_SQLITE: Final = ("org.sqlite.SQLiteException", "sqlite3.DatabaseError")
+_SQL: Final = (*_SQLITE, "java.sql.", "org.postgresql.util.PSQLException", "org.apache.iceberg.jdbc.")
+_UNREADABLE: Final = (
+    "org.apache.iceberg.exceptions.NotFoundException",
+    "org.apache.iceberg.exceptions.RuntimeIOException",
+    "org.apache.avro.",
+    "org.apache.parquet.",
+    "com.fasterxml.jackson.core.",
+    "java.io.FileNotFoundException",
+    "java.io.EOFException",
+    "java.io.UncheckedIOException",
+    "java.nio.file.NoSuchFileException",
+    "_duckdb.IOException",
+    "_duckdb.InvalidInputException",
+    "_duckdb.SerializationException",
+)
+_UNREACHABLE: Final = (
+    "java.net.",
+    "java.nio.channels.UnresolvedAddressException",
+    "java.util.concurrent.TimeoutException",
+    "org.apache.iceberg.exceptions.RESTException",
+    "org.apache.iceberg.exceptions.ServiceFailureException",
+    "org.apache.iceberg.exceptions.ServiceUnavailableException",
+    "software.amazon.awssdk.",
+    "org.apache.hadoop.net.ConnectTimeoutException",
+    "org.apache.thrift.transport.",
+)
+_REFUSED: Final = (
+    "org.apache.iceberg.exceptions.NotAuthorizedException",
+    "org.apache.iceberg.exceptions.ForbiddenException",
+)
+_OVERTAKEN: Final = re.compile(
+    # Iceberg has one type for every condition of a commit that does not hold. The second line: another run writes to
+    # this one's branch, or took it for that of a dead one and dropped it.
+    r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit|older than last sequence"
+    r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
+)
+_OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
+
+
+def told(error: BaseException, pipeline: Pipeline | None = None) -> FrazilError | None:
+    """Translate an error of another library into one of ours, or None if it is none we know: then it is a bug.
+
+    Args:
+        error: as it was caught.
+        pipeline: lets the error of a damaged table name what to rebuild.
+    """
+    if isinstance(error, DamagedTableError) and pipeline is not None:
+        error.advise(pipeline)
+    if isinstance(error, FrazilError):
+        return error
+    chain = faults(error)
+    for rule in (_from_a_worker, _no_room, _no_right, _no_memory, _no_java, _no_port, _overtaken):
+        if (known := rule(chain)) is not None:
+            return known
+    return _damaged(chain, pipeline) or _lost(chain) or _catalog(chain) or _refused(chain) or _unreachable(chain)
+
+
+@contextmanager
+def translated(pipeline: Pipeline | None = None) -> Iterator[None]:
+    """Raise errors that leave a block as ours, where they are known."""
+    try:
+        yield
+    except Exception as error:
+        known = told(error, pipeline)
+        if known is None or known is error:
+            raise
+        raise known from error
+
+
+def _first(chain: list[Fault], is_it: Callable[[Fault], object]) -> str | None:
+    """Text of the first fault that is it, else None; a message of many lines is cut to its first."""
+    for fault in chain:
+        if is_it(fault):
+            return next(iter(fault.text.strip().splitlines()), "")[:300] or fault.types[0].rpartition(".")[2]
+    return None
+
+
+def explained(error: Exception, pipeline: Pipeline | None = None) -> FrazilError:
+    """Return any error as one of ours: what :func:`told` does not know is a bug, FZ000, with the error as its cause."""
+    known = told(error, pipeline)
+    if known is None:
+        first = str(error).strip().splitlines()
+        known = FrazilError(
+            f"a bug in Frazil: {type(error).__name__}: {first[0][:300] if first else ''}",
+            hint="run again with -v for the whole stack, and report it; the lake is as its last commit left it",
+        )
+    if known is not error:
+        known.__cause__ = error
+    return known
+
+
+def _from_a_worker(chain: list[Fault]) -> FrazilError | None:
+    """An error of ours that was raised in a Python worker: it comes back as the text of a stack."""
+    for fault in chain:
+        kinds = ("org.apache.spark.api.python.PythonException", "pyspark.errors.exceptions.captured.PythonException")
+        if fault.is_any(*kinds) and (ours := _OURS.search(fault.text)):
+            kind = next((kind for kind in _kinds(FrazilError) if kind.code == ours[1]), FrazilError)
+            made = kind.__new__(kind)
+            FrazilError.__init__(made, ours[2], hint=ours[3])
+            return made
+    return None
+
+
+def _kinds(root: type[FrazilError]) -> Iterator[type[FrazilError]]:
+    for kind in root.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
+
+
+def _no_room(chain: list[Fault]) -> FrazilError | None:
+    text = _first(
+        chain,
+        lambda fault: (
+            (fault.is_any("builtins.OSError") and fault.number in (errno.ENOSPC, errno.EDQUOT))
+            or (fault.is_any(*_SQLITE) and fault.number == sqlite3.SQLITE_FULL)
+            # Java has an IOException for all of it, and gives the system's words.
+            or re.search(r"No space left on device|Disk quota exceeded|database or disk is full", fault.text)
+        ),
+    )
+    hint = "free some room and run again; nothing half-written is visible"
+    return None if text is None else DiskFullError(f"no room left on the disk: {text}", hint=hint)
+
+
+def _no_right(chain: list[Fault]) -> FrazilError | None:
+    text = _first(
+        chain,
+        lambda fault: (
+            (fault.is_any("builtins.OSError") and fault.number in (errno.EACCES, errno.EPERM, errno.EROFS))
+            or (fault.is_any(*_SQLITE) and fault.number == sqlite3.SQLITE_READONLY)
+            or fault.is_any("java.nio.file.AccessDeniedException", "java.nio.file.ReadOnlyFileSystemException")
+            or fault.is_any("org.apache.hadoop.security.AccessControlException")
+            # As above; the last are Hadoop's words for a folder, and SQLite's through Iceberg.
+            or re.search(
+                r"Permission denied|Read-only file system|Mkdirs failed to create|write a readonly database", fault.text
+            )
+        ),
+    )
+    hint = "grant write permission on the warehouse and run again"
+    return None if text is None else UnwritableLakeError(f"the lake cannot be written: {text}", hint=hint)
+
+
+def _no_memory(chain: list[Fault]) -> FrazilError | None:
+    java = _first(
+        chain,
+        lambda fault: (
+            fault.is_any("java.lang.OutOfMemoryError", "org.apache.spark.memory.SparkOutOfMemoryError")
+            # Of a task that failed elsewhere only the text comes back.
+            or (fault.is_any("org.apache.spark.SparkException") and "java.lang.OutOfMemoryError" in fault.text)
+        ),
+    )
+    if java is not None:
+        hint = "set FRAZIL_DRIVER_MEMORY to more, such as 4g, and run again; what was published stays"
+        return OutOfMemoryError("Java needs more memory than it may have (java.lang.OutOfMemoryError)", hint=hint)
+    here = _first(chain, lambda fault: fault.is_any("builtins.MemoryError", "_duckdb.OutOfMemoryException"))
+    hint = "close other programs, or ask for less"
+    return None if here is None else OutOfMemoryError(f"no memory left: {here}", hint=hint)
+
+
+def _no_java(chain: list[Fault]) -> FrazilError | None:
+    """Py4j finds nobody at the other end, or is cut off in the middle of an answer."""
+    if not any(
+        fault.is_any("py4j.protocol.Py4JNetworkError")
+        or (fault.is_any("builtins.ConnectionError") and has_ended())
+        # Its way to say that no answer came; what Java answered of an error has a trace.
+        or (fault.types[0] == "py4j.protocol.Py4JError" and "Trace:" not in fault.text)
+        for fault in chain
+    ):
+        return None
+    return JavaEndedError(
+        "Java has ended in the middle of the work: it was killed, by hand or for want of memory",
+        hint="run again, with a larger or smaller FRAZIL_DRIVER_MEMORY; logs/spark.log in the cache folder may say why",
+    )
+
+
+def _no_port(chain: list[Fault]) -> FrazilError | None:
+    text = _first(chain, lambda fault: fault.is_any("java.net.BindException"))
+    hint = "see that this machine's own address 127.0.0.1 can be used, and that ports are free"
+    return None if text is None else SessionError(f"Spark cannot listen to its port: {text}", hint=hint)
+
+
+def _overtaken(chain: list[Fault]) -> FrazilError | None:
+    text = _first(
+        chain,
+        lambda fault: (
+            fault.is_any("org.apache.iceberg.exceptions.CommitFailedException") or _OVERTAKEN.search(fault.text)
+        ),
+    )
+    return None if text is None else BusyError(f"another writer was first: {text}", hint="run again")
+
+
+def _damaged(chain: list[Fault], pipeline: Pipeline | None) -> FrazilError | None:
+    if not any(fault.is_any(*_UNREADABLE) for fault in chain):
+        return None
+    # The innermost says it best: what Spark wraps around has whole stacks in its message.
+    found = (damaged(fault.text, pipeline=pipeline) for fault in reversed(chain))
+    return next((error for error in found if error is not None), None)
+
+
+def _lost(chain: list[Fault]) -> FrazilError | None:
+    lost = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
+    if not any(fault.condition in lost or f"[{name}]" in fault.text for name in lost for fault in chain):
+        return None
+    return StorageError("an executor was lost, with rows that only it held", hint="run again; what was published stays")
+
+
+def _catalog(chain: list[Fault]) -> FrazilError | None:
+    kinds = (*_SQL, "org.apache.iceberg.exceptions.CommitStateUnknownException")
+    text = _first(chain, lambda fault: fault.is_any(*kinds))
+    hint = "run again; what was published stays"
+    return None if text is None else CatalogError(f"the catalog does not answer: {text}", hint=hint)
+
+
+def _refused(chain: list[Fault]) -> FrazilError | None:
+    statuses = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+    text = _first(
+        chain,
+        lambda fault: (
+            fault.is_any(*_REFUSED) or (fault.is_any("software.amazon.awssdk.services.") and fault.number in statuses)
+        ),
+    )
+    hint = "look at the login of catalog and stores, at what it may do, and at what kinds of files the store takes"
+    return None if text is None else RefusedError(f"catalog or storage refuses: {text}", hint=hint)
+
+
+def _unreachable(chain: list[Fault]) -> FrazilError | None:
+    text = _first(chain, lambda fault: fault.is_any(*_UNREACHABLE, "builtins.ConnectionError", "builtins.TimeoutError"))
+    hint = "see that catalog and storage are up and may be used from here; run again"
+    return None if text is None else UnreachableError(f"catalog or storage does not answer: {text}", hint=hint)

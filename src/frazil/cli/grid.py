@@ -1,0 +1,92 @@
+"""Tables for a terminal: as a grid where it fits, else turned, with a column for each row."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.cells import cell_len
+from rich.table import Table as Grid
+from rich.text import Text
+
+from frazil.cli.console import out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_MAX_CELL = 60
+_GAP = 3
+"""Between two columns."""
+_MARGIN = 2
+
+
+def grid(title: str | None, names: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Iterable[str] = ()) -> None:
+    """Print rows under names; columns in ``right`` are numbers."""
+    numbers = set(right)
+    table = Grid(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        # Names of tables and numbers stay whole; long texts fold.
+        is_text = name not in numbers and name != "table"
+        table.add_column(
+            Text(name), justify="right" if name in numbers else "left", overflow="fold", no_wrap=not is_text
+        )
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    out.print(table)
+
+
+def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print rows under names; turned where they are wider than the terminal, some rows beside one another.
+
+    Words are never broken, but for those that are longer than a line.
+    """
+    if not rows or sum(_widths(names, rows)) + _GAP * len(names) <= out.width:
+        grid(None, names, rows)
+        return
+    label = max(cell_len(name) for name in names)
+    widths = [max(cell_len(_cell(value).plain) for value in row) for row in rows]
+    first = 0
+    while first < len(rows):
+        last = first + 1
+        while last < len(rows) and _turned(label, widths[first : last + 1]) <= out.width:
+            last += 1
+        _print_turned(names, rows[first:last])
+        first = last
+
+
+def _widths(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[int]:
+    columns = zip(*rows, strict=True)
+    return [
+        max(cell_len(name), *(cell_len(_cell(value).plain) for value in column))
+        for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _turned(label: int, widths: Sequence[int]) -> int:
+    return _MARGIN + label + sum(_GAP + width for width in widths)
+
+
+def _print_turned(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    table = Grid(box=box.SIMPLE_HEAD, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    for _ in rows:
+        table.add_column(overflow="fold")
+    for name, *values in zip(names, *rows, strict=True):
+        table.add_row(Text(name), *map(_cell, values))
+    out.print(table)
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("NULL", style="dim")
+    if isinstance(value, bool):
+        return Text(str(value).lower())
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
+    if isinstance(value, dict | list):
+        from frazil.serve.query.plain import json_text  # noqa: PLC0415 - the room is not needed for most tables
+
+        value = json_text(value)
+    text = str(value)
+    return Text(text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…")

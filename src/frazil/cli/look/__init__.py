@@ -1,0 +1,1 @@
+"""Commands that look at a lake and export from it."""

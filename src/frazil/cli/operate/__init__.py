@@ -1,0 +1,1 @@
+"""Commands that change what a lake already has."""

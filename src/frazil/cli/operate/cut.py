@@ -1,0 +1,67 @@
+"""``frazil cut``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil import api
+from frazil.cli.console import confirm, error_exit, out, print_json
+from frazil.cli.grid import grid
+from frazil.cli.options import AsJson, Verbose, Yes, local
+from frazil.errors import DeclarationError
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.serve.cuts import Cut
+
+
+def cut(
+    name: Annotated[str | None, typer.Argument(help="The name of the cut to make.")] = None,
+    *,
+    list_all: Annotated[bool, typer.Option("--list", help="List the cuts there are.")] = False,
+    drop: Annotated[str | None, typer.Option(metavar="NAME", help="Remove a cut.")] = None,
+    path: Annotated[
+        Path, typer.Option("--path", "-p", parser=local, metavar="PATH", help="The declaration, or its folder.")
+    ] = Path(),
+    yes: Yes = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Mark all marts and aggregates at one point, to be read as one: frazil query --as-of NAME."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        if (name is not None) + list_all + (drop is not None) != 1:
+            raise DeclarationError("one of NAME, --list and --drop NAME is wanted", hint="frazil cut month-end")
+        pipeline = api.load(path)
+        if list_all:
+            _show(api.cuts(pipeline), as_json=as_json)
+        elif drop is not None:
+            if not yes:
+                confirm(f"Remove the cut '{drop}'? What only it keeps can expire then.", "nothing was removed")
+            found = api.drop_cut(pipeline, drop)
+            if as_json:
+                _show([found], as_json=True)
+            else:
+                out.print(f"cut {found.name} removed from {counted(len(found.tables), 'table')}", markup=False)
+        else:
+            _show([api.cut(pipeline, name or "")], as_json=as_json)
+
+
+def _show(found: Sequence[Cut], *, as_json: bool) -> None:
+    if as_json:
+        from frazil.serve.query.plain import plain  # noqa: PLC0415
+
+        print_json(plain(found))
+        return
+    rows = [
+        [one.name, one.newest, len(one.tables), ", ".join(one.missing) or "none"]
+        for one in sorted(found, key=lambda one: (f"{one.newest}", one.name))
+    ]
+    if rows:
+        grid(None, ["cut", "newest commit", "tables", "without"], rows, right=["tables"])
+    else:
+        out.print("no cuts")

@@ -1,0 +1,71 @@
+"""``frazil doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil import api
+from frazil.cli.console import confirm, error_exit, out, print_json
+from frazil.cli.grid import grid
+from frazil.cli.options import AsJson, Verbose, Where, Yes
+from frazil.errors import SetupError
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.recover.setback import Setback
+
+_SIGNS = {True: "ok", False: "WRONG", None: "?"}
+
+
+def doctor(
+    path: Where = Path(),
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Let the catalog name each table's newest version whose files are all there."),
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Look at Java, jars, memory, disk, catalog and folders: what is wrong, and how to fix it."""
+    with error_exit(as_json=as_json, verbose=verbose):
+        if repair:
+            _repair(path, yes=yes, as_json=as_json)
+        findings = api.doctor(path)
+        if as_json:
+            print_json([asdict(finding) for finding in findings])
+        else:
+            rows = [[_SIGNS[finding.ok], finding.what, finding.detail] for finding in findings]
+            grid(None, ["", "what", "found"], rows)
+            for finding in findings:
+                if finding.hint and not finding.ok:
+                    out.print(f"{finding.what}: {finding.hint}", style="yellow", markup=False)
+        if any(finding.ok is False for finding in findings):
+            raise typer.Exit(SetupError.exit_code)
+
+
+def _repair(path: Path, *, yes: bool, as_json: bool) -> None:
+    due = api.repair_plan(path)
+    back = [one for one in due if one.is_back]
+    if not as_json:
+        for one in back:
+            out.print(f"{one.full_name}: {_target(one)}", markup=False)
+    if back and not yes:
+        what = "The next run takes again what came after, from the source: it must still have it."
+        confirm(f"{what} Go back?", f"nothing was changed; {counted(len(back), 'table')} would have gone back")
+    done = api.repair(path)
+    if not as_json:
+        for name in sorted({*done} - {one.full_name for one in back}):
+            out.print(f"registered {name}", markup=False)
+        out.print("the catalog knows all tables of the warehouse", style="green", markup=False)
+
+
+def _target(one: Setback) -> str:
+    if one.version is None:
+        return "no version is whole; its folder is moved aside, and the next run makes it again"
+    return f"back to version {one.version.number}, batch {one.batch}, the newest whose files are all there"

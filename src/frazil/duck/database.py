@@ -1,0 +1,125 @@
+"""DuckDB over the tables of a lake: confined to the lake, without a network but for its object store, in UTC."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from frazil.duck.sql import literal
+from frazil.duck.stores import duckdb_secret
+from frazil.errors import SetupError
+from frazil.host.scratch import spill_folder
+from frazil.iceberg.damage import folder_addresses
+from frazil.storage.object_store import StoreAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from frazil.catalog.catalogs import Located
+
+_EXTENSIONS: Final = ("avro", "iceberg")
+
+
+class ReaderError(SetupError):
+    """DuckDB cannot read Iceberg on this machine."""
+
+    code = "FZ904"
+
+
+def connect(located: Located, settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
+    """Open an empty database in memory that can read the given tables, and nothing else.
+
+    ``settings`` are DuckDB's own, such as ``memory_limit``. Files outside the tables' folders, the network and
+    further settings are closed to every later statement; what would write inside those folders is for
+    the caller to keep out.
+
+    Raises:
+        ReaderError: the extension's wheel is missing, or not the one for this DuckDB.
+    """
+    connection = open_database(settings or {}, located)
+    confine(connection, located)
+    return connection
+
+
+def cursor(located: Located, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
+    """As :func:`connect`, for a process that does it often: to load DuckDB's extensions takes longer than small scans.
+
+    A database over local tables in the same folders is kept, and each call opens a connection to it. Threads may call
+    it at once; one waits while another opens a database.
+    """
+    if any(isinstance(location, StoreAddress) for location in located.values()):
+        return connect(located, settings)  # what opens a store may change
+    key = tuple(sorted(folder_addresses(location) for location in located.values()))
+    with _keeping:
+        connection = _kept.get(key)
+        if connection is None:
+            while len(_kept) >= _KEPT:
+                del _kept[next(iter(_kept))]
+            connection = _kept[key] = connect(located, settings)
+        return connection.cursor()
+
+
+_KEPT: Final = 4
+_keeping: Final = Lock()
+_kept: dict[tuple[tuple[str, ...], ...], duckdb.DuckDBPyConnection] = {}
+
+
+def open_database(settings: Mapping[str, str], located: Located) -> duckdb.DuckDBPyConnection:
+    """Open an empty database in memory that can read Iceberg; :func:`confine` must close it before it is used.
+
+    Raises:
+        ReaderError: as :func:`connect`.
+    """
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "temp_directory": f"{spill_folder()}",
+            **settings,
+        }
+    )
+    stores = {location.access for location in located.values() if isinstance(location, StoreAddress)}
+    for name in (*(("httpfs",) if stores else ()), *_EXTENSIONS):
+        path = _extension(name)
+        try:
+            connection.execute(f"LOAD {literal(f'{path}')}")
+        except duckdb.Error as error:
+            raise ReaderError(
+                f"DuckDB {duckdb.__version__} does not load its extension {name}: {error}",
+                hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
+            ) from error
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # standard output is the caller's
+    for number, access in enumerate(sorted(stores, key=lambda one: (one.root, one.below))):
+        try:
+            connection.execute(duckdb_secret(access, f"store_{number}"))
+        except duckdb.Error:  # its text has the statement, with the secret
+            hint = "look at stores in the declaration"
+            raise ReaderError(f"DuckDB does not take the settings of {access.root}", hint=hint) from None
+    return connection
+
+
+def confine(connection: duckdb.DuckDBPyConnection, located: Located) -> None:
+    """Close everything but the folders of the given tables to later statements, and all settings."""
+    folders = sorted({folder for location in located.values() for folder in folder_addresses(location)})
+    connection.execute(f"SET allowed_directories = [{', '.join(map(literal, folders))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _extension(name: str) -> Path:
+    spec = find_spec(f"duckdb_extension_{name}")
+    folders: Iterable[Any] = spec.submodule_search_locations or () if spec else ()
+    for folder in folders:
+        path = Path(folder) / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+        if path.is_file():
+            return path
+    raise ReaderError(
+        f"DuckDB's extension {name} for version {duckdb.__version__} is not installed",
+        hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
+    )

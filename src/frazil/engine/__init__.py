@@ -1,3 +1,0 @@
-"""Does the steps of a plan, once, in order."""
-
-from __future__ import annotations

@@ -1,0 +1,4 @@
+"""Erases subjects and replaces personal data in every layer, and proves it.
+
+Nothing of a normal run.
+"""

@@ -1,0 +1,217 @@
+"""Erase subjects from every layer of the lake, for good: law ERASE."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from frazil.audit.certify import Certifying
+from frazil.erase.files import look_for
+from frazil.erase.job import EraseJob
+from frazil.erase.landed import changed_lines, landed_files
+from frazil.erase.proof import prove
+from frazil.erase.receipt import OccurrencesLeftError, write_receipt
+from frazil.erase.report import ErasedLayer, EraseReport
+from frazil.erase.subjects import EraseError
+from frazil.failpoints import failpoint
+from frazil.lake.refs import refs_of, snapshots_of
+from frazil.runner.batch.erased import find_erased
+from frazil.runner.interrupt import interruptibly
+from frazil.runner.one_table import table_session
+from frazil.runner.upkeep.purge import Purged, purge
+from frazil.spark.gateway import hold
+from frazil.spec.check.check import check
+from frazil.spec.sql.names import literal, quote
+from frazil.spec.sql.select import source_table
+from frazil.spec.tables import ERASE_UNFINISHED
+from frazil.storage.files import address_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from frazil.erase.files import SourceFiles
+    from frazil.erase.report import Wanted
+    from frazil.runner.table_run import TableRun
+    from frazil.spec import Pipeline
+    from frazil.spec.tables import LakeTable
+
+
+def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseReport:
+    """Return what an erase would remove; nothing is changed.
+
+    Raises:
+        EraseError: a key is no key of the table, there is neither a key nor a condition, or the table has no changes.
+        SqlError: Spark refuses the condition.
+        BusyError: a run holds the pipeline, for a minute.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        return interruptibly(lambda: _preview(context, wanted), [context.spark])
+
+
+def _preview(context: TableRun, wanted: Wanted) -> EraseReport:
+    job = EraseJob(context)
+    subjects = job.see_subjects(wanted)
+    unfinished, by_hash = job.foresee()
+    layers = [
+        ErasedLayer(
+            table=made.full_name,
+            role=made.role,
+            rows=job.count(made),
+            snapshots=max(snapshots_of(context.spark, made.path) - 1, 0),
+            refs=tuple(name for name, _ in refs_of(context.spark, made.path)),
+        )
+        for made in job.tables
+    ]
+    holding = job.files(unfinished)
+    landed = landed_files(context, holding)
+    files, folded = _source_files(job, holding, {*landed.rewritten, *landed.removed})
+    return EraseReport(
+        table=context.table.name,
+        subjects=subjects + by_hash,
+        layers=tuple(layers),
+        files=files.there,
+        unseen=files.unseen + folded.unseen,
+        folded=folded.there,
+        rewritten=landed.rewritten,
+        removed=landed.removed,
+        resumed=unfinished is not None,
+    )
+
+
+def erase(
+    pipeline: Pipeline, spark: SparkSession, wanted: Wanted, *, tell: Callable[[str], None] = lambda _: None
+) -> EraseReport:
+    """Remove subjects from bronze, silver, quarantine, marts, aggregates, old snapshots, branches, tags, orphan files.
+
+    The hashes of the keys are kept first: from then on nothing brings the subjects back. Whatever follows is found by
+    these hashes, so an erase that was killed is ended by the next one, of whatever keys.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with the lake.
+        wanted: the subjects.
+        tell: called with a short text when a step begins.
+
+    Raises:
+        EraseError, SqlError, BusyError: as for :func:`preview`.
+        OccurrencesLeftError: a key is still found in a file of the lake; the receipt has the places.
+
+    Cost: some scans of each table's key columns, one rewrite of the files that hold a subject, and one scan for the
+    proof, however many the subjects are.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        certifying = Certifying.of(pipeline, "erase", removes_metadata=True)
+        report = interruptibly(lambda: _erase(context, wanted, tell), [context.spark])
+        if certifying is not None:
+            certifying.write_or_tell(tell)
+    if report.proof is not None and not report.proof.is_clean:
+        raise OccurrencesLeftError(report)
+    return report
+
+
+def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> EraseReport:
+    job = EraseJob(context)
+    tell("find the subjects")
+    subjects = job.see_subjects(wanted)
+    erased, erase_id, resumed = job.block(context.run_id)
+    others = hold(job.other_hashes(erased, erase_id))
+    failpoint("erase.after_block")
+    tell("delete")
+    holding = job.files(erase_id)
+    landed = landed_files(context, holding)
+    emptied = landed.rewrite()
+    failpoint("erase.after_landed")
+    job.delete(erase_id, changed_lines(context, emptied) if emptied else None)
+    job.refresh_gold()
+    purged: dict[str, Purged] = {}
+    for made in job.tables:
+        tell(f"rewrite {made.full_name}")
+        purged[made.full_name] = purge(context.spark, made.path, target_file_mb=context.pipeline.upkeep.target_file_mb)
+    failpoint("erase.after_purge")
+    removed = landed.remove(context.pipeline.folder)
+    files, folded = _source_files(job, holding, {*landed.rewritten, *removed})
+    tell("search what is left")
+    by_hash = others.count()
+    report = EraseReport(
+        table=context.table.name,
+        erase_id=erase_id,
+        subjects=subjects + by_hash,
+        layers=tuple(_layer(made, job.rows.get(made.full_name), purged[made.full_name]) for made in job.tables),
+        files=files.there,
+        unseen=files.unseen + folded.unseen,
+        folded=folded.there,
+        rewritten=landed.rewritten,
+        removed=removed,
+        resumed=resumed,
+        proof=prove(job, erased, subjects, by_hash=by_hash),
+    )
+    receipt = write_receipt(context, report, job.hashes(erased).unionByName(others).distinct())
+    failpoint("erase.after_receipt")
+    context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
+    return replace(report, receipt=receipt)
+
+
+def _layer(made: LakeTable, rows: int | None, purged: Purged) -> ErasedLayer:
+    return ErasedLayer(
+        table=made.full_name,
+        role=made.role,
+        rows=rows,
+        snapshots=purged.snapshots,
+        refs=purged.refs,
+        orphans=purged.orphans,
+    )
+
+
+def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
+    """Let erased keys come again: forget their hashes.
+
+    What was erased stays erased; records that arrive from now on are taken.
+
+    Returns:
+        How many keys were blocked, and are not any more.
+
+    Raises:
+        EraseError, SqlError, BusyError: as for :func:`preview`.
+    """
+    with _context(pipeline, spark, wanted) as context:
+        erased = find_erased(context)
+        if erased is None:
+            return 0
+        job = EraseJob(context)
+        job.see_subjects(wanted)
+        hashes = hold(job.hashes(erased))
+        known = context.spark.table(quote(*erased.path)).select("key_hash").distinct()
+        count = known.join(hashes, "key_hash", "left_semi").count()
+        hashes.createOrReplaceTempView("frazil_unblocked")
+        context.spark.sql(
+            f"DELETE FROM {quote(*erased.path)} WHERE key_hash IN (SELECT key_hash FROM frazil_unblocked)"
+        )
+        return count
+
+
+def _source_files(job: EraseJob, holding: Iterable[str], cleared: Collection[str]) -> tuple[SourceFiles, SourceFiles]:
+    """Return which files are still there, or may be, but for those that are cleared.
+
+    Returns:
+        Those with records of the subjects, and the others of which records are folded.
+    """
+    table, folder = job.context.table, job.context.pipeline.folder
+    left = [path for path in holding if path not in cleared]
+    folded = [path for path in job.folded_files() if path not in {*left, *cleared}]
+    those, others = (look_for(paths, lambda path: address_of(path, folder, table.stores)) for paths in (left, folded))
+    return those, others
+
+
+@contextmanager
+def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterator[TableRun]:
+    check(pipeline)
+    table = source_table(pipeline, wanted.table)
+    if not wanted.keys and wanted.where is None:
+        raise EraseError("no key and no condition was given", hint="--key KEY, --keys-from FILE or --where SQL")
+    with table_session(pipeline, table, spark) as context:
+        if context.head(context.changes, rebuilt=True).snapshot_id is None:
+            raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")
+        yield context

@@ -1,0 +1,182 @@
+"""Landing files that Frazil wrote itself: which of them an erase rewrites and removes, and doing so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.erase.job import PLACES
+from frazil.runner.batch.ledger import read_ledger
+from frazil.sources.capture import EmptiesRecords, ForgetsFiles
+from frazil.sources.kinds import captures_of, source_of
+from frazil.spec.sql.names import literal, quote
+from frazil.spec.sql.select import source_table
+from frazil.spec.tables import source_tables
+from frazil.storage.files import sha256_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.table_run import TableRun
+    from frazil.sources.ledger import KnownFile
+
+_CHANGED: Final = ("size_bytes", "modified_ns", "sha256")
+_NEW: Final = "_cdc_new_"
+_LINE: Final = f"{_NEW}path string, {_NEW}size_bytes long, {_NEW}modified_ns long, {_NEW}sha256 string"
+
+
+class Emptied(NamedTuple):
+    """A landing file that was emptied, as the ledger is to have it."""
+
+    path: str
+    size_bytes: int
+    modified_ns: int
+    sha256: str
+
+
+class _Emptying(NamedTuple):
+    """A landing file in which records of erased keys are to be emptied, or were before the ledger had its new hash.
+
+    ``rows`` are those of the records, which no file has that was emptied before.
+    """
+
+    source: EmptiesRecords
+    path: str
+    file: Path
+    known: KnownFile
+    rows: Sequence[int]
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the file is as the ledger has it; an emptied one is not."""
+        seen = self.file.stat()
+        return (self.known.size_bytes, self.known.modified_ns) == (seen.st_size, seen.st_mtime_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFiles:
+    """What an erase does to the landing files that Frazil wrote: see :func:`landed_files`.
+
+    Attributes:
+        rewritten: paths of those of which only the places of the subjects' records stay.
+        removed: paths of those that go.
+    """
+
+    rewritten: tuple[str, ...]
+    removed: tuple[str, ...]
+    _emptying: tuple[_Emptying, ...]
+    _forgetting: tuple[tuple[ForgetsFiles, dict[Path, str]], ...]
+
+    def rewrite(self) -> list[Emptied]:
+        """Rewrite files; return those whose line of the ledger is to change.
+
+        Until its line changes, a run knows a file by what it says it was.
+        """
+        emptied = []
+        for one in self._emptying:
+            if one.rows:
+                one.source.empty(one.file, one.rows, one.known.sha256)
+            if not one.is_level:
+                seen = one.file.stat()
+                emptied.append(Emptied(one.path, seen.st_size, seen.st_mtime_ns, sha256_of(f"{one.file}")))
+        return emptied
+
+    def remove(self, folder: Path) -> tuple[str, ...]:
+        """Remove files; return those that are gone: while another process captures, all of its files stay."""
+        gone = {names[file] for one, names in self._forgetting for file in one.forget(folder, [*names])}
+        return tuple(path for path in self.removed if path in gone)
+
+
+def landed_files(context: TableRun, holding: Sequence[str]) -> LandedFiles:
+    """Return what an erase does to the landing files that Frazil wrote; nothing is changed.
+
+    Where records can be emptied, nothing of the subjects' stays but their places, and all others stay; so it is with
+    records that arrived after their key was erased, and which bronze has never held. A file that is no longer what
+    bronze took stays as it is. Elsewhere files are removed, of which bronze has all else: those that their capture can
+    do without, once all tables that are made of them have taken them.
+
+    Args:
+        context: of the table.
+        holding: paths of all files with records of the subjects.
+
+    Cost: one pass over each file that still has such a record, and a look at one column of those that had one before.
+    """
+    source = source_of(context.table)
+    emptying = tuple(_to_empty(context, source)) if isinstance(source, EmptiesRecords) else ()
+    forgetting = tuple(_to_forget(context, holding))
+    held = {*holding}
+    return LandedFiles(
+        rewritten=tuple(sorted(one.path for one in emptying if one.path in held or one.rows or not one.is_level)),
+        removed=tuple(sorted({path for _, names in forgetting for path in names.values()})),
+        _emptying=emptying,
+        _forgetting=forgetting,
+    )
+
+
+def _to_empty(context: TableRun, source: EmptiesRecords) -> Iterator[_Emptying]:
+    files = read_ledger(context).files
+    copies: dict[str, list[str]] = {}
+    for path, copy in files.items():
+        if copy.same_as is not None:
+            copies.setdefault(copy.same_as, []).append(path)
+    for first, rows in _places(context):
+        for path in (first, *copies.get(first, ())):
+            file, known = context.pipeline.folder / path, files.get(path)
+            if known is None or not file.is_file():
+                continue
+            left = () if source.is_emptied(file, rows) else tuple(rows)
+            found = _Emptying(source, path, file, known, left)
+            is_done = found.is_level and not left
+            if is_done or known.sha256 in (sha256_of(f"{file}"), source.emptied_from(f"{file}")):
+                yield found
+
+
+def _to_forget(context: TableRun, holding: Sequence[str]) -> Iterator[tuple[ForgetsFiles, dict[Path, str]]]:
+    folder, table = context.pipeline.folder, context.table.name
+    paths = {folder / path: path for path in holding}
+    for capture in captures_of(context.pipeline, (table,)):
+        if not isinstance(capture, ForgetsFiles):
+            continue
+        found = capture.forgettable(folder, [*paths])
+        names = {name for some in found.values() for name in some}
+        taken = {name: _taken(context, name, [paths[file] for file in found]) for name in names}
+        free = {file: paths[file] for file, names in found.items() if all(paths[file] in taken[name] for name in names)}
+        yield capture, free
+
+
+def _taken(context: TableRun, name: str, paths: Collection[str]) -> set[str]:
+    """Return which of some files another table has taken."""
+    spark, bronze = context.spark, source_tables(context.pipeline, source_table(context.pipeline, name)).bronze.path
+    if not spark.catalog.tableExists(quote(*bronze)):
+        return set()
+    asked = spark.createDataFrame([(path,) for path in paths], f"{r.FILE} string")
+    lines = spark.table(quote(*bronze)).where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").select(r.FILE)
+    return {row[0] for row in lines.join(F.broadcast(asked), r.FILE, "left_semi").distinct().collect()}
+
+
+def changed_lines(context: TableRun, emptied: Sequence[Emptied]) -> DataFrame:
+    """Return the lines of the ledger of files that were emptied, as rows of bronze."""
+    known = context.spark.createDataFrame([*emptied], _LINE)
+    bronze = context.spark.table(quote(*context.bronze))
+    lines = bronze.where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").join(
+        F.broadcast(known), F.col(r.FILE) == F.col(_NEW + "path")
+    )
+    line = F.col(r.LEDGER)
+    for name in _CHANGED:
+        line = line.withField(name, F.col(_NEW + name))
+    return lines.select(*((line if name == r.LEDGER else F.col(quote(name))).alias(name) for name in bronze.columns))
+
+
+def _places(context: TableRun) -> Iterator[tuple[str, list[int]]]:
+    """Yield each file with rows of erased keys, and these rows."""
+    stubs = f"SELECT {r.FILE}, {r.ROW} FROM {quote(*context.bronze)} WHERE {r.KIND} = {literal(r.ERASED)}"
+    rows = context.spark.sql(f"SELECT {r.FILE}, {r.ROW} FROM {PLACES} UNION {stubs} ORDER BY 1, 2").toLocalIterator()
+    for path, some in groupby(rows, key=lambda row: row[0]):
+        yield path, [row[1] for row in some]

@@ -1,0 +1,166 @@
+"""Prove an erase: look for the keys in every row, bound and byte that is left."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.catalog.store_conf import lake_address
+from frazil.erase.report import EraseProof
+from frazil.erase.subjects import PARTS
+from frazil.erase.text_search import LEAST_BYTES, TextSearch
+from frazil.iceberg.damage import local_path
+from frazil.lake.refs import refs_of, snapshots_of
+from frazil.silver.old_keys import key_text
+from frazil.spark.gateway import hold, java_table
+from frazil.spec.model.stores import is_store
+from frazil.spec.sql.names import quote
+from frazil.storage import store_client
+from frazil.storage.object_store import StoreAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frazil.erase.job import EraseJob
+    from frazil.runner.batch.erased import ErasedKeys
+    from frazil.spec.tables import LakeTable
+
+_TEXT: Final = "_cdc_text"
+_MOST_KEYS: Final = 1_000_000
+
+
+def prove(job: EraseJob, erased: ErasedKeys, subjects: int, *, by_hash: int = 0) -> EraseProof:
+    """Search what is left of all tables of an erase.
+
+    Looked for are rows of the keys, bounds of an erased key among the statistics of files, other snapshots, branches
+    and tags, and files that nothing refers to. Keys that are texts are looked for in every file that is below the
+    tables' folders: in its bytes, in all of its columns of text, and in manifests.
+
+    Args:
+        job: the erase.
+        erased: the hashes of the keys.
+        subjects: how many keys they are.
+        by_hash: how many keys are none of the subjects: an erase that was killed had kept their hashes.
+
+    Cost: one reading of each file by this process. Spark reads the keys of bronze; those of other tables where they are
+    no texts of which each is searched for in files; the columns of text where the files are out of reach.
+    """
+    found: list[tuple[str, int]] = []
+    rows = files = 0
+    texts = _texts_to_find(job)
+    words = [] if texts is None else [row[_TEXT] for row in texts.limit(_MOST_KEYS).collect()]
+    search = TextSearch(words)
+    are_words = not by_hash and len(job.contract.keys) == 1 and len(words) == subjects
+    for made in job.tables:
+        rows += int(job.context.spark.table(quote(*made.path)).count())
+        checks = [*_bounds(job, erased, made), *other_versions(job, made)]
+        there = files_below(job, made)
+        if there is None or not are_words or made.role == "bronze":
+            checks += _rows(job, made)
+        if there is not None:
+            files += len(there)
+            checks += [*_in_files(made, there, search), unknown_files(job, made, there)]
+        elif texts is not None:
+            checks += _values_like(job, made, texts)
+        found += [(place, count) for place, count in checks if count]
+    searched = search.has_texts and not by_hash
+    return EraseProof(rows=rows, files=files, bytes_searched=searched, by_hash=by_hash, found=tuple(found))
+
+
+def _texts_to_find(job: EraseJob) -> DataFrame | None:
+    """Return the texts to look for, as ``_cdc_text``: those of key columns that are texts and long enough.
+
+    Of a key of several columns a text that another row has in the same column names no subject: a shop that has other
+    orders. Neither does the name of a shard. None where no key column is a text.
+    """
+    keys, shard = job.contract.keys, job.context.table.source.shard_column
+    types = {column.name: column.type for column in job.contract.columns}
+    numbers = [number for number, name in enumerate(keys) if types[name] == "string" and name != shard]
+    if job.subjects is None or not numbers:
+        return None
+    left = job.spark.table(quote(*job.context.changes))
+    found = []
+    for number in numbers:
+        texts = job.subjects.select(F.col(PARTS)[number].alias(_TEXT)).where(f"length({_TEXT}) >= {LEAST_BYTES}")
+        if len(keys) > 1:
+            same = left.select(F.col(quote(keys[number])).alias(_TEXT))
+            shared = same.join(F.broadcast(texts), _TEXT, "left_semi").distinct()
+            texts = texts.join(F.broadcast(shared), _TEXT, "left_anti")
+        found.append(texts)
+    return hold(reduce(DataFrame.unionByName, found).distinct())
+
+
+def _rows(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+    if made.role == "bronze":
+        yield f"{made.full_name} records", job.records().count()
+    elif made.role not in ("gold", "quarantine"):
+        yield f"{made.full_name} rows", job.count(made) or 0
+
+
+def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
+    """Look for a key among the least and greatest values that manifests note of each file."""
+    if len(job.contract.keys) > 1 or made.role in ("gold", "quarantine", "bronze"):
+        return
+    (key,) = job.contract.keys
+    # Those of removed files too, which a manifest may note.
+    files = job.context.spark.sql(f"SELECT * FROM {quote(*made.path)}.entries")
+    bounds = ", ".join(f"readable_metrics.{quote(key)}.{bound}_bound" for bound in ("lower", "upper"))
+    values = files.select(F.explode(F.expr(f"array({bounds})")).alias(key))
+    yield f"{made.full_name} bounds", values.where(erased.is_erased(key_text([key]))).count()
+
+
+def other_versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
+    """Count a table's snapshots beside the newest one, and its branches and tags."""
+    spark = job.context.spark
+    yield f"{made.full_name} older snapshots", max(snapshots_of(spark, made.path) - 1, 0)
+    yield f"{made.full_name} branches and tags", len(refs_of(spark, made.path))
+
+
+def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[tuple[str, int]]:
+    """Look for keys that are texts in all text columns: another row may name the subject."""
+    table = job.context.spark.table(quote(*made.path))
+    names = [field.name for field in table.schema if field.dataType.simpleString() == "string"]
+    if made.role == "bronze":
+        names = [name for name in names if name not in r.BRONZE_COLUMNS]
+    if names:
+        values = table.select(F.explode(F.array(*map(quote, names))).alias(_TEXT))
+        yield f"{made.full_name} values", values.join(F.broadcast(texts), _TEXT, "left_semi").count()
+
+
+def files_below(job: EraseJob, made: LakeTable) -> list[str] | None:
+    """List the files below a table's folder by address; None where they cannot be read from here."""
+    table = java_table(job.context.spark, quote(*made.path))
+    if table is None:
+        return None
+    location = str(table.location())
+    if (folder := local_path(location)) is not None:
+        return [f"{path}" for path in folder.rglob("*") if path.is_file()]
+    if not is_store(location):
+        return None
+    address = lake_address(job.context.pipeline, location)
+    if not isinstance(address, StoreAddress):
+        return None
+    root = location.removesuffix(address.key)
+    listed = store_client.keys(address.access, address.key)
+    return [address.beside(f"{root}{one['path']}") for some in listed for one in some if one["size"]]
+
+
+def unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple[str, int]:
+    """Count files of rows that the newest snapshot does not have."""
+    spark, name = job.context.spark, quote(*made.path)
+    known = {row[0].rpartition("/")[2] for row in spark.sql(f"SELECT file_path FROM {name}.files").collect()}
+    rows = [file for file in there if file.endswith(".parquet") and "/data/" in file]
+    return f"{made.full_name} files of no snapshot", sum(file.rpartition("/")[2] not in known for file in rows)
+
+
+def _in_files(made: LakeTable, there: Sequence[str], search: TextSearch) -> Iterator[tuple[str, int]]:
+    """Search the bytes of files, and the values of their columns of text: another row may name the subject."""
+    if search.has_texts:
+        own = r.BRONZE_COLUMNS if made.role == "bronze" else ()
+        hits = [search.look_through(file, own) for file in there]
+        yield f"{made.full_name} bytes of files", sum(one.in_bytes for one in hits)
+        yield f"{made.full_name} values", sum(one.values for one in hits)

@@ -1,0 +1,171 @@
+"""Which bytes of a CSV file its fields do not say, and have to be kept beside them.
+
+Nothing is written again that can be told by counting: where no quote stands, a record is its values and
+delimiters, so the bytes that are left over are those of NULL. Only records with quotes are written and compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.formats.csv.form import learned, offsets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from frazil.formats.csv.form import Form
+    from frazil.formats.csv.lines import Scan
+
+_SAMPLE_RECORDS: Final = 100
+"""So many records tell how a file writes its columns."""
+
+_LONG_END: Final = 8
+"""A usual line end is shorter than this, whatever blank lines stand between the records."""
+
+
+class Cut(NamedTuple):
+    """Records in a piece of text: each goes from its start to its stop, and the one behind it begins at ``nexts``."""
+
+    data: bytes
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    nexts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: bytes, found: Scan) -> Cut:
+        """Cut a text that begins with a record, and where each record is followed by its line ends."""
+        stops = found.ends
+        if not stops.size or stops[-1] != len(data) - 1:
+            stops = np.append(stops, len(data))
+        starts = np.empty_like(stops)
+        starts[0] = 0
+        starts[1:] = stops[:-1] + 1
+        filled = stops > starts
+        if not filled.all():
+            starts, stops = starts[filled], stops[filled]
+        return cls(data, starts, stops, np.append(starts[1:], len(data)))
+
+    def chosen(self, which: NDArray[Any]) -> Cut:
+        """Keep some of the records, by their numbers or as a mask."""
+        return self._replace(starts=self.starts[which], stops=self.stops[which], nexts=self.nexts[which])
+
+    def record(self, number: int) -> bytes:
+        """The bytes of a record without its line end, counted from 0."""
+        return self.data[self.starts[number] : self.stops[number]]
+
+    def end(self, number: int) -> bytes:
+        """What stands between a record and the next one."""
+        return self.data[self.stops[number] : self.nexts[number]]
+
+    def records(self) -> Any:
+        """All records without their line ends, as an Arrow array of binary values."""
+        offsets = np.stack([self.starts, self.stops], 1).astype(np.int32).ravel()
+        pieces = pa.Array.from_buffers(
+            pa.binary(), max(len(offsets) - 1, 0), [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
+        )
+        return pieces.take(pa.array(np.arange(0, len(pieces), 2)))
+
+    def usual_end(self) -> bytes:
+        """What stands behind most of the records."""
+        sizes = self.nexts - self.stops
+        size = int(np.bincount(sizes[sizes < _LONG_END], minlength=1).argmax())
+        return self.end(int(np.argmin(np.abs(sizes - size))))[:size]
+
+    def other_ends(self, usual: bytes) -> NDArray[np.int64]:
+        """Which records are followed by anything but the usual line end."""
+        other = self.nexts - self.stops != len(usual)
+        text = np.frombuffer(self.data, np.uint8)
+        for at, sign in enumerate(usual):
+            other |= text[np.minimum(self.stops + at, len(text) - 1)] != sign
+        return np.flatnonzero(other)
+
+
+def other_lines(
+    cut: Cut, columns: Sequence[Any], form: Form, found: Scan, quoted: NDArray[np.bool_], *, is_all: bool
+) -> tuple[Form, Any]:
+    """Find the records that the file's form does not write as they are.
+
+    Args:
+        cut: n records.
+        columns: their n values in file order, as text.
+        form: what is known of the form; its ``line_end`` does not matter here.
+        found: where quotes stand in the text.
+        quoted: n truth values: a record has a quote, or has to be compared for another reason. Is changed.
+        is_all: the records are all that stands in the text, and compared for no other reason than their quotes.
+
+    Returns:
+        The form with what is known now; and None, or the n records as binary values, NULL where the form writes them.
+
+    Cost: some numbers a column, and writing the records with quotes once.
+    """
+    if form.quoted is None:
+        form = _learned(cut, columns, form, np.arange(len(quoted) if quoted.any() else 0))
+    written_quotes = 0
+    nulls = sum(column.null_count for column in columns)
+    values = len(cut.starts) * len(columns) - nulls
+    if form.quoted and any(form.quoted):
+        quoted[:] = True
+        # No quote but those around values and in them, and two for each value: so each value has its two.
+        is_sound = is_all and found.doubled is not None and all(form.quoted)
+        if is_sound and found.quotes.size == 2 * (found.doubled or 0) + 2 * values:
+            quoted[:] = False
+            written_quotes = found.quotes.size - (found.doubled or 0)
+    some = np.flatnonzero(quoted)
+    taken = [column.take(pa.array(some)) for column in columns]
+    plain_nulls = nulls - sum(column.null_count for column in taken)
+    if nulls and form.null_text is None:
+        form = _null_learned(cut, columns, form, quoted, written_quotes=written_quotes, plain_nulls=plain_nulls)
+    if _left_over(cut, columns, taken, quoted) - written_quotes != plain_nulls * len((form.null_text or "").encode()):
+        some, taken = np.arange(len(quoted)), list(columns)
+    if not some.size:
+        return form, None
+    as_they_are = cut.chosen(some).records()
+    is_same = pc.equal(as_they_are, form.lines(taken))
+    if pc.all(is_same).as_py():
+        return form, None
+    other = np.zeros(len(quoted), np.bool_)
+    other[some] = ~is_same.to_numpy(zero_copy_only=False)
+    kept = as_they_are.filter(pc.invert(is_same))
+    return form, pc.replace_with_mask(pa.nulls(len(quoted), pa.binary()), pa.array(other), kept)
+
+
+def _left_over(cut: Cut, columns: Sequence[Any], taken: Sequence[Any], quoted: NDArray[np.bool_]) -> int:
+    """Count the bytes of the records that are not compared, without their values and delimiters."""
+    plain = ~quoted
+    size = int((cut.stops - cut.starts)[plain].sum()) - int(plain.sum()) * (len(columns) - 1)
+    return size - sum(map(_text_bytes, columns)) + sum(map(_text_bytes, taken))
+
+
+def _text_bytes(column: Any) -> int:
+    offsets = offsets_of(column)
+    return int(offsets[-1] - offsets[0])
+
+
+def _learned(cut: Cut, columns: Sequence[Any], form: Form, some: NDArray[np.int64]) -> Form:
+    """See how columns are quoted; where no record has a quote, none is."""
+    if not some.size:
+        return replace(form, quoted=(False,) * len(columns))
+    some = some[:_SAMPLE_RECORDS]
+    values = zip(*(column.take(pa.array(some)).to_pylist() for column in columns), strict=True)
+    return learned(form, map(cut.record, some.tolist()), values)
+
+
+def _null_learned(
+    cut: Cut, columns: Sequence[Any], form: Form, quoted: NDArray[np.bool_], *, written_quotes: int, plain_nulls: int
+) -> Form:
+    """See how NULL is written: from what is left over, or from some records with NULL."""
+    word = form.null_value
+    if plain_nulls:
+        taken = [column.filter(pa.array(quoted)) for column in columns]
+        words = _left_over(cut, columns, taken, quoted) - written_quotes
+        return replace(form, null_text=word if 2 * words >= plain_nulls * len(word.encode()) else "")
+    has_null = np.logical_or.reduce([column.is_null().to_numpy(zero_copy_only=False) for column in columns])
+    found = _learned(cut, columns, form, np.flatnonzero(has_null))
+    return found if found.null_text is not None else replace(found, null_text=word)

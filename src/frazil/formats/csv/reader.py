@@ -1,0 +1,267 @@
+"""Take blocks of CSV records apart: every field as the text it was, what is bad as it came.
+
+PyArrow reads a block; what it would do silently wrong is kept from it: an open quote, text behind a closing
+quote, invalid UTF-8, records too large, a byte order mark inside the file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from frazil.formats.csv.form import Form
+from frazil.formats.csv.kept import Cut, other_lines
+from frazil.formats.csv.lines import BOM, KEPT_BYTES, too_large
+from frazil.formats.own_records import UNNAMED, equals
+from frazil.formats.records import Bad, Parsed, Part
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from frazil.formats.csv.lines import Block, Dialect, Scan
+    from frazil.formats.own_records import OwnRecords
+
+MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
+
+
+class BlockReader:
+    """Parses the blocks of one file, in order.
+
+    Attributes:
+        names: columns that the fields go to, in file order.
+        form: how the records are written, as far as they were read.
+        constants: table and schema in the first record of a transaction file that is the table's own.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        names: tuple[str, ...],
+        record_bytes: int,
+        *,
+        own: OwnRecords | None = None,
+        rejected: str | None = None,
+    ) -> None:
+        self.dialect, self.names, self.record_bytes = dialect, names, record_bytes
+        self.own, self.rejected = own, rejected
+        self.form = Form(delimiter=dialect.delimiter, escape=dialect.escape, null_value=dialect.null_value)
+        self.constants: tuple[str | None, str | None] | None = None
+        self._row, self._offset = 1, 0
+        delimiter = re.escape(dialect.delimiter)
+        one = f'(?:"([^"]*)"|([^"{delimiter}]*))'
+        self._first_three = re.compile(f"{one}{delimiter}{one}{delimiter}{one}(?={delimiter}|\\Z)")
+
+    def parse(self, block: Block) -> tuple[Parsed, Iterable[bytes]]:
+        """Parse a block; also returns those of its bytes that do not belong to other tables."""
+        if block.is_part:
+            self._offset += len(block.data)
+            return Parsed(parts=[Part(self._row, self._offset - len(block.data), block.data)]), [block.data]
+        if block.found is None:
+            end = None if block.end == self.form.line_end and not self._offset else block.end
+            bad, parts = self._bad(self._row, f"{block.reason}", block.data, end)
+            self._row, self._offset = self._row + 1, 0
+            return Parsed(bad=[bad], parts=parts), [block.data, block.end]
+        return self._parse(Cut.of(block.data, block.found), block.found)
+
+    def _bad(self, row: int, reason: str, raw: bytes, end: bytes | None) -> tuple[Bad, list[Part]]:
+        if len(raw) <= max(self.record_bytes, KEPT_BYTES):
+            return Bad(row, reason, raw, end), []
+        behind = (self.form.line_end or b"") if end is None else end
+        return Bad(row, reason, raw[:KEPT_BYTES], b""), [Part(row, 0, raw[KEPT_BYTES:] + behind)]
+
+    def _parse(self, cut: Cut, found: Scan) -> tuple[Parsed, Iterable[bytes]]:
+        count = len(cut.starts)
+        if self.form.line_end is None:
+            self.form = replace(self.form, line_end=cut.usual_end())
+        others = cut.other_ends(self.form.line_end or b"")
+        reasons = dict.fromkeys(range(count), self.rejected) if self.rejected else self._unsound(cut, found)
+        fields = self._fields(cut, found, reasons)
+        good = _all_but(reasons, count)
+        foreign = np.zeros(count, np.bool_)
+        if self.own:
+            fields, good = self._kept(self.own, cut, fields, good, reasons, foreign)
+        is_all = len(good) == count
+        raw = None
+        if len(good):
+            mine = cut if is_all else cut.chosen(good)
+            raw = self._raw(mine, fields, found, _quoted(cut, found)[good], is_all=is_all)
+        bad, parts = [], []
+        ends = {number: cut.end(number) for number in others.tolist() if not foreign[number]}
+        for number in sorted(reasons):
+            if not foreign[number]:
+                one, more = self._bad(self._row + number, reasons[number], cut.record(number), ends.pop(number, None))
+                bad.append(one)
+                parts += more
+        parsed = Parsed(
+            fields,
+            pa.array(good + self._row),
+            raw,
+            _scattered(ends, good) if ends else None,
+            bad,
+            parts,
+            int(np.count_nonzero(foreign)),
+        )
+        self._row += count
+        return parsed, [cut.data] if not parsed.foreign else _runs(cut, ~foreign)
+
+    def _unsound(self, cut: Cut, found: Scan) -> dict[int, str]:
+        """Return the reasons of records that PyArrow must not see."""
+        reasons: dict[int, str] = {}
+        if found.stray.size:
+            numbers = np.searchsorted(cut.starts, found.stray, side="right") - 1
+            reasons |= dict.fromkeys(numbers.tolist(), MALFORMED_QUOTE)
+        if not _is_utf8(cut.data):
+            for number in range(len(cut.starts)):
+                try:
+                    cut.record(number).decode()
+                except UnicodeDecodeError as error:
+                    reasons[number] = f"encoding: invalid UTF-8 at byte {error.start + 1}"
+        if len(cut.data) > self.record_bytes:
+            sizes = cut.stops - cut.starts
+            for number in np.flatnonzero(sizes > self.record_bytes).tolist():
+                reasons[number] = too_large(int(sizes[number]), cut.record(number)[:KEPT_BYTES])
+        return reasons
+
+    def _fields(self, cut: Cut, found: Scan, reasons: dict[int, str]) -> dict[str, Any]:
+        """Take the records apart that have no reason not to; those of another width get one."""
+        sound = _all_but(reasons, len(cut.starts))
+        data = cut.data
+        if len(sound) < len(cut.starts):
+            data = b"\n".join(data[start:stop] for start, stop in _stretches(cut, sound)) + b"\n"
+        elif not found.ends.size or found.ends[-1] != len(data) - 1:
+            data += b"\n"  # without it an empty last field after a quoted one would not be NULL
+        if not len(sound):
+            return {name: pa.array([], pa.string()) for name in self.names}
+        if data.startswith(BOM):
+            data = b"\n" + data  # PyArrow would leave the mark out, which here is text
+        invalid: list[tuple[int, int, int]] = []
+
+        def keep(record: Any) -> str:
+            invalid.append((record.number, record.actual_columns, record.expected_columns))
+            return "skip"
+
+        table = csv.read_csv(
+            pa.BufferReader(data),
+            # One block, so that the numbers of invalid records count from its beginning.
+            read_options=csv.ReadOptions(column_names=self.names, use_threads=False, block_size=len(data) + 1),
+            parse_options=parse_options(self.dialect, keep),
+            convert_options=csv.ConvertOptions(
+                check_utf8=False,
+                column_types=dict.fromkeys(self.names, pa.string()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=["", self.dialect.null_value],
+            ),
+        ).combine_chunks()
+        for number, actual, expected in invalid:
+            code = "too_many_fields" if actual > expected else "too_few_fields"
+            reasons[int(sound[number - 1])] = f"{code}: {actual}, expected {expected}"
+        return {name: _one_chunk(table.column(name)) for name in self.names}
+
+    def _raw(self, cut: Cut, fields: dict[str, Any], found: Scan, quoted: NDArray[np.bool_], *, is_all: bool) -> Any:
+        columns = [fields[name] for name in self.names]
+        if self.dialect.escape and self.dialect.escape.encode() in cut.data:
+            quoted, is_all = np.ones(len(quoted), np.bool_), False
+        if self.own and not self.own.names_fields:
+            # The ledger has these two once for the whole file.
+            places = [self.names.index(name) for name in UNNAMED]
+            self.constants = self.constants or (columns[places[0]][0].as_py(), columns[places[1]][0].as_py())
+            for place, value in zip(places, self.constants, strict=True):
+                differs = ~equals(columns[place], value)
+                columns[place] = pa.repeat(pa.scalar(value, pa.string()), len(quoted))
+                quoted, is_all = quoted | differs, is_all and not differs.any()
+        self.form, raw = other_lines(cut, columns, self.form, found, quoted, is_all=is_all)
+        return raw
+
+    def _kept(  # noqa: PLR0917 - what a block is, as it is found out
+        self,
+        own: OwnRecords,
+        cut: Cut,
+        fields: dict[str, Any],
+        good: NDArray[np.int64],
+        reasons: dict[int, str],
+        foreign: NDArray[np.bool_],
+    ) -> tuple[dict[str, Any], NDArray[np.int64]]:
+        """Keep the table's own records of a transaction file, and mark those of others."""
+        ours = own.among(fields)
+        foreign[good[~ours]] = True
+        for number in reasons:
+            foreign[number] = self._is_foreign(own, cut.record(number).decode(errors="replace"))
+        mask = pa.array(ours)
+        return {name: column.filter(mask) for name, column in fields.items()}, good[ours]
+
+    def _is_foreign(self, own: OwnRecords, text: str) -> bool:
+        """Whether a record that cannot be taken apart says that it belongs to another table."""
+        first = None if own.names_fields else self._first_three.match(text)
+        if not first:
+            return False  # nobody's, so it is shown as ours
+        return not own.is_own(first[3] or first[4], first[5] or first[6])
+
+
+def parse_options(dialect: Dialect, invalid_row_handler: Any = None) -> Any:
+    """Return how PyArrow takes CSV of a dialect apart."""
+    return csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        escape_char=dialect.escape or False,
+        double_quote=dialect.escape is None,
+        newlines_in_values=True,
+        ignore_empty_lines=True,
+        invalid_row_handler=invalid_row_handler,
+    )
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int32))
+    try:
+        pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _all_but(left_out: Collection[int], count: int) -> NDArray[np.int64]:
+    every = np.arange(count, dtype=np.int64)
+    return np.delete(every, list(left_out)) if left_out else every
+
+
+def _quoted(cut: Cut, found: Scan) -> NDArray[np.bool_]:
+    """Which records have a quote."""
+    quoted = np.zeros(len(cut.starts), np.bool_)
+    if not found.quotes.size:
+        return quoted
+    if found.quotes.size < len(quoted):
+        quoted[np.searchsorted(cut.starts, found.quotes, side="right") - 1] = True
+        return quoted
+    before = np.searchsorted(found.quotes, cut.nexts)
+    return np.diff(before, prepend=0) > 0
+
+
+def _stretches(cut: Cut, chosen: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Where unbroken rows of some records begin and end, the last line end left out."""
+    for row in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
+        if len(row):
+            yield int(cut.starts[row[0]]), int(cut.stops[row[-1]])
+
+
+def _runs(cut: Cut, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
+    """All bytes of some records, their line ends among them."""
+    for row in np.split(np.flatnonzero(chosen), np.flatnonzero(np.diff(np.flatnonzero(chosen)) > 1) + 1):
+        if len(row):
+            yield cut.data[cut.starts[row[0]] : cut.nexts[row[-1]]]
+
+
+def _scattered(ends: dict[int, bytes], good: NDArray[np.int64]) -> Any:
+    return pa.array([ends.get(number) for number in good.tolist()], pa.binary())
+
+
+def _one_chunk(column: Any) -> Any:
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)

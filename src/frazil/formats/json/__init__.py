@@ -1,0 +1,1 @@
+"""JSON: lines to objects, and values to the texts that silver reads."""

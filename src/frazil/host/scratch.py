@@ -1,0 +1,142 @@
+"""What a process of Frazil has on this machine only while it runs: scratch folders, and the Java that works in one.
+
+A folder is locked by its process and by the Java in it, so the system says when nobody needs it any more, however
+they ended. Whoever makes the next folder removes those that nobody holds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_PREFIX: Final = "frazil-scratch-"
+_held: Final[list[Scratch]] = []
+"""Those of this process."""
+_starting: Final = Lock()
+"""Held while a process is started, so that none is started and not known."""
+
+
+@dataclass(eq=False, slots=True)
+class Scratch:
+    """A folder among the temporary files, and the process that works in it, if there is one.
+
+    Attributes:
+        folder: belongs to this object alone.
+        lock: file descriptor that holds the folder.
+        process: leads a session of its own, so that no signal of the terminal reaches it.
+        unfinished: files elsewhere that only the process can finish.
+    """
+
+    folder: Path
+    lock: int
+    process: subprocess.Popen[bytes] | None = None
+    unfinished: list[Path] = field(default_factory=list)
+
+    def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """Start the process; it is told to remove the folder when it ends: see :mod:`frazil.spark.java`.
+
+        Args:
+            command: the program and its arguments.
+            options: of :class:`subprocess.Popen`; ``env`` is needed.
+        """
+        env = {**options.pop("env"), "TMPDIR": f"{self.folder}", "_FRAZIL_SCRATCH": f"{self.folder}"}
+        with _starting:
+            self.process = subprocess.Popen(
+                command, env=env, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[self.lock], **options
+            )
+        return self.process
+
+    def kill(self) -> None:
+        """Kill the process and its group. What it started beyond that ends when its pipes break."""
+        if self.process is not None and self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def remove(self) -> None:
+        """Kill the process, wait until it is gone, and remove the folder."""
+        self.kill()
+        if self.process is not None:
+            self.process.wait()
+        for path in self.unfinished:
+            path.unlink(missing_ok=True)
+        _remove(self.folder)
+        if self in _held:
+            _held.remove(self)
+            os.close(self.lock)
+
+
+def scratch() -> Scratch:
+    """Make a folder among the temporary files, and remove those of processes that are gone."""
+    _sweep()
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        with contextlib.suppress(OSError):  # a file system without locks: then nobody sweeps there either
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if folder.is_dir():
+            made = Scratch(folder, lock)
+            _held.append(made)
+            return made
+        os.close(lock)  # another process took it for a dead one's before it was locked
+
+
+@cache
+def spill_folder() -> Path:
+    """Return the folder that queries without Java spill to; removed when this process ends."""
+    made = scratch()
+    atexit.register(made.remove)
+    return made.folder
+
+
+def has_ended() -> bool:
+    """Whether a process that this one started in a scratch folder is gone."""
+    return any(each.process is not None and each.process.poll() is not None for each in _held)
+
+
+def kill_all() -> None:
+    """Kill every process that this one started in a scratch folder; returns at once."""
+    with contextlib.ExitStack() as held:
+        if _starting.acquire(timeout=1):
+            held.callback(_starting.release)
+        for each in tuple(_held):
+            each.kill()
+
+
+def remove_all() -> None:
+    """Kill those processes, and remove all scratch folders of this process."""
+    kill_all()
+    for each in tuple(_held):
+        each.remove()
+
+
+def _sweep() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder, also while something that is about to end still writes into it."""
+    for _ in range(5):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return

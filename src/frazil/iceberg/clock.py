@@ -1,0 +1,62 @@
+"""The clock of this machine against the commits that a table has: Iceberg's times never run backwards."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import StorageError
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from frazil.iceberg.snapshot import TableSnapshot
+
+_TOLERATED: Final = timedelta(seconds=60)
+"""By so much Iceberg lets a commit be older than the one before."""
+
+
+class ClockError(StorageError):
+    """The newest commit of a table is of a later time than it is here."""
+
+    code = "FZ311"
+    retryable = True
+
+
+def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
+    """Refuse to write to a table whose newest commit lies in the future of this machine's clock.
+
+    Raises:
+        ClockError: by more than the minute that Iceberg allows.
+    """
+    if base.committed_at is None:
+        return
+    now = time_here()
+    if base.committed_at - now > _TOLERATED:
+        ahead = counted(round((base.committed_at - now).total_seconds()), "second")
+        raise ClockError(
+            f"{'.'.join(path[1:])}: its newest commit is of {base.committed_at:%Y-%m-%d %H:%M:%S}, {ahead} later than "
+            f"it is by the clock of this machine, {now:%Y-%m-%d %H:%M:%S} (UTC); nothing was written",
+            hint="set the clock right that is wrong, here or where that commit was made, and run again; a table that a "
+            "clock ahead has written to can be read, and be written to when its time has come",
+        )
+
+
+def today() -> date:
+    """Return the present day in UTC, which horizons are counted from."""
+    return time_here().date()
+
+
+def day_of_horizon(day: date, base: TableSnapshot) -> date:
+    """Return the day that horizons are counted from: the present one, but no later than that of the newest commit.
+
+    So a clock that is ahead folds nothing too early, and a table that nothing was written to for long is folded a run
+    later.
+    """
+    return day if base.committed_at is None else min(day, base.committed_at.date())
+
+
+def time_here() -> datetime:
+    """Return the time of this machine's clock."""
+    return datetime.now(UTC)

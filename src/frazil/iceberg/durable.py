@@ -1,0 +1,71 @@
+"""Let the disk have what was written before a catalog names it.
+
+Neither Hadoop nor Iceberg waits for a local disk: for half a minute what was written is in the memory of the machine
+alone, while the commit of a catalog is on the disk at once. After a power cut the catalog would name files that are
+empty.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from frazil.errors import StorageError
+from frazil.iceberg.damage import local_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class DiskError(StorageError):
+    """The disk could not take what was written."""
+
+    code = "FZ310"
+
+
+def make_durable(folder: Path) -> None:
+    """Wait until the disk has everything that was written to the file system of a folder.
+
+    Where the system has no call for one file system, it is all of them.
+
+    Raises:
+        DiskError: the disk failed.
+
+    Cost: a few milliseconds, and the time to write what other programs have written there too.
+    """
+    sync = _syncfs()
+    if sync is None:
+        os.sync()
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        if sync(opened):
+            raise DiskError(
+                f"{folder}: the disk could not take what was written: {os.strerror(ctypes.get_errno())}",
+                hint="look at the disk, then at the tables: frazil doctor",
+            )
+    finally:
+        os.close(opened)
+
+
+def make_table_durable(table: Any | None) -> None:
+    """Let the disk have all of a table before something goes that an older version of it needs.
+
+    Args:
+        table: as :func:`frazil.spark.gateway.java_table` returns it; None, or a table that is
+            not on this machine's disk, is left alone.
+
+    Raises:
+        DiskError: the disk failed.
+    """
+    folder = None if table is None else local_path(table.location())
+    if folder is not None:
+        make_durable(folder)
+
+
+@cache
+def _syncfs() -> Any | None:
+    """Return Linux's syncfs; other systems have none."""
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)

@@ -1,0 +1,1 @@
+"""Commands on what a lake already has: cut, rollback, drop, corrected records."""

@@ -1,0 +1,1 @@
+"""How tables change shape: which columns and layouts a plan alters, and which it builds again."""

@@ -1,0 +1,94 @@
+"""What must be altered so that a table becomes what is declared: a pure function of both layouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.errors import SchemaError
+from frazil.spec.model.types import plain_type, widens
+from frazil.steps import AddColumn, RemoveProperty, RenameColumn, SetLiveView, SetProperty, SetSortOrder, WidenColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from frazil.plan.tables.layout import TableLayout
+    from frazil.steps import Alteration
+
+
+class TypeChangedError(SchemaError):
+    """A declared type is not the one the table has, and data would have to be converted."""
+
+    code = "FZ503"
+
+
+def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
+    """Return what to alter, in order: names of columns, columns, sort order, properties, live view.
+
+    Columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that are not wanted
+    any more stay. Partitions are not compared: a table that is partitioned otherwise is written again.
+
+    Raises:
+        TypeChangedError: a column has another type that no widening reaches.
+    """
+    columns = _renamed(present.columns, wanted)
+    renames = [
+        RenameColumn(column=old, name=new) for old, new in zip(present.columns, columns, strict=True) if old != new
+    ]
+    return (*renames, *_columns(columns, wanted), *_settings(present, wanted))
+
+
+def _renamed(present: Mapping[str, str], wanted: TableLayout) -> dict[str, str]:
+    """Give the columns of a table the names that they will have; one whose new name is taken keeps its own."""
+    names = {name.lower() for name in present}
+    return {
+        name if (now := wanted.renames.get(name.lower(), name)).lower() in names else now: kind
+        for name, kind in present.items()
+    }
+
+
+def settings_alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
+    """Return what to alter beside the columns: for a table whose columns are replaced with its rows."""
+    return tuple(_settings(present, wanted))
+
+
+def fits(present: Mapping[str, str], wanted: TableLayout) -> bool:
+    """Return whether a table of some columns can be altered so that it has just the wanted ones.
+
+    Others have columns that are not wanted, or of types that no widening reaches: they are replaced, see
+    :func:`frazil.lake.commit.replace_table`.
+    """
+    types = {column.lower(): kind for column, kind in wanted.columns.items()}
+    columns = _renamed(present, wanted)
+    return all(column.lower() in types and _reaches(have, types[column.lower()]) for column, have in columns.items())
+
+
+def _columns(present: Mapping[str, str], wanted: TableLayout) -> Iterator[Alteration]:
+    types = {column.lower(): kind for column, kind in present.items()}
+    for column, kind in wanted.columns.items():
+        have = types.get(column.lower())
+        if have is None:
+            yield AddColumn(column=column, type=kind)
+        elif not _reaches(have, kind):
+            raise TypeChangedError(
+                f"{wanted.name}: column {column!r} is {have} in the table and {kind} in the declaration",
+                hint=f"declare it as {have}, or rebuild the table: frazil rebuild",
+            )
+        elif plain_type(have) != plain_type(kind):
+            yield WidenColumn(column=column, before=have, type=kind)
+
+
+def _settings(present: TableLayout, wanted: TableLayout) -> Iterator[Alteration]:
+    if tuple(present.sort_by) != tuple(wanted.sort_by):
+        yield SetSortOrder(columns=tuple(wanted.sort_by))
+    before, after = present.all_properties, wanted.all_properties
+    for name, value in after.items():
+        if before.get(name) != value:
+            yield SetProperty(name=name, value=value)
+    for name in sorted(before.keys() - after.keys()):
+        yield RemoveProperty(name=name)
+    if present.live_view != wanted.live_view:
+        yield SetLiveView(before=present.live_view, after=wanted.live_view)
+
+
+def _reaches(have: str, want: str) -> bool:
+    return plain_type(have) == plain_type(want) or widens(have, want)

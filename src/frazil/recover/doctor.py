@@ -1,0 +1,323 @@
+"""Look at the machine and at what a pipeline needs, and say what is wrong before a run does.
+
+Starts no Java, changes nothing, and needs no more than a few seconds, most of them for hosts that do not answer. In
+the bucket of a lake it writes one small object, and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from frazil.catalog.catalogs import EmbeddedReader, Located, NoLakeError
+from frazil.catalog.clients import CLIENTS_HINT, missing_client
+from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.store_conf import lake_access
+from frazil.catalog.store_look import look_at_store
+from frazil.catalog.trouble import CatalogError, explained
+from frazil.catalog.warehouse import read_version, verify_catalog
+from frazil.errors import FrazilError
+from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
+from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.iceberg.wholeness import damage_of
+from frazil.sources.asking import Answers
+from frazil.sources.kinds import captures_of
+from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for
+from frazil.spark.java import find_java
+from frazil.spec import EmbeddedCatalog
+from frazil.spec.amount import counted
+from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.check.kinds.sharded import shard_tables
+from frazil.spec.location import embedded_catalog, locate, warehouse
+from frazil.spec.model.stores import is_store, store_access
+from frazil.spec.tables import source_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.sources.capture import Looked
+    from frazil.spec import Pipeline, Table
+
+_LITTLE_DISK_BYTES: Final = 2 * 2**30
+_REPAIR: Final = "restore the file from a backup; or make it again from the warehouse: frazil doctor --repair"
+_SQLITE_FILE: Final = "jdbc:sqlite:"
+_ANSWER_SECONDS: Final = 3.0
+_SERVER_SECONDS: Final = 10.0
+_RELEASED: Final = 1_790_000_000
+"""Seconds since 1970 of a day before this version was made: a clock that shows an earlier one is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        what: its name, in a word or two.
+        ok: True; False if a run will fail; None if it may, or if it cannot be told.
+        detail: what was found.
+        hint: the way out, where there is something to do.
+    """
+
+    what: str
+    ok: bool | None
+    detail: str
+    hint: str | None = None
+
+
+def examine(pipeline: Pipeline | None) -> list[Finding]:
+    """Examine the machine and, with a pipeline, its warehouse, catalog and sources.
+
+    Never raises for what it finds: a failure becomes a finding. Secrets are resolved to know that they are
+    there, and do not get into a finding.
+    """
+    found = [*_machine(), *_jars(pipeline)]
+    if pipeline is not None:
+        found += [*_warehouse(pipeline), *_catalog(pipeline)]
+        captures = captures_of(pipeline, [table.name for table in pipeline.tables])
+        answers = Answers(captures, lambda one: [*one.examine(pipeline.folder)], _SERVER_SECONDS)
+        found += [finding for table in pipeline.tables for finding in _landing(pipeline, table)]
+        found += [finding for number in range(len(captures)) for finding in _server(pipeline, answers, number)]
+    return found
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding(
+        what="python",
+        ok=sys.version_info >= (3, 11),
+        detail=f"{platform.python_version()} on {platform.system()}",
+    )
+    try:
+        java = find_java()
+        yield Finding(what="java", ok=True, detail=f"{java.version} ({java.source})")
+    except FrazilError as error:
+        yield Finding(what="java", ok=False, detail=error.message, hint=error.hint)
+    for name in ("frazil", "pyspark", "pyarrow", "duckdb"):
+        try:
+            yield Finding(what=name, ok=True, detail=importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(what=name, ok=None, detail="not installed as a package")
+    heap_mib = default_heap_mib()
+    total_mib, free = total_memory_bytes() // 2**20, free_memory_bytes()
+    enough = None if free is None else free // 2**20 > heap_mib
+    yield Finding(
+        what="memory",
+        ok=enough or None,
+        detail=f"{total_mib} MiB, {'unknown' if free is None else free // 2**20} MiB free, "
+        f"{usable_cores()} cores; Java takes up to {os.environ.get('FRAZIL_DRIVER_MEMORY', f'{heap_mib}m')}",
+        hint=None if enough else "close other programs, or set FRAZIL_DRIVER_MEMORY to less",
+    )
+    sane = time.time() > _RELEASED
+    yield Finding(
+        what="clock",
+        ok=sane,
+        detail=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        hint=None if sane else "set the clock: arrival times and snapshots would be wrong",
+    )
+
+
+def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
+    try:
+        jars = default_jars() if pipeline is None else jars_for(pipeline)
+    except FrazilError:  # the finding on the warehouse says why
+        jars = default_jars()
+    for jar in jars:
+        path = jar_folder() / jar.file_name
+        if is_ready(jar):
+            yield Finding(what="jar", ok=True, detail=jar.file_name)
+        else:
+            state = "has other content than the pinned one" if path.exists() else "is not here yet"
+            yield Finding(what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it")
+    folder = _nearest(cache_folder())
+    writable = os.access(folder, os.W_OK)
+    yield Finding(
+        what="cache",
+        ok=writable or None,
+        detail=f"{cache_folder()}{'' if writable else ' cannot be written'}",
+        hint=None if writable else "set FRAZIL_CACHE to a folder that can be",
+    )
+
+
+def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
+    try:
+        place = warehouse(pipeline)
+        folder = place.path
+    except FrazilError as error:
+        yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
+        return
+    if folder is None:
+        yield from _store(pipeline, "warehouse", place.uri)
+        return
+    nearest = _nearest(folder)
+    writable = nearest.is_dir() and os.access(nearest, os.W_OK)
+    yield Finding(
+        what="warehouse",
+        ok=writable,
+        detail=f"{folder}{'' if folder.exists() else ' (made by the first run)'}",
+        hint=None if writable else f"{nearest} cannot be written",
+    )
+    free = shutil.disk_usage(nearest).free
+    roomy = free > _LITTLE_DISK_BYTES
+    yield Finding(
+        what="disk",
+        ok=roomy or None,
+        detail=f"{free / 2**30:.1f} GiB free",
+        hint=None if roomy else "make room first",
+    )
+
+
+def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
+    try:
+        settings = catalog_conf(pipeline)
+    except FrazilError as error:
+        yield Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+        return
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        yield _sqlite(pipeline, embedded_catalog(pipeline))
+        return
+    if missing := missing_client(pipeline.lake.catalog):
+        yield Finding(what="catalog client", ok=None, detail=missing, hint=CLIENTS_HINT)
+    kind, uri = pipeline.lake.catalog.type, settings.get(f"{PREFIX}.uri")
+    if uri and uri.startswith(_SQLITE_FILE):
+        yield _shared_sqlite(Path(uri.removeprefix(_SQLITE_FILE).partition("?")[0]))
+        return
+    address = _address(uri) if uri else None
+    if address is None:
+        yield Finding(what="catalog", ok=None, detail=f"{kind}: no host and port to try")
+        return
+    host, port = address
+    try:
+        with socket.create_connection(address, timeout=_ANSWER_SECONDS):
+            yield Finding(what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried")
+    except OSError as error:
+        yield Finding(
+            what="catalog",
+            ok=False,
+            detail=f"{kind}: {host}:{port} does not answer: {error.strerror or error}",
+            hint="is it started, and reachable from here?",
+        )
+
+
+def _shared_sqlite(path: Path) -> Finding:
+    """Look at a SQLite file of a JDBC catalog, which other lakes may be in too."""
+    there = path.exists()
+    writable = os.access(path if there else path.parent, os.W_OK)
+    return Finding(
+        what="catalog",
+        ok=writable,
+        detail=f"jdbc: {path}{'' if there else ' (made by the first run)'}",
+        hint=None if writable else "its folder must be there, and both be writable",
+    )
+
+
+def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
+    known: Located = {}
+    try:
+        with contextlib.suppress(NoLakeError):
+            known = EmbeddedReader(path).tables()
+    except CatalogError as error:
+        return Finding(what="catalog", ok=False, detail=error.message, hint=_REPAIR)
+    try:
+        for table in pipeline.tables:
+            verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))
+    except FrazilError as error:
+        return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+    for location in known.values():
+        if damage := _damage(pipeline, local_path(location)):
+            return Finding(what="catalog", ok=False, detail=damage.message, hint=damage.hint)
+    made = counted(len(known), "table") if path.exists() else "(made by the first run)"
+    return Finding(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
+
+
+def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
+    """Return what of a table is not there whole, by its metadata file; tables of other warehouses are passed over."""
+    folder = warehouse(pipeline).path
+    if folder is None or file is None or not file.is_relative_to(folder):
+        return None
+    version = read_version(file)
+    found = DamagedTableError(f"{file}", "cannot be read") if version is None else damage_of(version.metadata)
+    if found is not None:
+        found.advise(pipeline)
+    return found
+
+
+def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Finding]:
+    what = answers.captures[number].name
+    try:
+        for looked in answers.of(number):
+            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+    except Exception as raised:  # noqa: BLE001 - whatever it is, it is found
+        error = explained(raised, pipeline)
+        message = error.message.removeprefix(f"{what}: ")
+        yield Finding(what=what, ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
+
+
+def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
+    changes = changes_table(table)
+    parts = shard_tables(table).values() or ((table,) if changes is None else (changes,))
+    captured = {place for part in parts for place in part.source.locations.get("landing", ())}
+    for pattern in chain.from_iterable(table.source.locations.values()):
+        what = f"source of {table.name}"
+        try:
+            declared = locate(pattern, setting="path", folder=pipeline.folder)
+            given = declared.path
+        except FrazilError as error:
+            yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+            continue
+        if given is None:
+            yield from _store(pipeline, what, declared.uri)
+            continue
+        fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
+        # A pattern is looked at up to the folder that its first wildcard stands in.
+        place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
+        if pattern in captured and not place.exists():
+            yield Finding(what=what, ok=True, detail=f"{place} (made by the first capture)")
+        elif not place.exists():
+            yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
+        elif not os.access(place, os.R_OK):
+            yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="check its permissions")
+        else:
+            yield Finding(what=what, ok=True, detail=f"{given}")
+
+
+def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Finding]:
+    if not is_store(address):
+        yield Finding(what=what, ok=None, detail=f"{address}: not on this machine, not looked at")
+        return
+    is_lake = what == "warehouse"
+    try:
+        reached = store_access(address, pipeline.stores, pipeline.folder)
+        access = lake_access(pipeline, address) if is_lake else reached
+        # The warehouse of such a catalog may be a bucket that takes its tables and nothing else.
+        for_tables = pipeline.lake.catalog.type in ("rest", "glue")
+        for looked in look_at_store(access, address, is_written=is_lake, may_refuse=for_tables):
+            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+    except FrazilError as error:
+        yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+
+
+def _address(uri: str) -> tuple[str, int] | None:
+    """Host and port of a catalog's address; the port of its scheme where it names none."""
+    parts = urlsplit(uri.removeprefix("jdbc:"))
+    usual = {"postgresql": 5432, "mysql": 3306, "http": 80, "https": 443, "thrift": 9083}
+    try:
+        port = parts.port or usual.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.hostname, port) if parts.hostname and port else None
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder itself, or the nearest one above it that exists."""
+    return next(place for place in (folder, *folder.parents) if place.exists())

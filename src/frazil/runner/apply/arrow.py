@@ -1,0 +1,252 @@
+"""The delta of one mart, computed on the driver by Arrow: for small batches."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import StructType
+
+from frazil.bronze import record as r
+from frazil.lake.row_lookup import AT_FILE, AT_POS
+from frazil.marts import late
+from frazil.marts.arrow.fill import fill_arrow, lacking_columns
+from frazil.marts.arrow.fold import INCOMPLETE, event_times, grouped_keys, match_keys, newest_arrow, times_of_deletes
+from frazil.marts.arrow.history import next_versions_arrow
+from frazil.marts.current import FLAGS, STANDS, TIMES, last_known
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.history import next_versions
+from frazil.marts.verdict import DELETE_ONLY, IS_LIVE, KINDS, LATE, RECOMPUTE, SUPERSEDED
+from frazil.older_spark import to_arrow
+from frazil.runner.apply.arrow_target import find_target
+from frazil.runner.apply.arrow_verdicts import tombstones, with_verdicts
+from frazil.runner.apply.arrow_whole import places, whole_keys
+from frazil.runner.apply.delta import DeltaCounts, PositionDelta
+from frazil.runner.batch.driver_batch import spark_frame
+from frazil.spec import Current, History
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.apply.arrow_target import Found
+    from frazil.runner.apply.arrow_whole import WholeKeys
+    from frazil.runner.apply.mart_batch import MartBatch
+
+_JOB_GROUP = "spark.jobGroup.id"
+_KEYS = "_cdc_keys"
+
+
+def arrow_delta(batch: MartBatch) -> PositionDelta | None:
+    """Return what a batch changes in a mart.
+
+    None where changes of a key differ in nothing but their content, and where a key must be recomputed that has many
+    changes, or some that lack columns, as all must in a bitemporal history.
+
+    Cost: one look at the mart, which brings the values that changes lack too, and of a history all; where changes may
+    be late one at the tombstones, and one at the order of those keys that may have such changes; for deletes without
+    values a look for those. What it brings is as large as the batch, but for keys that are recomputed: all their
+    changes.
+    """
+    if isinstance(batch.mart, History) and batch.mart.bitemporal:
+        return None
+    folded = _fold(batch)
+    if folded is None:
+        return None
+    keys = folded.keys
+    kinds = keys.group_by([*KINDS]).aggregate([([], "count_all"), (LATE, "sum")])
+    counts = DeltaCounts.of(kinds.rename_columns([*KINDS, _KEYS, LATE]), _KEYS)
+    again = keys.filter(keys[RECOMPUTE])
+    whole = whole_keys(batch, again) if again.num_rows else None
+    if again.num_rows and whole is None:
+        return None
+    changes: pa.Table | None = None
+    if folded.lacking:
+        filled = _filled(batch, folded)
+        if filled is None:
+            return None
+        keys, changes = filled
+    gone = keys.filter(pc.and_not(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]), keys[RECOMPUTE]))
+    # Of a key that is not recomputed only the newest version goes.
+    positions, replaced = places(gone, pa.repeat(True, gone.num_rows)), gone.select([*batch.spec.keys])
+    if whole is not None:
+        positions = pa.concat_tables([positions, whole.places])
+        replaced = pa.concat_tables([replaced, again.select([*batch.spec.keys])])
+    if isinstance(batch.mart, History):
+        rows = _versions(batch, folded, changes, whole)
+    else:
+        rows = _states(batch, keys, counts, whole)
+    return None if rows is None else PositionDelta(counts=counts, rows=rows, positions=positions, keys=replaced)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folded:
+    """A batch in memory, folded.
+
+    Attributes:
+        changes: the batch.
+        keys: one row per key, with its verdicts and the position of the mart's row.
+        lacking: columns that some upserts do not carry.
+        found: the mart's rows of these keys, with ``lacking``.
+    """
+
+    changes: pa.Table
+    keys: pa.Table
+    lacking: list[str]
+    found: Found
+
+
+def _fold(batch: MartBatch) -> _Folded | None:
+    """Fold the batch; None where Spark must."""
+    spec, changes = batch.spec, batch.changes.in_memory(batch.spec)
+    lacking = lacking_columns(changes, spec)
+    spark = batch.changes.spark.sparkContext
+    group = spark.getLocalProperty(_JOB_GROUP)
+
+    def collect(rows: DataFrame) -> pa.Table:
+        spark.setLocalProperty(_JOB_GROUP, group or "")  # so that its jobs count as this table's
+        return to_arrow(rows)
+
+    with ThreadPoolExecutor(2) as pool:
+        finding = pool.submit(find_target, batch, changes, lacking, collect)
+        burying = pool.submit(tombstones, batch, changes, collect)
+        keys = _folded(batch, changes)
+    if keys is None:
+        return None
+    found, dead = finding.result(), burying.result()
+    at = match_keys(keys, found.rows, spec.keys)
+    keys = keys.append_column(late.IN_TARGET, pc.is_valid(at))
+    keys = keys.append_column(late.LIVED, pc.fill_null(found.rows[late.LIVED].take(at), fill_value=False))
+    for name in (AT_FILE, AT_POS):
+        keys = keys.append_column(name, found.rows[name].take(at))
+    if dead is not None:
+        keys = with_verdicts(batch, changes, keys, found, dead)
+    return _Folded(changes=changes, keys=keys, lacking=lacking, found=found)
+
+
+def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
+    """Fold the batch, compared with nothing."""
+    keys = newest_arrow(changes, batch.spec)
+    if keys is None:
+        return None
+    stands, dies = keys[IS_LIVE], pc.invert(keys[IS_LIVE])
+    if isinstance(batch.mart, Current) and batch.mart.deletes == "soft":
+        stands = pc.invert(keys[DELETE_ONLY])
+        keys = keys.append_column("is_deleted", dies)
+    number = keys.num_rows
+    return (
+        keys.append_column(STANDS, stands)
+        .append_column(LATE, pa.repeat(pa.scalar(0, pa.int64()), number))
+        .append_column(RECOMPUTE, pa.repeat(False, number))
+        .append_column(SUPERSEDED, pa.repeat(False, number))
+    )
+
+
+def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | None] | None:
+    """Fill what changes do not carry with what the mart's row has: the folded keys, and for history all changes.
+
+    None where the mart has other types, or only the content of two changes says which is newer.
+    """
+    spec, names, keys, held = batch.spec, batch.spec.keys, folded.keys, folded.found.rows
+    # A change took effect when it says itself: a time that is filled in is that of an older one.
+    changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
+    held = held.filter(held[late.LIVED]).select([*names, *folded.lacking])
+    if any(held.schema.field(name).type != changes.schema.field(name).type for name in folded.lacking):
+        return None
+    some = keys.filter(keys[INCOMPLETE]).select([*names])
+    numbers = match_keys(grouped_keys(changes, spec), some, names)
+    is_lacking = pc.is_valid(numbers)
+    of_keys = held.take(match_keys(some, held, names))
+    filled = fill_arrow(changes.filter(is_lacking), numbers.filter(is_lacking), of_keys, spec)
+    newest = newest_arrow(filled, spec)
+    if newest is None:
+        return None
+    at = match_keys(keys, newest, names)
+    for name in folded.lacking:
+        column = pc.if_else(pc.is_valid(at), newest[name].take(at), keys[name])
+        keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    if isinstance(batch.mart, Current):
+        return keys, None
+    shown = [*spec.columns, r.CLASS, r.POSITION, r.ROW, *TIMES]
+    return keys, pa.concat_tables([changes.filter(pc.invert(is_lacking)).select(shown), filled.select(shown)])
+
+
+def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeKeys | None) -> pa.Table | None:
+    """Return the new rows of a current table; ``whole``: keys that are recomputed; None where Spark must."""
+    spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
+    shown = [*spec.columns, *(FLAGS if is_soft else (r.POSITION, r.ROW))]
+    keys = _with_deleted_at(keys.filter(pc.invert(keys[RECOMPUTE])), batch)
+    rows = keys.filter(pc.and_not(keys[STANDS], keys[SUPERSEDED])).select(shown)
+    if is_soft and counts.deletes_without_values:
+        is_dead = pc.and_(pc.and_not(keys[DELETE_ONLY], keys[IS_LIVE]), keys[late.IN_TARGET])
+        known = _last_known(batch, keys.filter(is_dead).select([*spec.keys, *FLAGS, *TIMES]))
+        rows = pa.concat_tables([rows, known.select(shown)], promote_options="permissive")
+    if whole is None:
+        return rows
+    recomputed = _folded(batch, whole.changes)
+    if recomputed is None:
+        return None
+    recomputed = _with_deleted_at(recomputed.filter(recomputed[STANDS]), batch).select(shown)
+    return pa.concat_tables([rows, recomputed], promote_options="permissive")
+
+
+def _with_deleted_at(keys: pa.Table, batch: MartBatch) -> pa.Table:
+    """Add to folded keys of a soft table when they were deleted, by the values that they have."""
+    if isinstance(batch.mart, History) or batch.mart.deletes != "soft":
+        return keys
+    times = times_of_deletes(keys, event_times(keys, batch.spec))
+    return keys.append_column("deleted_at", pc.if_else(keys["is_deleted"], times, pa.scalar(None, times.type)))
+
+
+def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
+    """Return the rows of a soft table for keys whose delete came without values.
+
+    ``dead`` are the keys, with the flags and the times.
+    """
+    spec = batch.spec
+    values = [name for name in spec.columns if name not in spec.keys]
+    found = batch.target.find(dead.select([*spec.keys]), values)
+    if found is None:
+        return to_arrow(last_known(batch.target.table, spark_frame(batch.changes.spark, dead), spec))
+    flags = dead.select([*FLAGS, *TIMES]).take(match_keys(found, dead, spec.keys))
+    at = times_of_deletes(flags, event_times(found, spec))
+    flags = flags.set_column(flags.schema.get_field_index("deleted_at"), "deleted_at", at)
+    return pa.table({name: found[name] for name in spec.columns} | {name: flags[name] for name in FLAGS})
+
+
+def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole: WholeKeys | None) -> pa.Table | None:
+    """Return the new rows of a history.
+
+    Args:
+        batch: the batch.
+        folded: folded.
+        filled: its changes, where some did not carry every column.
+        whole: keys that are recomputed.
+
+    Returns:
+        The rows; None where Spark must make them.
+    """
+    spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
+    keys, changes = folded.keys, filled
+    if changes is None:
+        changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
+    if whole is not None:
+        changes = whole.among(changes, keys, spec)
+    if folded.found.by_driver:
+        numbers = match_keys(grouped_keys(changes, spec), keys, spec.keys)
+        at = match_keys(keys, folded.found.rows, spec.keys)
+        is_held = pc.and_not(pc.is_valid(at), keys[RECOMPUTE])
+        held_keys = pa.array(range(len(at)), pa.int64()).filter(is_held.combine_chunks())
+        held = folded.found.rows.take(at.filter(is_held))
+        rows = next_versions_arrow(changes, numbers, held, held_keys, spec, deletes=deletes)
+        if rows is not None:
+            return rows
+    if whole is not None:
+        return None
+    new = batch.new
+    if filled is not None:
+        types = StructType([new.schema[name] for name in filled.column_names])
+        new = spark_frame(batch.changes.spark, filled, types)
+    return to_arrow(next_versions(new, batch.target_rows, spec, deletes, in_one_task=batch.in_one_task))

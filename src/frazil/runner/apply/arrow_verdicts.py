@@ -1,0 +1,148 @@
+"""Which changes of a batch in the driver's memory are late, and what that means for their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.marts import late
+from frazil.marts.arrow.fold import BEGINS, event_times, grouped_keys, match_keys, timestamps
+from frazil.marts.arrow.late import KEY_NUMBER, tombstones_arrow, verdicts_arrow
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.marts.verdict import LATE, RECOMPUTE, SUPERSEDED, verdict_sql
+from frazil.older_spark import to_arrow
+from frazil.runner.batch.driver_batch import spark_frame
+from frazil.spec import Current, History
+from frazil.spec.sql.names import quote
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.apply.arrow_target import Collect, Found
+    from frazil.runner.apply.mart_batch import MartBatch
+
+
+def tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Table | None:
+    """Return the newest delete of each of the batch's keys in earlier batches; None where nobody asks."""
+    if not batch.compares:
+        return None
+    spec, first = batch.spec, batch.spec.order_columns[0]
+    wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times, r.SOURCE_TIME])]
+    # Of a column with NaN, the greatest number, files have no bounds that Arrow and Spark see alike.
+    has_bounds = (
+        bool(spec.sequence_by) and batch.by_order and not pa.types.is_floating(changes.schema.field(first).type)
+    )
+    least = pc.min(changes[first]) if has_bounds else None
+    if least is not None and not least.is_valid:
+        least = None
+    bounds = {} if least is None else {first: least}
+    if bounds and spec.times_follow_order:
+        bounds[r.SOURCE_TIME] = pc.min(timestamps(changes[first]))
+    deletes = batch.changes.find_deletes(changes.select([*spec.keys]), wanted, bounds)
+    if deletes is None:
+        return collect(batch.tombstones())
+    is_own = pc.and_(
+        pc.greater(deletes[r.BATCH], batch.changes.after), pc.less_equal(deletes[r.BATCH], batch.changes.upto)
+    )
+    return tombstones_arrow(deletes.filter(pc.invert(is_own)), spec)
+
+
+def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Found, dead: pa.Table) -> pa.Table:
+    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change.
+
+    Args:
+        batch: the batch.
+        changes: its changes.
+        keys: folded, with verdicts as if none was late.
+        found: the mart's rows.
+        dead: from :func:`tombstones`.
+    """
+    names, first, is_sure = batch.spec.keys, batch.spec.order_columns[0], _are_timely(batch, changes, keys)
+    held = found.newer
+    is_known = pa.repeat(False, keys.num_rows)
+    for rows, end in ((held, held[first]), (dead, pc.struct_field(dead[late.HELD], first))):
+        at = match_keys(keys, rows, names)
+        is_known = pc.or_(is_known, pc.is_valid(at))
+        # A column of the mart may have a wider type than the batch's. NULL and NaN are never greater.
+        is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
+        is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
+    if isinstance(batch.mart, History) and batch.spec.times_follow_order:
+        # A delete may have ended a version later than its order says.
+        at = match_keys(keys, dead, names)
+        is_after = pc.greater(timestamps(keys[BEGINS]), dead[late.HELD_TIME].take(at))
+        is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
+    doubtful = keys.filter(pc.and_not(is_known, is_sure)).select([*names])
+    if not doubtful.num_rows:
+        return keys
+    verdicts = _verdicts_on_driver(batch, changes, doubtful, found, dead) if found.by_driver else None
+    if verdicts is None:
+        some, deletes = (
+            spark_frame(batch.changes.spark, table.filter(pc.is_valid(match_keys(table, doubtful, names))))
+            for table in (doubtful, dead)
+        )
+        new, rows = late.filter_keys(batch.new, some, names), late.held_order(batch.newer_rows(some), batch.spec)
+        verdicts = _verdicts(batch, late.with_prior_order(new, rows, deletes, batch.spec))
+    return _replaced(batch, keys, verdicts)
+
+
+def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """Return of each key whether all its event times are after those of earlier batches, where that matters."""
+    if batch.by_order:
+        return pa.repeat(True, keys.num_rows)
+    before = batch.stats.before.time
+    if before is None:
+        return pa.repeat(False, keys.num_rows)
+    times = event_times(changes, batch.spec)
+    is_after = pc.fill_null(pc.greater(times, pa.scalar(before, pa.int64()).cast(times.type)), fill_value=False)
+    numbers = match_keys(grouped_keys(changes, batch.spec), keys, batch.spec.keys)
+    untimely = pc.unique(numbers.filter(pc.invert(is_after)))
+    return pc.invert(pc.is_in(pa.array(range(keys.num_rows), pa.int64()), value_set=untimely))
+
+
+def _verdicts_on_driver(
+    batch: MartBatch, changes: pa.Table, doubtful: pa.Table, found: Found, dead: pa.Table
+) -> pa.Table | None:
+    """Judge the changes of some keys by all of the order; None where Spark must."""
+    spec, names, order = batch.spec, batch.spec.keys, [*batch.spec.order_columns]
+    is_current = isinstance(batch.mart, Current)
+    rows = batch.target.find(doubtful, order) if is_current else found.rows
+    if rows is None:
+        return None
+    numbers = match_keys(grouped_keys(changes, spec), doubtful, names)
+    some = changes.filter(pc.is_valid(numbers))
+    some = some.append_column(EVENT_TIME, event_times(some, spec))
+    # Only what a history holds is asked for its event times.
+    times = pa.nulls(rows.num_rows, some[EVENT_TIME].type) if is_current else event_times(rows, spec)
+    tombstone_ends = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {
+        EVENT_TIME: dead[late.HELD_TIME]
+    }
+    ends = ((rows, rows.select(order).append_column(EVENT_TIME, times)), (dead, pa.table(tombstone_ends)))
+    held = [end.take(match_keys(grouped_keys(some, spec), table, names)) for table, end in ends]
+    newest_time = batch.stats.before.time
+    judged = verdicts_arrow(some, pc.drop_null(numbers), held, batch.mart, spec, newest_time=newest_time)
+    if judged is None:
+        return None
+    verdicts = doubtful.take(judged[KEY_NUMBER])
+    for name in (LATE, RECOMPUTE, SUPERSEDED):
+        verdicts = verdicts.append_column(name, judged[name])
+    return verdicts
+
+
+def _verdicts(batch: MartBatch, changes: DataFrame) -> pa.Table:
+    """Judge changes that were joined with prior order, by Spark."""
+    newest_time = batch.stats.before.time
+    aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True, newest_time=newest_time))
+    return to_arrow(changes.groupBy(*map(quote, batch.spec.keys)).agg(*aggregates))
+
+
+def _replaced(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
+    """Return the keys with the verdicts of some replaced."""
+    at = match_keys(keys, verdicts, batch.spec.keys)
+    for name in (LATE, RECOMPUTE, SUPERSEDED):
+        column = pc.coalesce(verdicts[name].take(at), keys[name])
+        keys = keys.set_column(keys.schema.get_field_index(name), name, column)
+    return keys

@@ -1,0 +1,206 @@
+"""One batch and the mart that it is applied to: what a backend takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from frazil.bronze import record as r
+from frazil.lake.row_lookup import AT_FILE, AT_POS
+from frazil.marts import late
+from frazil.marts.fold import fill_from
+from frazil.marts.fold_spec import EVENT_TIME
+from frazil.spec import History
+from frazil.spec.sql.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from frazil.marts.fold_spec import FoldSpec
+    from frazil.plan.policy import Policy
+    from frazil.runner.apply.changes import BatchChanges
+    from frazil.runner.batch.batch_stats import BatchStats
+    from frazil.spec import Current
+
+
+class FindRows(Protocol):
+    """Finds rows of a mart on the driver."""
+
+    def __call__(self, values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
+        """Return the rows, None where Spark must look for them."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MartTarget:
+    """A mart that has rows.
+
+    Attributes:
+        name: of the mart.
+        mart, spec: the mart and the table's parts.
+        read: returns its rows as they are, with event time, ``_cdc_at_file`` and ``_cdc_at_pos``, at ``main``: the
+            branch will have lost rows by the time the new ones are computed.
+        rows: how many they are, about.
+        find: returns the rows of some keys with further columns, which must have a flag where one is named, as
+            :func:`frazil.lake.row_lookup.find_rows`, or None where Spark must look for them.
+    """
+
+    name: str
+    mart: Current | History
+    spec: FoldSpec
+    read: Callable[[], DataFrame]
+    rows: int
+    find: FindRows
+
+    @cached_property
+    def table(self) -> DataFrame:
+        """What ``read`` returns."""
+        return self.read()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MartBatch:
+    """One batch and the mart that it is applied to. What Spark is not asked for is not made.
+
+    Attributes:
+        target: the mart.
+        changes: the batch's changes, among all of the table.
+        stats: statistics of the batch.
+        policy: thresholds.
+    """
+
+    target: MartTarget
+    changes: BatchChanges
+    stats: BatchStats
+    policy: Policy
+
+    @property
+    def mart(self) -> Current | History:
+        """The mart's declaration."""
+        return self.target.mart
+
+    @property
+    def spec(self) -> FoldSpec:
+        """The table's parts."""
+        return self.target.spec
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the order alone decides what is late; history asks for event times, which may differ."""
+        return self.spec.times_follow_order or not isinstance(self.mart, History)
+
+    @property
+    def compares(self) -> bool:
+        """Whether changes may be late: where each is newer than all before, and for history after it, none is."""
+        return not (self.stats.all_newer and (self.stats.all_after or not isinstance(self.mart, History)))
+
+    @property
+    def has_order(self) -> bool:
+        """Whether ``target_rows`` has the first order column too."""
+        return isinstance(self.mart, History) or self.target.rows <= self.policy.order_column_rows
+
+    @property
+    def in_one_task(self) -> bool:
+        """Whether one task folds the batch."""
+        return self.stats.changes <= self.policy.single_task_changes
+
+    @cached_property
+    def new(self) -> DataFrame:
+        """The batch's changes, with event time."""
+        new = self.changes.new(self.spec)
+        return new.coalesce(1) if self.in_one_task else new
+
+    @cached_property
+    def keys(self) -> DataFrame:
+        """Keys of the batch's changes, with repeats."""
+        keys = self.changes.new_keys(self.spec)
+        return keys.coalesce(1) if self.changes.driver_batch is None and self.in_one_task else keys
+
+    @cached_property
+    def newest_rows(self) -> DataFrame:
+        """The rows that may be the newest of one of the batch's keys, by the bounds of the batch."""
+        among = self.stats.key_predicate
+        return self.target.table.where(f"is_current AND {among}" if isinstance(self.mart, History) else among)
+
+    @property
+    def living_rows(self) -> DataFrame:
+        """Those of ``newest_rows`` that are not deleted: the values in force before the batch."""
+        if isinstance(self.mart, History):
+            return self.target_rows.where(late.LIVED)
+        return self.newest_rows.where(self._lives)
+
+    @cached_property
+    def target_rows(self) -> DataFrame:
+        """:func:`frazil.marts.late.target_rows` of the batch, with file and position.
+
+        Where changes may lack columns, with all of them.
+
+        Cost: once it is read, one scan of the mart against a broadcast of the batch's keys.
+        """
+        spec, is_history = self.spec, isinstance(self.mart, History)
+        also = [AT_FILE, AT_POS]
+        if is_history:  # the rows themselves are needed again
+            also += [quote(column) for column in spec.columns if column not in spec.keys]
+            also += ["valid_from", "is_deleted", r.POSITION, r.ROW, EVENT_TIME]
+        else:  # what nobody asks for is not read
+            wanted = spec.columns if spec.fills else ()
+            wanted = (*wanted, *(spec.order_columns[:1] if self.compares and self.has_order else ()))
+            also += [quote(column) for column in dict.fromkeys(wanted) if column not in spec.keys]
+        found = late.target_rows(self.newest_rows, self.keys, spec, *also, lives=self._lives)
+        return self.changes.cache.keep((self.target.name, "target_rows"), lambda: found) if is_history else found
+
+    @property
+    def _lives(self) -> str:
+        """SQL condition that a row of the mart is not deleted."""
+        has_flag = isinstance(self.mart, History) or self.mart.deletes == "soft"
+        return "NOT is_deleted" if has_flag else "true"
+
+    @property
+    def filled(self) -> DataFrame:
+        """The batch's changes, each with every column; not of keys that must be recomputed.
+
+        Cost: where some do not carry every column, a scan of the mart's rows of their keys.
+        """
+        if not self.spec.fills:
+            return self.new
+        name = (self.target.name, "filled")
+        return self.changes.cache.keep(name, lambda: fill_from(self.new, self.living_rows, self.spec))
+
+    def with_prior_order(self, changes: DataFrame) -> DataFrame:
+        """Join each of some changes of the batch with the newest order already held for its key.
+
+        Cost: a scan of those rows of the mart and deletes in silver that are not older than the batch.
+        """
+        held = self.target_rows if isinstance(self.mart, History) else self.newer_rows(self.keys)
+        name, cache = ("tombstones", self.by_order, self.changes.upto), self.changes.cache
+        dead = cache.keep(name, self.tombstones) if self.changes.is_shared else self.tombstones()
+        return late.with_prior_order(changes, late.held_order(held, self.spec), dead, self.spec)
+
+    def tombstones(self) -> DataFrame:
+        """Return the newest delete of each of the batch's keys in earlier batches."""
+        deletes = self.changes.earlier_deletes(self.spec, self._not_older())
+        in_one_task = self.changes.files <= self.policy.single_task_files
+        return late.tombstones(deletes, self.keys, self.spec, in_one_task=in_one_task)
+
+    def newer_rows(self, keys: DataFrame) -> DataFrame:
+        """Return the mart's rows of some keys that may make a change late, by the bounds of the batch."""
+        # History has its rows already; a current table is scanned again.
+        if isinstance(self.mart, History):
+            return late.filter_keys(self.target_rows, keys, self.spec.keys)
+        return late.filter_keys(self.newest_rows.where(self._not_older(among_rows=True)), keys, self.spec.keys)
+
+    def _not_older(self, *, among_rows: bool = False) -> str:
+        """SQL condition of all deletes, or rows of the mart, that may make a change late; it prunes files."""
+        if not (self.spec.sequence_by and self.by_order):
+            return "true"
+        if self.spec.types[self.spec.sequence_by[0]] in ("float", "double"):
+            return "true"  # NaN is the greatest number here, but files are pruned as if it were none
+        newer = f"{quote(self.spec.sequence_by[0])} >= {self.stats.oldest}"
+        if among_rows or not self.spec.times_follow_order:
+            return newer
+        # A delete may have ended a version later than its order says.
+        return f"({newer} OR {r.SOURCE_TIME} >= CAST({self.stats.oldest} AS timestamp))"

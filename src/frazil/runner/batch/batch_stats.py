@@ -1,0 +1,257 @@
+"""Batch statistics: row count, bytes, sequence and key bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import FrazilError
+from frazil.runner.batch.newest import (
+    NUMBERED,
+    Newest,
+    ends,
+    least_time,
+    least_time_sql,
+    newest_of,
+    newest_sql,
+    order_ends,
+    order_sql,
+    times_follow_order,
+)
+from frazil.spec.sql.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.silver.contract import Contract
+
+_RANGED: Final = frozenset({"int", "bigint", "date", "string"})
+_LONG: Final = frozenset({"string", "binary"})
+_STEP, _FAR = 1 << 20, 1 << 62
+_DAY: Final = 86_400_000_000
+_EPOCH: Final = date(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What the aggregates of :func:`measure_sql` say of a batch's changes.
+
+    Attributes:
+        changes: their number.
+        text_bytes: bytes of their texts.
+        oldest: least value of the first sequence column, rounded down, as text.
+        least_order, greatest_order: least and greatest of what comes first in the order: that column's value as a
+            number, None where it is no number; without such a column the position.
+        least_time, greatest_time: least and greatest event time, in microseconds since 1970, where history needs them
+            beside the order; the least is None too where a change has none.
+        first_key, last_key: least and greatest value of the first key column, rounded down and up, as text.
+    """
+
+    changes: int
+    text_bytes: int
+    oldest: str | None
+    least_order: int | str | None
+    greatest_order: int | str | None
+    least_time: int | None
+    greatest_time: int | None
+    first_key: str | None
+    last_key: str | None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """Read the aggregates from a row that has them among others."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
+
+    @classmethod
+    def of_rows(cls, rows: pa.Table, contract: Contract) -> Self | None:
+        """Measure changes in the driver's memory; None where their types order values otherwise than Arrow does.
+
+        The first and last key are None where no file is pruned by them.
+
+        Cost: one pass over the texts, the first key and the first sequence column.
+        """
+        types = {column.name: column.type for column in contract.columns}
+        key, sequence = contract.keys[0], _sequence(contract)
+        if not _has_ends(types[sequence]) or (types[key] in _RANGED and not _has_ends(types[key])):
+            return None
+        least, _ = ends(rows[sequence], types[sequence])
+        first, last = ends(rows[key], types[key]) if types[key] in _RANGED else (None, None)
+        try:
+            oldest, first_key = _floor(least, types[sequence]), _floor(first, types[key])
+            last_key = _ceiling(last, types[key])
+        except OverflowError:  # a year that Python does not know
+            return None
+        (least_order, _), newest = order_ends(rows, contract), newest_of(rows, contract)
+        texts = (pc.sum(pc.binary_length(rows[name])).as_py() or 0 for name in types if types[name] in _LONG)
+        return cls(
+            changes=rows.num_rows,
+            text_bytes=sum(texts),
+            oldest=oldest,
+            least_order=least_order,
+            greatest_order=newest.order,
+            least_time=least_time(rows, contract),
+            greatest_time=newest.time,
+            first_key=first_key,
+            last_key=last_key,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStats:
+    """Statistics of one batch.
+
+    Attributes:
+        changes: number of its changes.
+        size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
+        oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
+        all_newer: every change is newer than all of earlier batches, by what comes first in the order.
+        all_after: every event time is after all of earlier batches, and after the source's own of their deletes; false
+            where they are not measured.
+        before: greatest order and event time of earlier batches; None where they are not known.
+        newest: the same with this batch.
+        key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
+    """
+
+    changes: int
+    size_bytes: int
+    oldest: str
+    all_newer: bool
+    all_after: bool
+    before: Newest
+    newest: Newest
+    key_predicate: str
+
+
+def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
+    """Write the aggregates of :class:`Measures` over the changes that fulfil a SQL condition."""
+    types = {column.name: column.type for column in contract.columns}
+    key, sequence = contract.keys[0], _sequence(contract)
+
+    def of(name: str) -> str:
+        return f"CASE WHEN {condition} THEN {quote(name)} END"
+
+    long = [f"coalesce(octet_length({quote(name)}), 0)" for name, kind in types.items() if kind in _LONG]
+    return [
+        f"count_if({condition}) AS changes",
+        f"coalesce(sum(CASE WHEN {condition} THEN {' + '.join(['0L', *long])} END), 0) AS text_bytes",
+        f"{_least(of(sequence), types[sequence])} AS oldest",
+        f"min({order_sql(contract, condition)}) AS least_order",
+        f"{least_time_sql(contract, condition)} AS least_time",
+        *newest_sql(contract, condition),
+        f"{_least(of(key), types[key])} AS first_key",
+        f"{_greatest(of(key), types[key])} AS last_key",
+    ]
+
+
+def measure(changes: DataFrame, contract: Contract) -> Measures:
+    """Measure changes that were not measured while they were written to silver.
+
+    Cost: one Spark job over them.
+    """
+    row = changes.selectExpr(*measure_sql(contract)).first()
+    if row is None:
+        raise FrazilError("no statistics of a batch")
+    return Measures.of(row.asDict())
+
+
+def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> BatchStats:
+    """Return the statistics of a batch.
+
+    Args:
+        measures: what was measured of it.
+        contract: the table's contract.
+        before: greatest order and event time of the batches before.
+    """
+    types = {column.name: column.type for column in contract.columns}
+    key, sequence = contract.keys[0], _sequence(contract)
+    low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
+    newest = before.later(Newest(order=measures.greatest_order, time=measures.greatest_time))
+    # Where event times follow the order there need not be a delete with a time of its own.
+    is_timeless = before.time is None and times_follow_order(contract)
+    return BatchStats(
+        changes=measures.changes,
+        size_bytes=8 * measures.changes * len(contract.columns) + measures.text_bytes,
+        oldest=_literal(measures.oldest, types[sequence]),
+        all_newer=_begins_after(measures.least_order, before.order),
+        all_after=_begins_after(measures.least_time, before.time) or (is_timeless and measures.least_time is not None),
+        before=before,
+        # What is not known of the batches before is not known of all of them.
+        newest=Newest(
+            order=None if before.order is None else newest.order,
+            time=newest.time if is_timeless or before.time is not None else None,
+        ),
+        key_predicate=f"{quote(key)} >= {low} AND {quote(key)} <= {high}" if types[key] in _RANGED else "true",
+    )
+
+
+def _begins_after(least: Any, before: Any) -> bool:
+    return least is not None and before is not None and bool(least > before)
+
+
+def _sequence(contract: Contract) -> str:
+    return contract.sequence_by[0] if contract.sequence_by else contract.keys[0]
+
+
+def _least(value: str, kind: str) -> str:
+    """SQL of a column's least value, rounded down, as text.
+
+    Rounded, so that it is the same for many batches: a literal that changes makes Spark compile its code again.
+    """
+    least = f"min({value})"
+    match kind:
+        case "timestamp" | "timestamp_ntz":
+            least = f"date_trunc('DAY', {least})"
+        case "int" | "bigint":
+            least = (
+                f"CASE WHEN {least} > -{_FAR} THEN {least} - pmod(CAST({least} AS bigint), {_STEP}) ELSE {least} END"
+            )
+        case _:
+            pass
+    return f"CAST({least} AS string)"
+
+
+def _greatest(value: str, kind: str) -> str:
+    """SQL of a column's greatest value, rounded up, as text; only of columns that files are pruned by."""
+    most = f"max({value})"
+    if kind in {"int", "bigint"}:
+        up = f"{most} + ({_STEP} - 1 - pmod(CAST({most} AS bigint), {_STEP}))"
+        most = f"CASE WHEN {most} < {_FAR} THEN {up} ELSE {most} END"
+    return f"CAST({most} AS string)"
+
+
+def _literal(text: str | None, kind: str) -> str:
+    return "NULL" if text is None else f"CAST({literal(text)} AS {'bigint' if kind == 'int' else kind})"
+
+
+def _has_ends(kind: str) -> bool:
+    """Return whether Arrow orders the values of a type as Spark does."""
+    return kind in NUMBERED or kind == "string" or kind.startswith("decimal")
+
+
+def _floor(value: Any, kind: str) -> str | None:
+    """Write a least value as :func:`_least` does."""
+    if value is None:
+        return None
+    match kind:
+        case "timestamp" | "timestamp_ntz":
+            return f"{_EPOCH + timedelta(days=value // _DAY)} 00:00:00"
+        case "date":
+            return f"{_EPOCH + timedelta(days=value)}"
+        case "int" | "bigint":
+            return f"{value - value % _STEP if value > -_FAR else value}"
+        case _:
+            return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _ceiling(value: Any, kind: str) -> str | None:
+    """Write a greatest value as :func:`_greatest` does."""
+    if value is not None and kind in {"int", "bigint"}:
+        return f"{value + _STEP - 1 - value % _STEP if value < _FAR else value}"
+    return _floor(value, kind)

@@ -1,0 +1,136 @@
+"""The keys of a source table that were erased: their keyed hashes, and what comes of records that bring one back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.lake.heads import is_missing
+from frazil.runner.batch.expressions import expressions_of
+from frazil.silver.contract import settle
+from frazil.silver.evolution import evolved
+from frazil.silver.record_keys import KEY, KEY_PARTS, OLD_KEY, OLD_KEY_PARTS, key_hash_sql, with_keys
+from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.sources.kinds import source_of
+from frazil.spark.gateway import java_table
+from frazil.spec.sql.names import quote
+from frazil.spec.tables import ERASE_UNFINISHED, erased_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.table_run import TableRun
+    from frazil.silver.contract import Contract
+
+FLAG: Final = "erased"
+"""Key of bronze's bookmark: true where keys were erased."""
+SALT: Final = "frazil.erase.salt"
+"""Property of the table of hashes: the key of the hash."""
+
+COLUMNS: Final = {"key_hash": "string", "erase_id": "string", "erased_at": "timestamp"}
+_WHOLE, _HIT, _HASH = "_cdc_whole", "_cdc_hit", "_cdc_key_hash"
+_KEPT: Final = (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasedKeys:
+    """The hashes of a table's erased keys.
+
+    Attributes:
+        path: of their table.
+        salt: the key of the hash.
+        unfinished: name of an erase that was killed; None for none.
+    """
+
+    path: tuple[str, ...]
+    salt: bytes
+    unfinished: str | None = None
+
+    def hash_of(self, text: str) -> str:
+        """Write the hash of a key's text, a SQL expression."""
+        return key_hash_sql(self.salt, text)
+
+    def is_erased(self, text: str) -> str:
+        """Write the condition that a key's text, a SQL expression, is of an erased key."""
+        return f"{self.hash_of(text)} IN (SELECT key_hash FROM {quote(*self.path)})"
+
+
+def erased_keys(context: TableRun) -> ErasedKeys | None:
+    """Return the erased keys of a table; None where nothing was ever erased.
+
+    Cost: nothing where bronze says that nothing was; else the metadata of their table. A bronze that was never written
+    does not say: its records may have been erased before its table was dropped.
+    """
+    base = context.head(context.bronze)
+    return find_erased(context) if base.snapshot_id is None or base.bookmark.get(FLAG) else None
+
+
+def find_erased(context: TableRun) -> ErasedKeys | None:
+    """Return the erased keys of a table, whatever bronze says; None where their table does not exist."""
+    path = erased_table(context.pipeline, context.table).path
+    try:
+        table = java_table(context.spark, quote(*path))
+    except Exception as error:
+        if is_missing(error):
+            return None
+        raise
+    if table is None:
+        return None
+    properties = table.properties()
+    return ErasedKeys(path=path, salt=bytes.fromhex(properties.get(SALT)), unfinished=properties.get(ERASE_UNFINISHED))
+
+
+def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:
+    """Settle the table's contract against the fields that a bookmark of bronze names."""
+    known = renamed_bookmark(context.table, bookmark)
+    return settle(
+        context.table,
+        known.get("fields", {}),
+        evolved(context.table, known, context.head(context.changes).bookmark),
+    )
+
+
+def keyed_records(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any]) -> DataFrame:
+    """Return rows of bronze as one struct ``_cdc_whole``, each with what :func:`with_keys` adds."""
+    contract = contract_over(context, bookmark)
+    whole = rows.select("*", F.struct(*map(quote, rows.columns)).alias(_WHOLE))
+    named = renamed_records(whole, context.table, bookmark)
+    keyed = with_keys(named, contract, source_of(context.table), expressions_of(context.spark, contract))
+    return keyed.select(_WHOLE, KEY, OLD_KEY, KEY_PARTS, OLD_KEY_PARTS)
+
+
+def without_erased(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any], erased: ErasedKeys) -> DataFrame:
+    """Empty the records of erased keys: of each its place stays, as a row of kind ``erased``.
+
+    Args:
+        context: the table's part of the run.
+        rows: n rows for bronze.
+        bookmark: bronze's, once they are in it.
+        erased: the keys.
+
+    Returns:
+        n rows of the same columns; bad records, whose key nobody can read, are as they were.
+
+    Cost: two broadcast joins with the hashes; no shuffle of the rows.
+    """
+    hashes = context.spark.table(quote(*erased.path)).select(F.col("key_hash").alias(_HASH)).distinct()
+    keyed = keyed_records(context, rows, bookmark)
+    for name in (KEY, OLD_KEY):
+        hit = F.broadcast(hashes.withColumn(_HIT + name, F.lit(True)))
+        keyed = keyed.join(hit, F.expr(erased.hash_of(name)) == F.col(_HASH), "left").drop(_HASH)
+    is_erased = F.coalesce(F.col(_HIT + KEY), F.col(_HIT + OLD_KEY), F.lit(False))
+    return keyed.select(*(_emptied(name, is_erased) for name in rows.columns))
+
+
+def _emptied(name: str, is_erased: Any) -> Any:
+    value = F.col(f"{_WHOLE}.{quote(name)}")
+    if name == r.KIND:
+        value = F.when(is_erased, r.ERASED).otherwise(value)
+    elif name not in _KEPT:
+        value = F.when(~is_erased, value)
+    return value.alias(name)

@@ -1,0 +1,126 @@
+"""Land what databases and brokers have, before their landing files are read."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frazil.catalog.trouble import explained
+from frazil.errors import DeclarationError, FrazilError, worst_exit
+from frazil.runner.options import CaptureOptions
+from frazil.sources.capture import Landed, reload_capture
+from frazil.sources.kinds import captures_of
+from frazil.spec.sql.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from threading import Event
+
+    from frazil.runner.listener import Listener
+    from frazil.sources.capture import Capture
+    from frazil.spec import Pipeline
+
+_MOST_RETRY_SECONDS = 60.0
+_USUAL = CaptureOptions()
+
+
+def capture_once(
+    pipeline: Pipeline, names: Collection[str], listener: Listener | None = None
+) -> dict[str, FrazilError]:
+    """Land what there is now for some tables.
+
+    Returns:
+        Table -> why nothing more of it could be landed. What fails for one slot, log or topic stops no other.
+    """
+    failed: dict[str, FrazilError] = {}
+    for capture in captures_of(pipeline, names):
+        shown = next(table for table in capture.tables if table in names)
+        if listener:
+            listener.began(shown, "capture")
+        progress = partial(listener.progressed, shown) if listener else lambda _: None
+        try:
+            landed = capture.land(pipeline.folder, progress)
+            failed |= {table: error for table, error in landed.failed.items() if table in names}
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
+            failed |= dict.fromkeys([table for table in capture.tables if table in names], explained(error, pipeline))
+    return failed
+
+
+def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None = None) -> list[tuple[str, Landed]]:
+    """Land all rows of some tables again; return what was landed of each slot.
+
+    Raises:
+        UnknownSelectionError: a name is none of a table.
+        DeclarationError: the rows of a table cannot be read again: only its changes can be captured.
+        SourceError: the server cannot be reached, or has not what is declared.
+    """
+    tables = selected(pipeline, [*names]).tables
+    captures = captures_of(pipeline, tables)
+    if left := [name for name in tables if not any(name in one.tables for one in captures)]:
+        raise DeclarationError(f"table '{left[0]}' is not captured", hint="frazil run reads its files")
+    found = []
+    for one in captures:
+        shown = next(table for table in one.tables if table in tables)
+        if listener:
+            listener.began(shown, "read again")
+        progress = partial(listener.progressed, shown) if listener else lambda _: None
+        found.append((one.name, reload_capture(one, pipeline.folder, tables, progress)))
+    return found
+
+
+def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:
+    """Land changes as they come, until told to stop; no Spark, no lake.
+
+    What fails is told once and tried again after a pause that grows to a minute, unless trying again cannot help.
+
+    Args:
+        pipeline: the declaration.
+        stop: set it, for example on SIGTERM, to end; what is being landed is ended first.
+        select: as for a run.
+        options: pauses, and who is told what happens.
+
+    Returns:
+        Exit code of the worst failure that stands at the end; 0 where none does.
+
+    Raises:
+        DeclarationError: no selected table is captured.
+        FrazilError: nothing can be captured any more.
+    """
+    captures = captures_of(pipeline, selected(pipeline, select).tables)
+    if not captures:
+        raise DeclarationError(
+            "nothing is to be captured: the sources of these tables are files", hint="frazil run reads them"
+        )
+    standing: dict[str, list[FrazilError]] = {}
+    pause = options.every_seconds
+    while not stop.is_set():
+        moved, hopeless = False, 0
+        for one in captures:
+            landed, errors = _landed(one, pipeline)
+            told = {f"{error}" for error in standing.get(one.name, ())}
+            for error in errors:
+                if f"{error}" not in told:
+                    options.tell(one.name, f"{error}")
+            if told and not errors:
+                options.tell(one.name, "right again")
+            standing[one.name] = errors
+            is_stopped = bool(errors) and len(landed.failed) in {0, len(one.tables)}
+            hopeless += is_stopped and not any(error.retryable for error in errors)
+            if landed.files:
+                moved = True
+                options.landed(one.name, landed)
+        if hopeless == len(captures):
+            raise next(error for errors in standing.values() for error in errors)
+        limit = _MOST_RETRY_SECONDS if any(standing.values()) else options.idle_seconds
+        pause = options.every_seconds if moved else min(2 * pause, limit)
+        stop.wait(pause)
+    return worst_exit(error.exit_code for errors in standing.values() for error in errors)
+
+
+def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilError]]:
+    """Return what a turn landed, and why some or all of its tables stop."""
+    try:
+        landed = capture.land(pipeline.folder, lambda _: None)
+    except Exception as raised:  # noqa: BLE001 - one slot stops no other
+        return Landed(), [explained(raised, pipeline)]
+    return landed, [*landed.failed.values()]

@@ -1,0 +1,247 @@
+"""KEY-CHANGE: the delete that a change of key brings is for the row that left, and for no other.
+
+Where keys shift in one statement, as by ``id = id + 1``, a row comes to a key before the one that had it has left. The
+delete that the second one brings is then void: the key has a row, the one that came. Which deletes these are follows
+from the places of the changes of a key, so it is decided before silver is written, and silver holds no such delete.
+
+A key is followed through its changes: a change of key that comes to it adds a row, and one that leaves takes the row
+that was there first. Any other upsert says that there is one row; any other delete, that there is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.marts.fold_spec import columns_of, same
+from frazil.marts.query import query
+from frazil.older_spark import to_arrow
+from frazil.runner.batch.bronze_records import bronze_records
+from frazil.runner.batch.driver_batch import spark_frame
+from frazil.runner.batch.expressions import expressions_of
+from frazil.silver.changes import PROBLEM, TEXT, change_rows
+from frazil.silver.old_keys import LEFT, MOVED, key_text
+from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.sources.kinds import source_of
+from frazil.spec.sql.names import literal, quote
+from frazil.steps import Normalize
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.table_run import TableRun
+    from frazil.silver.contract import Contract
+    from frazil.spec import Table
+
+DEPARTED: Final = "departed"
+"""Key of silver's bookmark: the greatest position of a void delete."""
+EVENT: Final = "_cdc_event"
+CAME_POSITION, CAME_ROW, KEY = "_cdc_came_position", "_cdc_came_row", "_cdc_key"
+_COME: Final = "_cdc_has_come"
+_CAME, _STOOD, _GONE, _LEFT = map(literal, ("came", "stood", "gone", "left"))
+_VOID: Final = f"array<struct<{r.POSITION}: string, {r.ROW}: bigint, came: struct<p: string, r: bigint>>>"
+
+
+def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None) -> pa.Table:
+    """Return the deletes of changes of key that leave a row under their key.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
+        held: changes of silver that stay beside them; None for none.
+
+    Returns:
+        A row for each: its key, position and row, what its records have in common (NULL where each change is one), the
+        key as text, and the place of the change that came to the key. Where positions alone order records, rows are 0.
+
+    Cost: a scan of the keys and places of silver and a sort of the changes of these keys; of bronze the batches are
+    read that last wrote one of the keys.
+    """
+    row = "0L" if context.table.source.orders_records else r.ROW
+    new = rows.where(f"{PROBLEM} IS NULL").selectExpr(
+        *map(quote, contract.keys),
+        r.POSITION,
+        f"{row} AS {r.ROW}",
+        f"""CASE WHEN {MOVED} = {literal(LEFT)} THEN {_LEFT} WHEN {MOVED} IS NOT NULL THEN {_CAME}
+            WHEN {r.CLASS} = {literal(r.UPSERT)} THEN {_STOOD} ELSE {_GONE} END AS kind""",
+    )
+    leaving = new.where(f"kind = {_LEFT}").select(*map(quote, contract.keys)).distinct()
+    events = _of_keys(new, leaving, contract)
+    if held is not None:
+        events = events.unionByName(_held_events(context, contract, _of_keys(held, leaving, contract), row))
+    event_of = event_sql(context.table, contract)
+    of_void = event_sql(context.table, contract, "void.") or "CAST(NULL AS string)"
+    if event_of is not None:
+        events = _once(events, contract, event_of)
+    event = f"struct({r.POSITION} AS p, {r.ROW} AS r, kind)"
+    followed = f"""aggregate(sort_array(collect_set({event})),
+        named_struct('n', 0, 'came', CAST(NULL AS struct<p: string, r: bigint>), 'void', CAST(array() AS {_VOID})),
+        (k, e) -> CASE
+            WHEN e.kind = {_CAME} THEN
+                named_struct('n', least(k.n + 1, 2), 'came', struct(e.p, e.r), 'void', k.void)
+            WHEN e.kind = {_LEFT} AND k.n = 2 THEN
+                named_struct('n', 1, 'came', k.came, 'void', concat(k.void, array(
+                    named_struct({literal(r.POSITION)}, e.p, {literal(r.ROW)}, e.r, 'came', k.came))))
+            ELSE named_struct('n', CASE WHEN e.kind = {_STOOD} THEN 1 ELSE 0 END, 'came', k.came, 'void', k.void)
+        END).void"""
+    found = query(
+        f"""SELECT {columns_of(contract.keys)}, {key_text(contract.keys)} AS {KEY},
+            void.{r.POSITION}, void.{r.ROW}, {of_void} AS {EVENT},
+            void.came.p AS {CAME_POSITION}, void.came.r AS {CAME_ROW}
+        FROM (
+            SELECT {columns_of(contract.keys)}, explode({followed}) AS void
+            FROM frazil_events GROUP BY {columns_of(contract.keys)}
+        )""",
+        frazil_events=events,
+    )
+    return to_arrow(found)
+
+
+def without_departures(context: TableRun, contract: Contract, rows: DataFrame, void: pa.Table) -> DataFrame:
+    """Leave the void deletes of :func:`void_departures` out of change rows."""
+    if not void.num_rows:
+        return rows
+    row = "" if context.table.source.orders_records else f" AND n.{r.ROW} = v.{r.ROW}"
+    of_row = f"n.{MOVED} = {literal(LEFT)} AND n.{r.POSITION} = v.{r.POSITION}{row}"
+    if (event := event_sql(context.table, contract, "n.")) is not None:
+        of_row = f"n.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT}"
+    return query(
+        f"""SELECT n.* FROM frazil_new AS n LEFT ANTI JOIN frazil_void AS v
+        ON {same(contract.keys, "n", "v")} AND {of_row}""",
+        frazil_new=rows,
+        frazil_void=F.broadcast(spark_frame(context.spark, void)),
+    )
+
+
+def holds_departures(context: TableRun, contract: Contract, held: DataFrame | None, void: pa.Table) -> bool:
+    """Return whether silver has a void delete: it came before the other record of its change."""
+    event = event_sql(context.table, contract, "h.")
+    if held is None or event is None or not void.num_rows:
+        return False
+    found = query(
+        f"""SELECT 1 FROM frazil_held AS h JOIN frazil_void AS v ON {same(contract.keys, "h", "v")}
+        AND h.{r.CLASS} = {literal(r.DELETE)} AND {event} = v.{EVENT} LIMIT 1""",
+        frazil_held=held,
+        frazil_void=F.broadcast(spark_frame(context.spark, void)),
+    )
+    return found.first() is not None
+
+
+def event_sql(table: Table, contract: Contract, prefix: str = "") -> str | None:
+    """Write what the records of one change have in common; None where each change is one record."""
+    fields = {name.lower(): name for name, _ in contract.fields}
+    event = source_of(table).meaning(fields, f"{prefix}{r.POSITION}").event
+    return None if event is None else event.place
+
+
+def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, moves: DataFrame) -> DataFrame:
+    """Leave out the deletes that are records of changes of key, of which another record is the move.
+
+    They stand before it, and end nothing: the row lives on under its new key.
+    """
+    if (event := event_sql(table, contract)) is None:
+        return among
+    return query(
+        f"""SELECT c.* FROM frazil_among AS c
+        LEFT ANTI JOIN (SELECT DISTINCT {event} AS event, {MOVED} AS old FROM frazil_moves) AS m
+        ON c.{r.CLASS} = {literal(r.DELETE)} AND {event} = m.event
+        AND {key_text(contract.keys)} = m.old""",
+        frazil_among=among,
+        frazil_moves=moves,
+    )
+
+
+def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
+    """Return one event for what several records say: a change of key is a delete, too, and may be told again."""
+    keys, of_left = columns_of(contract.keys), f"min(CASE WHEN kind = {_LEFT} THEN {r.POSITION} END)"
+    return query(
+        f"""SELECT {keys}, coalesce({of_left}, min({r.POSITION})) AS {r.POSITION}, 0L AS {r.ROW},
+            CASE WHEN bool_or(kind = {_LEFT}) THEN {_LEFT} ELSE min(kind) END AS kind
+        FROM frazil_events GROUP BY {keys}, {event}""",
+        frazil_events=events,
+    )
+
+
+def _of_keys(changes: DataFrame, keys: DataFrame, contract: Contract) -> DataFrame:
+    return query(
+        f"SELECT c.* FROM frazil_changes AS c LEFT SEMI JOIN frazil_keys AS k ON {same(contract.keys, 'c', 'k')}",
+        frazil_changes=changes,
+        frazil_keys=keys,
+    )
+
+
+def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: str) -> DataFrame:
+    """Return the changes of silver as events.
+
+    Whether the last upsert of a key came with a change of key, its record in bronze says. Those before it have settled:
+    the key has one row. Whether the row that was there has left since, bronze says too: silver holds no void delete.
+    """
+    keys, is_upsert = columns_of(contract.keys), f"{r.CLASS} = {literal(r.UPSERT)}"
+    last = f"max(struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH})) AS last"
+    places = to_arrow(
+        query(
+            f"""SELECT DISTINCT last.{r.FILE}, last.{r.ROW}, last.{r.BATCH}, last.{r.POSITION}
+            FROM (SELECT {last} FROM frazil_held WHERE {is_upsert} GROUP BY {keys})""",
+            frazil_held=held,
+        )
+    )
+    if places.num_rows:
+        come = changes_of_key(context, contract, places).select(r.FILE, r.ROW).distinct().withColumn(_COME, F.lit(True))
+        held = held.join(come, [r.FILE, r.ROW], "left")
+    else:
+        held = held.withColumn(_COME, F.lit(False))
+    kind = f"CASE WHEN NOT {is_upsert} THEN {_GONE} WHEN {_COME} THEN {_CAME} ELSE {_STOOD} END AS kind"
+    events = held.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", kind)
+    departed = context.head(context.changes).bookmark.get(DEPARTED, "")
+    batches = [one[r.BATCH] for one in places.to_pylist() if one[r.POSITION] <= departed]
+    return events if not batches else events.unionByName(_left_since(context, contract, events, row, min(batches)))
+
+
+def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: str, batch: int) -> DataFrame:
+    """Return the departures, void or not, behind the last change of key that came to their key; from a batch on."""
+    upto = context.head(context.changes).batch
+    left = changes_of_key(context, contract, deletes=True).where(
+        f"{r.BATCH} BETWEEN {int(batch)} AND {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
+    )
+    left = left.selectExpr(*map(quote, contract.keys), r.POSITION, f"{row} AS {r.ROW}", f"{_LEFT} AS kind")
+    return query(
+        f"""SELECT l.* FROM frazil_left AS l LEFT SEMI JOIN frazil_events AS e ON {same(contract.keys, "l", "e")}
+        AND e.kind = {_CAME} AND struct(l.{r.POSITION}, l.{r.ROW}) > struct(e.{r.POSITION}, e.{r.ROW})""",
+        frazil_left=left,
+        frazil_events=events,
+    )
+
+
+def changes_of_key(
+    context: TableRun, contract: Contract, places: pa.Table | None = None, *, deletes: bool = False
+) -> DataFrame:
+    """Return the changes of key among the records of bronze.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        places: file, row and batch of the records to look at; None for all.
+        deletes: with the deletes that they bring.
+    """
+    base: dict[str, Any] = dict(context.head(context.bronze).bookmark)
+    known = renamed_bookmark(context.table, base)
+    whole = Normalize(table=context.table.name, after=0, upto=context.head(context.bronze).batch, rebuild=True)
+    records = bronze_records(context, whole, known)
+    if places is not None:
+        numbers = ", ".join(map(str, sorted({*places[r.BATCH].to_pylist()})))
+        at = F.broadcast(spark_frame(context.spark, places.select([r.FILE, r.ROW])))
+        records = records.where(f"{r.BATCH} IN ({numbers})").join(at, [r.FILE, r.ROW], "left_semi")
+    typed = change_rows(
+        renamed_records(records, context.table, base),
+        contract,
+        source_of(context.table),
+        expressions_of(context.spark, contract),
+        since=known.get("since", {}),
+        truncates=context.table.source.truncates,
+    )
+    is_move = f"{PROBLEM} IS NULL AND {MOVED} IS NOT NULL" + ("" if deletes else f" AND {MOVED} <> {literal(LEFT)}")
+    return typed.where(is_move).drop(PROBLEM, TEXT, MOVED)

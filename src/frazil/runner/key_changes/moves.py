@@ -1,0 +1,196 @@
+"""KEY-CHANGE and MISSING-IS-NOT-NULL: a row keeps under its new key the values that its change does not carry.
+
+A change that gives a row another key may leave out long values that stayed as they were. The new key has no change
+before it that could fill them; the old key has. They are filled before silver is written, so that marts, proofs and
+readers of silver see a whole change and need not follow a row from key to key.
+
+A row is followed by *stretches*: the changes of one key from one place to another are changes of one row. Changes of
+place count, not of sequence: what a row held at the source when its key was changed depends on nothing else. Where
+records say their own places, a record that came twice has one place, whatever its number in its files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.marts.fold import fill
+from frazil.marts.fold_spec import FoldSpec
+from frazil.runner.batch.driver_batch import spark_frame
+from frazil.runner.key_changes.departures import event_sql, without_moves_deletes
+from frazil.silver.changes import PROBLEM
+from frazil.silver.old_keys import LACKS, MOVED, key_text
+from frazil.sources.kinds import source_of
+from frazil.spec.sql.names import literal, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+    from frazil.runner.table_run import TableRun
+    from frazil.silver.contract import Contract
+    from frazil.spec import Table
+
+Place = tuple[str, int]
+
+_OF_ROW: Final = "_cdc_of_row"
+_BEGINNING: Final[Place] = ("", 0)
+_STRETCHES: Final = pa.schema(
+    [
+        (_OF_ROW, pa.int64()),
+        ("key", pa.string()),
+        ("from_position", pa.string()),
+        ("from_row", pa.int64()),
+        ("to_position", pa.string()),
+        ("to_row", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Move:
+    """A change of key that does not carry every column; keys as :func:`frazil.silver.changes.key_text` writes them."""
+
+    place: Place
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The changes of ``key`` from one place to before another are changes of row ``number``; None: to the end."""
+
+    number: int
+    key: str
+    start: Place
+    end: Place | None
+
+
+def tells_old_keys(table: Table, contract: Contract) -> bool:
+    """Return whether the records of a table carry the key that a row had before."""
+    fields = {name.lower(): name for name, _ in contract.fields}
+    return bool(source_of(table).meaning(fields, r.POSITION).old_keys)
+
+
+def place_of_row(table: Table, prefix: str = "") -> str:
+    """Write the struct of a change's place; ``prefix`` stands before the columns, such as ``t.``."""
+    row = "0L" if table.source.orders_records else f"{prefix}{r.ROW}"
+    return f"struct({prefix}{r.POSITION} AS {r.POSITION}, {row} AS {r.ROW})"
+
+
+def moves_sql(table: Table, contract: Contract) -> str:
+    """Write the aggregate that collects the moves among change rows; see :func:`moves_of`."""
+    event = event_sql(table, contract) or "CAST(NULL AS string)"
+    move = f"""struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new,
+        {event} AS event)"""
+    return f"collect_set(CASE WHEN {LACKS} THEN {move} END)"
+
+
+def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
+    """Return the moves that :func:`moves_sql` collected; of a change that its source told again the first record."""
+    found = [
+        (one["event"], Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
+        for one in collected
+    ]
+    firsts: dict[object, Move] = {}
+    for event, move in sorted(found, key=lambda one: one[1]):
+        firsts.setdefault(move if event is None else (event, move.old, move.new), move)
+    return [*firsts.values()]
+
+
+def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
+    """Follow rows from key to key; no two stretches of a key overlap.
+
+    Args:
+        moves: all of them.
+        came: old key and place of a move that left another row under its old key -> place where that one came to it.
+
+    Cost: a sort of the moves.
+    """
+    found: list[Stretch] = []
+    open_at: dict[str, tuple[int, Place]] = {}
+    ended: dict[str, Place] = {}
+    aside: dict[tuple[str, Place], int] = {}
+
+    def end(key: str, place: Place, number: int) -> int:
+        number, start = open_at.pop(key, (number, ended.get(key, _BEGINNING)))
+        found.append(Stretch(number, key, start, place))
+        ended[key] = place
+        return number
+
+    for number, move in enumerate(sorted(moves)):
+        until = (came or {}).get((move.old, move.place))
+        if until is not None and (move.old, until) in aside:
+            of_row = aside[move.old, until]
+        elif until is None or (move.old in open_at and open_at[move.old][1] < until):
+            of_row = end(move.old, until or move.place, number)
+        else:
+            of_row = number
+            found.append(Stretch(number, move.old, ended.get(move.old, _BEGINNING), until))
+            ended[move.old] = until
+        if move.new in open_at:
+            # The row that had this key before is gone, or gets another key at a later place of the same statement.
+            aside[move.new, move.place] = end(move.new, move.place, number)
+        open_at[move.new] = of_row, move.place
+    found += [Stretch(number, key, start, None) for key, (number, start) in open_at.items()]
+    return found
+
+
+def fill_moves(
+    context: TableRun,
+    contract: Contract,
+    rows: DataFrame,
+    of_rows: Sequence[Stretch],
+    since: Mapping[str, int],
+    *,
+    held: DataFrame | None,
+) -> DataFrame:
+    """Fill what changes of key do not carry with the values in force under the old key.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
+        of_rows: from :func:`stretches`, of all moves among them.
+        since: column that came later than the table -> batch that it came with.
+        held: changes of silver that stay beside ``rows``; None for none.
+
+    Returns:
+        The same rows; those of the moves carry every column. What nobody ever said is NULL.
+
+    Cost: the moves are in the driver's memory, two keys each; one scan of silver and a sort of the changes of their
+    keys.
+    """
+    among, is_move = rows.where(f"{PROBLEM} IS NULL"), LACKS
+    if held is not None:
+        among = among.unionByName(held, allowMissingColumns=True)
+    followed = [(one.number, one.key, *one.start, *(one.end or (None, None))) for one in of_rows]
+    columns = [
+        pa.array(values, field.type) for values, field in zip(zip(*followed, strict=True), _STRETCHES, strict=True)
+    ]
+    where = F.broadcast(spark_frame(context.spark, pa.table(columns, schema=_STRETCHES)))
+    among = without_moves_deletes(context.table, contract, among, rows.where(is_move))
+    joined = among.join(where, _within(context.table, contract)).drop(*_STRETCHES.names[1:])
+    spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), since=since, partial=True)
+    filled = fill(joined, spec).where(is_move).select(*map(quote, rows.columns))
+    if newest := max(since.values(), default=0):
+        # Of a batch before a column came, a change that lists nothing does not carry it.
+        everything = f"array({', '.join(map(literal, contract.names))})"
+        filled = filled.withColumn(r.KNOWN, F.expr(f"CASE WHEN {r.BATCH} < {newest} THEN {everything} END"))
+    return rows.where(f"NOT coalesce({is_move}, false)").unionByName(filled)
+
+
+def _within(table: Table, contract: Contract) -> Column:
+    place = F.expr(place_of_row(table))
+    # Named alike: Spark 3.5 compares no others.
+    start, end = (
+        F.struct(F.col(f"{side}_position").alias(r.POSITION), F.col(f"{side}_row").alias(r.ROW))
+        for side in ("from", "to")
+    )
+    is_before = F.col("to_position").isNull() | (place < end)
+    return (F.expr(key_text(contract.keys)) == F.col("key")) & (place >= start) & is_before

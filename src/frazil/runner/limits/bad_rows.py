@@ -1,0 +1,94 @@
+"""How many records of a batch may be bad."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.errors import ContractError
+from frazil.silver.changes import PROBLEM
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.runner.table_run import TableRun
+
+
+USUAL_FRACTION: Final = 0.1
+"""Share of a batch that may be bad where the table does not say ``max_bad_fraction``."""
+FEWEST_RECORDS: Final = 100
+"""Smaller batches have no limit of which the table says nothing, unless no record that came so far is good."""
+_NEVER_TOO_MANY: Final = int(USUAL_FRACTION * FEWEST_RECORDS)
+_REASONS_SHOWN: Final = 3
+
+
+class TooManyBadRowsError(ContractError):
+    """A batch has more bad records than the table's limit."""
+
+    code = "FZ401"
+
+
+def bad_by_batch(context: TableRun, rows: DataFrame, bad: int) -> dict[int, dict[str, int]]:
+    """Count good and bad records of every batch of a rebuild; nothing where ``bad`` in all pass no limit of one."""
+    table = context.table
+    if not bad or (table.max_bad_rows is None and table.max_bad_fraction is None and bad <= _NEVER_TOO_MANY):
+        return {}
+    is_good = F.col(PROBLEM).isNull()
+    counted = rows.groupBy(r.BATCH).agg(F.count_if(is_good).alias("good"), F.count_if(~is_good).alias("bad"))
+    return {row[r.BATCH]: {"good": row["good"], "bad": row["bad"]} for row in counted.collect()}
+
+
+def check_limits(
+    context: TableRun, by_batch: Mapping[int, Mapping[str, Any]], rows: DataFrame | None, *, is_first: bool
+) -> None:
+    """Refuse more bad records than the table allows, and by default a table of which no record is good.
+
+    Args:
+        context: the table's part of the run.
+        by_batch: good and bad records by batch number.
+        is_first: these are all records that the table has had.
+        rows: the change rows, bad ones among them; None for none. Read only to say what is wrong with them.
+
+    Raises:
+        TooManyBadRowsError: a limit is passed.
+    """
+    table = context.table
+    has_none = is_first and not any(seen["good"] for seen in by_batch.values())
+    for number, seen in by_batch.items():
+        bad = int(seen["bad"])
+        total = bad + int(seen["good"])
+        over_rows = table.max_bad_rows is not None and bad > table.max_bad_rows
+        share = table.max_bad_fraction
+        if share is None:
+            share = USUAL_FRACTION if total >= FEWEST_RECORDS or has_none else 1.0
+        if over_rows or bad > share * total:
+            limit = f"max_bad_rows {table.max_bad_rows}" if over_rows else f"max_bad_fraction {share:g}"
+            raise TooManyBadRowsError(
+                f"table {table.name!r}: {bad:,} of {counted(total, 'record')} of batch {number} "
+                f"{'is' if bad == 1 else 'are'} bad, {limit} allows fewer; "
+                f"they are in bronze, nothing of the batch is visible past it{_why(rows)}",
+                hint=_hint(table.source.kind),
+            )
+
+
+def _hint(kind: str) -> str:
+    ways = ["give the column a type that its values have, or string", "correct the rule"]
+    if kind == "dms":
+        ways.append("say kind: snapshot where the files are whole copies of the table, without an op")
+    return f"{', '.join(ways)}, or raise the limit; and run again"
+
+
+def _why(rows: DataFrame | None) -> str:
+    """Return the usual reasons with how many records each has."""
+    if rows is None:
+        return ""
+    reason = F.concat_ws(": ", F.col(f"{PROBLEM}.column"), F.col(f"{PROBLEM}.reason"))
+    bad = rows.where(F.col(PROBLEM).isNotNull()).groupBy(F.col(f"{PROBLEM}.rule").alias("rule"), f"{PROBLEM}.column")
+    found = bad.agg(F.count("*").alias("count"), F.min(reason).alias("reason"))
+    most = found.orderBy(F.desc("count"), "reason").limit(_REASONS_SHOWN).collect()
+    return "".join(f"; {row['count']:,} with {row['reason']}" for row in most)

@@ -1,0 +1,178 @@
+"""Rules of whole marts, judged on the driver: of a row delta, whose rows are in its memory.
+
+Arrow looks their values up in the mart's files. That takes a fraction of what a Spark job does, whose plan and code
+cost more than to read the columns. What it cannot compare exactly as Spark does is left to Spark.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.bronze import record as r
+from frazil.lake.heads import is_missing
+from frazil.lake.row_lookup import count_rows, find_rows
+from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
+from frazil.spec import CATALOG
+from frazil.spec.sql.references import mart_named, referenced_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from frazil.lake.table_files import TableFiles
+    from frazil.runner.apply.left_rows import LeftInMemory
+    from frazil.runner.table_run import TableRun
+    from frazil.spec import References, Rule
+
+Count = tuple[int, str | None]
+"""What counts for a rule, and where the first row that breaks it comes from."""
+
+_PLACE: Final = "_cdc_place"
+_OF_LIVING: Final = {"is_current": True, "is_deleted": False}
+"""Flags of a mart, and what they are for rows that live: as :func:`frazil.marts.counts.living_rows` has it."""
+
+
+def counts_on_driver(
+    context: TableRun, path: tuple[str, ...], rules: Sequence[tuple[Rule, Sequence[str]]], left: LeftInMemory
+) -> list[Count] | None:
+    """Return what counts for each rule of what a row delta leaves; None where Spark has to tell.
+
+    Args:
+        context: the table's part of the run.
+        path: table of the mart, which is as it is before the batch.
+        rules: the rules, and the columns of each as the table writes them.
+        left: what the batch leaves.
+
+    Cost: for each rule a scan of its columns in one process; marts above ``driver_scan_bytes`` are left to Spark.
+    """
+    counts = []
+    try:
+        here = mart_files(context, path)
+        if here is None:
+            return None
+        judge = _Judge(context=context, path=path, here=here, left=left)
+        for rule, columns in rules:
+            count = judge.count(rule, columns)
+            if count is None:
+                return None
+            counts.append(count)
+    except UNREADABLE:
+        return None
+    return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Judge:
+    """What rules are held against.
+
+    Attributes:
+        context, path, left: as :func:`counts_on_driver` takes them.
+        here: the mart's files.
+    """
+
+    context: TableRun
+    path: tuple[str, ...]
+    here: TableFiles
+    left: LeftInMemory
+
+    def count(self, rule: Rule, columns: Sequence[str]) -> Count | None:
+        """Return what counts for a rule; None where Arrow compares otherwise than Spark."""
+        if rule.unique is not None:
+            return self._shared(columns)
+        if rule.references is not None:
+            return self._dangling(columns, rule.references)
+        number = count_rows(self.here, _flags(self.here, self.left.columns))
+        return None if number is None else (number, None)
+
+    def _shared(self, columns: Sequence[str]) -> Count | None:
+        """Count the new rows whose values another row has: a new one, or one that stays."""
+        new = self._new(columns)
+        kept = self._kept(new.select([*columns]))
+        if kept is None:
+            return None
+        numbers = new.group_by([*columns]).aggregate([([], "count_all")])
+        repeated = numbers.filter(pc.greater(numbers["count_all"], 1))
+        is_shared = pc.or_(_are_in(new, kept, columns), _are_in(new, repeated, columns))
+        return _first_of(new.filter(is_shared))
+
+    def _dangling(self, columns: Sequence[str], reference: References) -> Count | None:
+        """Count the new rows whose values no row of another mart has, or of this one as the batch leaves it."""
+        found = mart_named(self.context.pipeline, reference.to)
+        if found is None:
+            return None
+        table, _ = found
+        new, fields = self._new(columns), referenced_fields(reference, table)
+        values = new.select([*columns]).rename_columns([*fields])
+        if table.name != self.context.table.name:
+            others = self._others(reference.to, values, [column.name for column in table.columns or ()])
+        elif reference.to == self.path[-1] and (kept := self._kept(values)) is not None:
+            others = pa.concat_tables([kept, self.left.new.select([*fields]).cast(kept.schema)])
+        else:
+            return None
+        if others is None:
+            return None
+        there = others.select([*fields]).rename_columns([*columns])
+        return _first_of(new.filter(pc.invert(_are_in(new, there, columns))))
+
+    def _new(self, columns: Sequence[str]) -> pa.Table:
+        """Return those of the new rows that have values in all of some columns, with their places in the source."""
+        new = self.left.new
+        place = pc.binary_join_element_wise(new[r.POSITION], new[r.ROW].cast(pa.string()), " row ")
+        is_known = reduce(pc.and_, (pc.is_valid(new[name]) for name in columns))
+        return new.select([*columns]).append_column(_PLACE, place).filter(is_known)
+
+    def _kept(self, values: pa.Table) -> pa.Table | None:
+        """Return the values of the mart's living rows that have one of some values, and that the batch leaves."""
+        keys, names = self.left.keys, values.column_names
+        held = _living(self.here, values, [key for key in keys if key not in names], self.left.columns)
+        if held is None:
+            return None
+        gone = self.left.replaced.cast(pa.schema([held.schema.field(key) for key in keys]))
+        return held.filter(pc.invert(_are_in(held, gone, keys))).select(names)
+
+    def _others(self, mart: str, values: pa.Table, columns: Collection[str]) -> pa.Table | None:
+        """Return the living rows of another table's mart that have one of some values."""
+        path = (CATALOG, self.context.pipeline.lake.namespaces.marts, mart)
+        try:
+            there = mart_files(self.context, path, is_own=False)
+        except Exception as error:
+            if not is_missing(error):
+                raise
+            return None
+        return None if there is None else _living(there, values, (), columns)
+
+
+def _flags(files: TableFiles, columns: Collection[str]) -> dict[str, bool]:
+    """Return the flags that a mart has, and what they are for living rows; ``columns`` are those of the contract."""
+    own = {name.lower() for name in columns}
+    is_flag = {name: files.fields.get(name, (0, None))[1] == pa.bool_() and name not in own for name in _OF_LIVING}
+    return {name: wanted for name, wanted in _OF_LIVING.items() if is_flag[name]}
+
+
+def _living(files: TableFiles, values: pa.Table, also: Sequence[str], columns: Collection[str]) -> pa.Table | None:
+    """Return the living rows of a mart that have one of some values; None where Spark must find them."""
+    flags = _flags(files, columns)
+    rows = find_rows(files, values, [*also, *flags])
+    if rows is None:
+        return None
+    for name, wanted in flags.items():
+        rows = rows.filter(pc.fill_null(pc.equal(rows[name], wanted), fill_value=True))
+    return rows
+
+
+def _are_in(rows: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
+    """Return of each row whether some other row has its values, none of which is NULL."""
+    number = "_cdc_number"
+    mine = rows.select([*names]).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
+    theirs = others.select([*names]).cast(pa.schema([mine.schema.field(name) for name in names]))
+    found = mine.join(theirs, keys=[*names], join_type="left semi")
+    return pc.is_in(mine[number], value_set=found[number])
+
+
+def _first_of(rows: pa.Table) -> Count:
+    """Return how many rows these are, and the least of their places."""
+    return rows.num_rows, pc.min(rows[_PLACE]).as_py()

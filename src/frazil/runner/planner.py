@@ -1,0 +1,155 @@
+"""Plan a run in the session that does it; or verify a plan that was made before, and plan only what that left open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from frazil.catalog.trouble import explained
+from frazil.catalog.warehouse import torn_tables
+from frazil.errors import BusyError, FrazilError
+from frazil.lake.tables import open_catalog
+from frazil.plan.plan import Plan
+from frazil.plan.state import State, TableState, gold_problems
+from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
+from frazil.runner.repair import drop_damaged
+from frazil.runner.side_by_side import side_by_side
+from frazil.runner.state import check_new_expressions, read_gold, read_state
+from frazil.spec import CATALOG
+from frazil.spec.sql.names import quote
+from frazil.spec.tables import gold_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.catalog.warehouse import TornTables
+    from frazil.runner.table_run import TableRun
+    from frazil.spec import Pipeline
+    from frazil.spec.sql.select import Selection
+
+
+class OutdatedPlanError(BusyError):
+    """The lake or the declaration is not what a plan was made for."""
+
+    code = "FZ601"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} since the plan was made; nothing was written",
+            hint="run again: a new plan begins where the tables stand now",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planner:
+    """Plans one run.
+
+    Attributes:
+        pipeline: the declaration.
+        selection: what the run looks at.
+        sessions: as many tables are read at once.
+        contexts: of the selected tables, and of those that a selected aggregate reads; they keep where tables stand.
+        rebuild: silver and marts are computed from all of bronze.
+        uncaptured: tables for which nothing could be landed, and why.
+    """
+
+    pipeline: Pipeline
+    selection: Selection
+    sessions: Sequence[SparkSession]
+    contexts: Mapping[str, TableRun]
+    rebuild: bool
+    uncaptured: Mapping[str, FrazilError]
+
+    def plan(self, made: Plan | None) -> Plan:
+        """Return what to do: exactly ``made``, but for tables that could not be read when it was made.
+
+        A table of which Spark refuses a new expression, or that cannot be read any more, is a failure of the plan.
+
+        Raises:
+            OutdatedPlanError: a table has moved since ``made``; nothing was written.
+
+        Cost: with ``made`` loads each table once; sources are not looked at, and no file is hashed.
+        """
+        # One after the other: two sessions of a new catalog would collide.
+        for session in self.sessions:
+            open_catalog(session, quote(CATALOG, self.pipeline.lake.namespaces.bronze))
+        known = made.state if made is not None else State()
+        if made is not None:
+            self._verify(known)
+        unread, torn = {*self.contexts} if made is None else made.unread, torn_tables(self.pipeline)
+
+        def read(context: TableRun) -> TableState | FrazilError:
+            name = context.table.name
+            if name in self.uncaptured:
+                return self.uncaptured[name]
+            try:
+                if name in known.failed and name not in unread:
+                    return known.failed[name]
+                if damage := self._damage(context, torn):
+                    return damage
+                return self._confirmed(context, known, torn) if name in known.tables else self._read(context, torn)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
+                return explained(error, self.pipeline)
+
+        found = dict(zip(self.contexts, side_by_side(read, self.contexts.values(), self.sessions), strict=True))
+        tables = {name: one for name, one in found.items() if isinstance(one, TableState)}
+        failed = {name: one for name, one in found.items() if isinstance(one, FrazilError)}
+        aggregates = {f"gold.{one.name}": gold_table(self.pipeline, one).key for one in self.pipeline.gold}
+        failed |= {name: torn[key] for name, key in aggregates.items() if key in torn and not self.rebuild}
+        gold = read_gold(self.sessions[0], self.pipeline, failed) if made is None or unread else known.gold
+        failed |= gold_problems(self.pipeline, tables, gold)
+        state = State(tables=tables, failed=failed, gold=gold)
+        return Plan.of(self.pipeline, self.selection, state, rebuild=self.rebuild)
+
+    def _damage(self, context: TableRun, torn: TornTables) -> FrazilError | None:
+        """Return why a table cannot be read; what a rebuild makes again need not be."""
+        made = context.tables
+        needed = (made.bronze,) if self.rebuild else (made.bronze, *made.computed)
+        return next((torn[one.key] for one in needed if one.key in torn), None)
+
+    def _verify(self, known: State) -> None:
+        """Stop before anything is done if a table has moved."""
+
+        def moved(context: TableRun) -> str | None:
+            try:
+                return self._moved(context, known)
+            except Exception:  # noqa: BLE001 - it is this table's failure, and comes again where that is looked for
+                return None
+
+        for name in filter(None, side_by_side(moved, self.contexts.values(), self.sessions)):
+            raise OutdatedPlanError(f"{name} was written")
+
+    def _moved(self, context: TableRun, known: State) -> str | None:
+        """Return a table that has another newest snapshot than the plan says, with its namespace; None for none."""
+        table = context.table
+        paths = {table.mart_name(mart): context.mart_path(mart) for mart in table.marts}
+        paths |= {BRONZE: context.bronze, SILVER: context.changes, QUARANTINE: context.quarantine}
+        stood = known.tables.get(table.name, TableState()).snapshots
+        for name, snapshot in stood.items():
+            at = context.head(paths[name], rebuilt=self.rebuild and name != BRONZE)
+            if at.snapshot_id != snapshot:
+                return ".".join(paths[name][1:])
+        return None
+
+    def _confirmed(self, context: TableRun, known: State, torn: TornTables) -> TableState:
+        state = known.tables[context.table.name]
+        self._moved(context, known)  # raises what keeps a table from being read
+        if self._is_selected(context):
+            if self.rebuild and drop_damaged(context.spark, self.pipeline, [context.table.name], torn):
+                context.heads.clear()
+            check_new_expressions(context, state)
+        return state
+
+    def _read(self, context: TableRun, torn: TornTables) -> TableState:
+        is_selected = self._is_selected(context)
+        if self.rebuild and is_selected:
+            drop_damaged(context.spark, self.pipeline, [context.table.name], torn)
+        state = read_state(context, rebuild=self.rebuild, with_source=is_selected)
+        if is_selected:
+            check_new_expressions(context, state)
+        return state
+
+    def _is_selected(self, context: TableRun) -> bool:
+        return context.table.name in self.selection.tables

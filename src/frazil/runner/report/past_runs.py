@@ -1,0 +1,151 @@
+"""What the records of runs say of the present: which failures stand, and whether the newest run ended."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.audit.run_files import run_files
+from frazil.catalog.lock import holder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from frazil.audit.run_files import RunFiles
+    from frazil.spec import Pipeline
+
+FACET: Final = "frazil_run"
+"""Name of the part of an event that holds what is Frazil's own."""
+
+_SETTLED: Final = ("done", "nothing new")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastFailure:
+    """A failure that no later run has shown to be over.
+
+    Attributes:
+        name: the source table, mart or aggregate that failed.
+        run_id, at: the newest run in which it failed, and when that ended, in UTC.
+        code, message, hint: what was wrong.
+    """
+
+    name: str
+    run_id: str
+    at: dt.datetime
+    code: str
+    message: str
+    hint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenRun:
+    """The newest run, where it has a start and no end; without ``is_running`` it was interrupted or killed."""
+
+    run_id: str
+    began_at: dt.datetime
+    is_running: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What runs left to tell.
+
+    Attributes:
+        failures: source table, or aggregate as ``gold.<name>`` -> the failures of the newest run that tried it, if any.
+        open_run: the newest run, if it did not end.
+    """
+
+    failures: Mapping[str, tuple[PastFailure, ...]]
+    open_run: OpenRun | None
+
+    def __bool__(self) -> bool:
+        return bool(self.failures or (self.open_run and not self.open_run.is_running))
+
+
+def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
+    """Find the failures that stand, from the newest run backwards until each of some tables and aggregates is met.
+
+    Args:
+        pipeline: the declaration.
+        names: source tables, and aggregates as ``gold.<name>``.
+
+    Cost: reads one record where the newest run had to do with everything; all records at most.
+    """
+    open_run: OpenRun | None = None
+    failures: dict[str, tuple[PastFailure, ...]] = {}
+    waiting = {*names}
+    mine = (run for run in run_files(pipeline) if _pipeline_of(run) == pipeline.pipeline)
+    for number, run in enumerate(mine):
+        if run.end is None:
+            open_run = _open_run(pipeline, run) if number == 0 else open_run
+            continue
+        try:
+            met = _met(run.end)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue  # not ours, or of another version
+        for name, failed in met.items():
+            if name in waiting:
+                waiting.discard(name)
+                if failed:
+                    failures[name] = failed
+        if not waiting:
+            break
+    return Standing(failures=failures, open_run=open_run)
+
+
+def _pipeline_of(run: RunFiles) -> object:
+    """Name the pipeline of a run: several may share a warehouse."""
+    try:
+        event: Mapping[str, Any] = run.end or run.start or {}
+        return event["job"]["name"]
+    except (KeyError, TypeError):
+        return None
+
+
+def _met(event: Mapping[str, Any]) -> dict[str, tuple[PastFailure, ...]]:
+    """Tables and aggregates that a run tried, with their failures."""
+    run = event["run"]
+    told, at = run["facets"][FACET], dt.datetime.fromisoformat(event["eventTime"])
+    return {
+        part["name"]: tuple(
+            PastFailure(
+                name=error["name"],
+                run_id=run["runId"],
+                at=at,
+                code=error["code"],
+                message=error["message"],
+                hint=error["hint"],
+            )
+            for error in part["errors"]
+        )
+        for part in (*told["tables"], *told["gold"])
+        if part["errors"] or part["outcome"] in _SETTLED
+    }
+
+
+def _open_run(pipeline: Pipeline, run: RunFiles) -> OpenRun | None:
+    try:
+        event: Mapping[str, Any] = run.start or {}
+        told = event["run"]["facets"][FACET]
+        process, is_here = int(told["processId"]), told["host"] == socket.gethostname()
+        return OpenRun(
+            run_id=event["run"]["runId"],
+            began_at=dt.datetime.fromisoformat(event["eventTime"]),
+            is_running=is_here and holder(pipeline) == process and _is_alive(process),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

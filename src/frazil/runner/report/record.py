@@ -1,0 +1,244 @@
+"""The record of a run: an OpenLineage event when it starts and one when it ends, as files below the warehouse.
+
+Deleting them changes no table and no run, and a record that cannot be written fails no run. A run without steps and
+failures writes none, unless there is a failure, or a run that was killed, which it shows to be over.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import secrets
+import socket
+import uuid
+from contextlib import suppress
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.audit.certify import Certifying
+from frazil.audit.run_files import write_run_file
+from frazil.catalog.lock import lock
+from frazil.errors import BusyError, FrazilError
+from frazil.runner.report.past_runs import FACET, standing
+from frazil.runner.settle import report_of, settle
+from frazil.spec.location import locate, warehouse
+from frazil.spec.secrets import redacted
+from frazil.spec.tables import lake_tables
+from frazil.steps import RefreshGold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frazil.errors import Failure
+    from frazil.plan.plan import Plan
+    from frazil.runner.report.report import RunReport, TableReport
+    from frazil.spec import Pipeline
+    from frazil.spec.tables import LakeTable
+    from frazil.steps import Step
+
+PRODUCER: Final = "urn:frazil"
+_SPEC: Final = "https://openlineage.io/spec"
+_OWN: Final = {"_producer": PRODUCER, "_schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/BaseFacet"}
+"""What OpenLineage asks of facets that it does not know."""
+_COUNTS: Final = ("inserted", "updated", "deleted", "late")
+
+
+def run_id(now: dt.datetime) -> str:
+    """Draw the id of a run: a UUID of version 7, which sorts by time."""
+    milliseconds = int(now.timestamp() * 1000)
+    number = milliseconds << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    return f"{uuid.UUID(int=number)}"
+
+
+def record_idle(plan: Plan) -> RunReport:
+    """Return the report of a run that has nothing to do, and record it where it shows an earlier failure to be over."""
+    now = dt.datetime.now(dt.UTC)
+    report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
+    settle(report, plan)
+    if plan.pipeline.certificates:
+        with suppress(BusyError), lock(plan.pipeline):  # what a killed run left
+            certifying = Certifying.of(plan.pipeline, "run")
+            if certifying is not None and (why := certifying.write(run_id=report.run_id, now=now)):
+                report.warnings.append(f"the certificate cannot be written: {why}")
+    record = Record(plan.pipeline, report, now)
+    record.start(())
+    record.end()
+    return report
+
+
+class Record:
+    """The record of one run. Trouble with its files becomes a warning of the report, once."""
+
+    def __init__(self, pipeline: Pipeline, report: RunReport, now: dt.datetime) -> None:
+        self._pipeline, self._report, self._began = pipeline, report, now
+        self._is_wanted = True
+        self._inputs: list[dict[str, Any]] = []
+
+    def start(self, steps: Sequence[Step]) -> None:
+        """Write the START event, if the run has something to record."""
+        report = self._report
+        if self._is_wanted and not steps and not report.errors:
+            names = [*(table.table for table in report.tables), *(f"gold.{made.name}" for made in report.gold)]
+            self._is_wanted = bool(standing(self._pipeline, names))
+        busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
+        self._inputs = [*_inputs(self._pipeline, busy)]
+        process = {"processId": os.getpid(), "host": socket.gethostname()}
+        self._write("start", "START", self._began, {FACET: {**_OWN, **process}}, [])
+
+    def end(self) -> None:
+        """Write the COMPLETE event, or FAIL where something failed."""
+        self._end("FAIL" if self._report.errors else "COMPLETE")
+
+    def abort(self) -> None:
+        """Write the ABORT event: the run was interrupted."""
+        self._end("ABORT")
+
+    def _end(self, kind: str) -> None:
+        report = self._report
+        facets: dict[str, Any] = {FACET: {**_OWN, **_outcome(report)}}
+        if report.errors:
+            worst = next(failure for failure in report.errors if failure.exit_code == report.exit_code)
+            text = f"[{worst.code}] {worst.name}: {kept_message(worst)}"
+            facets["errorMessage"] = {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-1/ErrorMessageRunFacet.json#/$defs/ErrorMessageRunFacet",
+                "message": text,
+                "programmingLanguage": "python",
+            }
+        self._write("end", kind, dt.datetime.now(dt.UTC), facets, [*_outputs(self._pipeline, report)])
+
+    def _write(
+        self, part: str, kind: str, at: dt.datetime, facets: dict[str, Any], outputs: list[dict[str, Any]]
+    ) -> None:
+        if not self._is_wanted:
+            return
+        event = {
+            "eventType": kind,
+            "eventTime": at.isoformat(),
+            "producer": PRODUCER,
+            "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent",
+            "run": {"runId": self._report.run_id, "facets": facets},
+            "job": {"namespace": "frazil", "name": self._pipeline.pipeline, "facets": {"jobType": _JOB_TYPE}},
+            "inputs": self._inputs,
+            "outputs": outputs,
+        }
+        try:
+            write_run_file(self._pipeline, f"{self._began:%Y%m%dT%H%M%S.%fZ}-{self._report.run_id}", part, _safe(event))
+        except OSError as error:
+            self._is_wanted = False
+            self._report.warnings.append(
+                f"the record of this run cannot be written: {error.strerror or error}: {error.filename}. "
+                "The tables are as they should be; frazil status will not know of this run"
+            )
+
+
+_JOB_TYPE: Final = {
+    "_producer": PRODUCER,
+    "_schemaURL": f"{_SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
+    "processingType": "BATCH",
+    "integration": "FRAZIL",
+    "jobType": "PIPELINE",
+}
+
+
+def _outcome(report: RunReport) -> dict[str, Any]:
+    return {
+        "seconds": round(report.seconds, 3),
+        "exitCode": report.exit_code,
+        "tables": [
+            {
+                "name": table.table,
+                "outcome": table.outcome,
+                "batch": table.batch,
+                **{name: getattr(table, name) for name in ("files", "rows", "bad", "changes", "quarantined")},
+                "errors": [*map(_error, table.errors)],
+            }
+            for table in report.tables
+        ],
+        "gold": [
+            {"name": f"gold.{made.name}", "outcome": made.outcome, "errors": [*map(_error, made.errors)]}
+            for made in report.gold
+        ],
+    }
+
+
+def _error(failure: Failure) -> dict[str, Any]:
+    return {**asdict(failure), "message": kept_message(failure)}
+
+
+def kept_message(failure: Failure) -> str:
+    """Return what may be kept of a message or sent on: those that are not our own can hold values of rows."""
+    if failure.code != FrazilError.code:
+        return failure.message
+    return f"{':'.join(failure.message.split(':')[:2])} (its message is left out: it may hold values of rows)"
+
+
+def _inputs(pipeline: Pipeline, busy: set[str]) -> Iterator[dict[str, Any]]:
+    for table in pipeline.tables:
+        if table.name in busy:
+            for path in dict.fromkeys(chain.from_iterable(table.source.locations.values())):
+                where = locate(path, setting="path", folder=pipeline.folder)
+                if where.path is None:
+                    store, _, rest = where.uri.partition("://")
+                    host, _, key = rest.partition("/")
+                    yield {"namespace": f"{store}://{host}", "name": key or "/"}
+                else:
+                    yield {"namespace": "file", "name": f"{where.path}"}
+
+
+def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
+    lake, made = warehouse(pipeline).uri, {made.full_name: made for made in lake_tables(pipeline)}
+    for table in report.tables:
+        for name, snapshot in table.commits.items():
+            yield _output(lake, name, snapshot, _written(made[name], table))
+    for gold in report.gold:
+        for name, snapshot in gold.commits.items():
+            yield _output(lake, name, snapshot, {"rows": gold.rows, "strategy": gold.strategy})
+
+
+def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:
+    """Return the numbers of one table's commit."""
+    mart = next((mart for mart in table.marts if (made.role, made.name) == ("mart", mart.mart)), None)
+    if mart is not None:
+        counts = {count: getattr(mart, count) for count in _COUNTS}
+        return {"rows": mart.rows, "batch": mart.batch, "strategy": mart.strategy, **counts}
+    if made.role == "bronze":
+        return {"rows": table.rows, "batch": table.batch, "files": table.files, "bad": table.bad}
+    return {"rows": table.quarantined if made.role == "quarantine" else table.changes, "batch": table.batch}
+
+
+def _output(lake: str, name: str, snapshot: int, written: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "namespace": lake,
+        "name": name,
+        "facets": {
+            "version": {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-1/DatasetVersionDatasetFacet.json#/$defs/DatasetVersionDatasetFacet",
+                "datasetVersion": f"{snapshot}",
+            }
+        },
+        "outputFacets": {
+            "outputStatistics": {
+                "_producer": PRODUCER,
+                "_schemaURL": f"{_SPEC}/facets/1-0-2/OutputStatisticsOutputDatasetFacet.json"
+                "#/$defs/OutputStatisticsOutputDatasetFacet",
+                "rowCount": written["rows"],
+            },
+            "frazil_commit": {**_OWN, **written, "snapshotId": snapshot},
+        },
+    }
+
+
+def _safe(value: Any) -> Any:
+    """The same without logins and secrets of addresses."""
+    match value:
+        case str():
+            return redacted(value)
+        case dict():
+            return {name: _safe(part) for name, part in value.items()}
+        case list():
+            return [_safe(part) for part in value]
+        case _:
+            return value

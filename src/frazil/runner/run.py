@@ -1,0 +1,256 @@
+"""Do what a plan says: tables side by side, the steps of each in order, then the aggregates."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from frazil.audit.certify import Certifying, rules_of
+from frazil.catalog.lock import lock
+from frazil.catalog.trouble import translated
+from frazil.plan.plan import read_only
+from frazil.runner.capture import capture_once
+from frazil.runner.interrupt import interruptibly
+from frazil.runner.options import RunOptions
+from frazil.runner.planner import OutdatedPlanError, Planner
+from frazil.runner.report.record import Record, run_id
+from frazil.runner.report.report import RunFailedError, TableReport
+from frazil.runner.settle import leave_gold, report_of, settle
+from frazil.runner.side_by_side import in_turn
+from frazil.runner.steps.gold import refresh
+from frazil.runner.table_run import TableRun
+from frazil.runner.table_steps import do_table
+from frazil.runner.upkeep.after_run import keep_up
+from frazil.spark.session import adopt, refuse_connect, siblings, spark_session
+from frazil.spec.check.check import check
+from frazil.spec.sql.references import referenced_first
+from frazil.spec.sql.select import selected
+from frazil.steps import RefreshGold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from frazil.errors import FrazilError
+    from frazil.plan.plan import Plan
+    from frazil.plan.policy import Policy
+    from frazil.runner.report.report import RunReport
+    from frazil.spec import Pipeline
+    from frazil.spec.sql.select import Selection
+    from frazil.steps import Step
+
+SETTINGS = {
+    # Sets are passed to generated code by reference, numbers are written into it: so batch numbers are given
+    # as sets, and every batch runs the code that the one before it compiled.
+    "spark.sql.optimizer.inSetConversionThreshold": "0",
+    # A user's SQL that cannot be computed of some values fails, and never gives NULL for them; our own casts are
+    # right with either setting.
+    "spark.sql.ansi.enabled": "true",
+    # Spark works out what holds for every column after every step of a plan, and where CASE follows on CASE this grows
+    # without bounds: a batch of fifty rows was planned for minutes. No plan of ours gains by it.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Names and values may have "${…}" in them, which Spark would put a setting in place of before it reads the SQL.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.autoBroadcastJoinThreshold": str(128 * 1024 * 1024),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""Settings of the sessions that Frazil works in; a user's own session is left as it is."""
+
+_USUAL = RunOptions()
+
+
+def run(
+    pipeline: Pipeline,
+    *,
+    plan: Plan | None = None,
+    spark: SparkSession | None = None,
+    select: Sequence[str] = (),
+    rebuild: bool = False,
+    options: RunOptions = _USUAL,
+) -> RunReport:
+    """Bring every table of a pipeline level with its source.
+
+    A table that fails stops no other, and aggregates over sound tables are refreshed. What failed is raised at the end,
+    together: see *Raises*. Each run that does something leaves a record, see :mod:`frazil.runner.report.record`.
+
+    Args:
+        pipeline: the declaration.
+        plan: what to do, exactly; left out, the run plans itself.
+        spark: a session to work in, such as a notebook's; left out, one is started.
+        select: names or patterns of tables, marts or aggregates; empty for all. A plan has its own.
+        rebuild: write silver and marts again from bronze. A plan has its own.
+        options: how to work.
+
+    Returns:
+        What was done, in numbers, for every selected table. With nothing new, no steps and no commit.
+
+    Raises:
+        RunFailedError: one or more tables or aggregates failed, however many; it has the report with all failures, the
+            errors themselves, and the exit code of the worst. The next run takes up where this one ended.
+        OutdatedPlanError: the lake or the declaration is not what the plan was made for. A file that changed since
+            fails its table only.
+        FrazilError: any other is raised before a table is touched: the declaration, the machine, the catalog, or a lock
+            that another run holds.
+        KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session can be used on.
+    """
+    check(pipeline)
+    if plan is not None and plan.pipeline != pipeline:
+        raise OutdatedPlanError("the declaration was changed")
+    began = time.monotonic()
+    # Before anything is written: a session may be one that cannot be worked with.
+    refuse_connect(spark)
+    adopted = None if spark is None else adopt(spark, pipeline)
+    with lock(pipeline):
+        session = adopted or spark_session(pipeline, short=_is_short(plan, options.policy), verbose=options.verbose)
+        with working_sessions(session, options.policy.tables_at_once) as sessions:
+            selection = selected(pipeline, select) if plan is None else plan.selection
+            the_run = _Run(pipeline, sessions, selection, options)
+            again = rebuild if plan is None else plan.rebuild
+            with translated(pipeline):
+                report = interruptibly(lambda: the_run.do(plan, rebuild=again, began=began), sessions)
+    if report.errors:
+        raise RunFailedError(report, the_run.errors)
+    return report
+
+
+def _is_short(plan: Plan | None, policy: Policy) -> bool:
+    size = None if plan is None else plan.size_bytes
+    return size is not None and size <= policy.short_run_bytes
+
+
+class _Run:
+    """One run: what it works with, and what has failed so far."""
+
+    def __init__(
+        self, pipeline: Pipeline, sessions: Sequence[SparkSession], selection: Selection, options: RunOptions
+    ) -> None:
+        self.pipeline, self.sessions, self.selection = pipeline, sessions, selection
+        self.listener, self.fail_fast, self.policy = options.listener, options.fail_fast, options.policy
+        self.now = dt.datetime.now(dt.UTC)
+        self.report = report_of(pipeline, selection, run_id=run_id(self.now))
+        self.failed: dict[str, list[FrazilError]] = {}
+        """Errors of each table, and of each aggregate as ``gold.<name>``."""
+        self.contexts = {report.table: self._context(report) for report in self.report.tables}
+
+    @property
+    def errors(self) -> list[FrazilError]:
+        """All errors, in the order of the report's failures."""
+        names = [*self.contexts, *(f"gold.{made.name}" for made in self.report.gold)]
+        return [error for name in names for error in self.failed.get(name, ())]
+
+    def do(self, made: Plan | None, *, rebuild: bool, began: float) -> RunReport:
+        """Plan, or verify the plan that was made, and do everything."""
+        others = [self._context(TableReport(table=name)) for name in read_only(self.pipeline, self.selection)]
+        planner = Planner(
+            pipeline=self.pipeline,
+            selection=self.selection,
+            sessions=self.sessions,
+            contexts=self.contexts | {context.table.name: context for context in others},
+            rebuild=rebuild,
+            uncaptured=capture_once(self.pipeline, self.contexts, self.listener) if made is None else {},
+        )
+        plan = planner.plan(made)
+        self.failed = {name: [error] for name, error in plan.failed.items()}
+        settle(self.report, plan)
+        if self.listener:
+            self.listener.planned(plan.steps)
+        certifying = Certifying.of(self.pipeline, "run")
+        record = Record(self.pipeline, self.report, self.now)
+        record.start(plan.steps)
+        try:
+            self._do_tables(plan.steps)
+            self._do_gold(plan)
+            if certifying is not None:
+                self._certify(certifying)
+            self._keep_up()
+        except BaseException:
+            record.abort()
+            raise
+        self.report.seconds = time.monotonic() - began
+        record.end()
+        return self.report
+
+    def _keep_up(self) -> None:
+        """Maintain what the run has written and what is due; what failed is left alone."""
+        done = {one.table for one in self.report.tables if one.commits and not one.errors}
+        done |= {made.name for made in self.report.gold if made.outcome == "done"}
+        tell = partial(self.listener.began, "maintenance") if self.listener else lambda _: None
+        keep_up(self.sessions[0], self.pipeline, done, self.report, now=self.now, tell=tell)
+
+    def _certify(self, certifying: Certifying) -> None:
+        done = {
+            table.name: {
+                "files": made.files,
+                "quarantined": made.quarantined,
+                "rules": rules_of(table, made.broken_rules),
+            }
+            for made in self.report.tables
+            if made.commits and (table := self.contexts[made.table].table)
+        }
+        if why := certifying.write(run_id=self.report.run_id, now=self.now, done=done):
+            self.report.warnings.append(
+                f"the certificate of this run cannot be written: {why}. The tables are as they should be; the next one "
+                "covers them, and says that it did not see them being written"
+            )
+
+    def _context(self, report: TableReport) -> TableRun:
+        return TableRun(
+            spark=self.sessions[0],
+            pipeline=self.pipeline,
+            table=next(table for table in self.pipeline.tables if table.name == report.table),
+            now=self.now,
+            report=report,
+            run_id=self.report.run_id,
+            tell=partial(self.listener.began, report.table) if self.listener else lambda _: None,
+            progress=partial(self.listener.progressed, report.table) if self.listener else lambda _: None,
+            policy=self.policy,
+        )
+
+    def _do_tables(self, steps: Sequence[Step]) -> None:
+        def work(context: TableRun) -> None:
+            if self.fail_fast and self.failed:
+                context.report.outcome = "not started"
+                return
+            mine = [step for step in steps if not isinstance(step, RefreshGold) and step.table == context.table.name]
+            if errors := do_table(context, mine):
+                self.failed[context.table.name] = errors
+            if self.listener:
+                self.listener.ended(context.report)
+
+        busy = {step.table for step in steps if not isinstance(step, RefreshGold)}
+        names = referenced_first(self.pipeline, (name for name in self.contexts if name in busy))
+        in_turn(work, [self.contexts[name] for name in names], self.sessions)
+
+    def _do_gold(self, plan: Plan) -> None:
+        leave_gold(self.report, plan, {*self.failed})
+        reports = {made.name: made for made in self.report.gold}
+        for step in [step for step in plan.steps if isinstance(step, RefreshGold)]:
+            made = reports[step.name]
+            if made.because:
+                continue
+            if self.fail_fast and self.failed:
+                made.outcome, made.because = "not started", "a failure came before, and --fail-fast is set"
+            else:
+                if self.listener:
+                    self.listener.began(f"gold.{made.name}", "refresh")
+                run_id, policy = self.report.run_id, self.policy
+                if errors := refresh(self.sessions[0], self.pipeline, step, made, run_id=run_id, policy=policy):
+                    self.failed[f"gold.{made.name}"] = errors
+                    leave_gold(self.report, plan, {*self.failed})
+                if self.listener:
+                    self.listener.ended(made)
+
+
+@contextmanager
+def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
+    """Lend sessions beside another one, on the same lake, with the settings that Frazil works with."""
+    with siblings(spark, count) as sessions:
+        for session in sessions:
+            for name, value in SETTINGS.items():
+                session.conf.set(name, value)
+        yield sessions

@@ -1,0 +1,1 @@
+"""The steps of a plan, one module each: what one step does to one table, in one commit."""

@@ -1,0 +1,234 @@
+"""Fold what is older than the horizon: silver keeps a baseline of it, bronze drops its records.
+
+Silver is first. A fold that was killed after its commit is ended by the next run, before anything else: until bronze
+has dropped the records, a rebuild would take them for late ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.failpoints import failpoint
+from frazil.lake.tables import ensure
+from frazil.marts.baseline import baseline_rows, served_of
+from frazil.marts.fold_spec import EVENT_TIME, with_event_time
+from frazil.marts.layout import fold_spec
+from frazil.plan.tables.layout import bronze_layout
+from frazil.runner.batch.bronze_records import bronze_records
+from frazil.runner.batch.expressions import expressions_of
+from frazil.runner.key_changes.moves import tells_old_keys
+from frazil.runner.limits.brake import place_sql
+from frazil.runner.steps.truncates import in_bookmark, known_truncates
+from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_older
+from frazil.silver.cast import exact
+from frazil.silver.changes import PROBLEM, change_rows
+from frazil.silver.quarantine import good
+from frazil.silver.renames import renamed_bookmark, renamed_records
+from frazil.silver.unsequenced import lacks_sequence
+from frazil.sources.kinds import source_of
+from frazil.spark.gateway import hold, release
+from frazil.spec.sql.names import literal, quote
+from frazil.steps import Normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from frazil.iceberg.snapshot import TableSnapshot
+    from frazil.runner.steps.truncates import Truncate
+    from frazil.runner.table_run import TableRun
+    from frazil.silver.contract import Contract
+    from frazil.steps import FoldChanges
+
+_PLACE = [r.FILE, r.ROW]
+
+
+def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
+    """Return the changes of the baseline; None where there is none."""
+    found = baseline_of(context.head(context.changes, rebuilt=True).bookmark)
+    if found is None:
+        return None
+    return context.spark.table(quote(*context.changes)).where(is_older(contract, found))
+
+
+def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: Normalize) -> DataFrame:
+    """Return the good ones among change rows; in a rebuild with those of the baseline, which bronze has not."""
+    changes = good(rows)
+    held = baseline_changes(context, contract) if step.rebuild else None
+    if held is None:
+        return changes
+    kinds = {field.name: field.dataType for field in changes.schema}
+    kept = [F.col(quote(name)).cast(kinds[name]).alias(name) for name in held.columns if name in kinds]
+    return changes.unionByName(held.select(*kept), allowMissingColumns=True)
+
+
+def fold_changes(context: TableRun, contract: Contract, step: FoldChanges) -> None:
+    """Fold the changes of a table that are older than a horizon; all of its tables are level.
+
+    Killed at any instant, the next run ends it: see the module.
+
+    Cost: silver is written again, and bronze; a shuffle of the older changes by key. It is due once in a tenth of the
+    retention.
+    """
+    context.tell(f"fold changes before {step.before[:10]}")
+    base = context.head(context.changes)
+    found = baseline_of(base.bookmark)
+    if found is None or found.reaches < step.before:
+        if not _fold_silver(context, contract, base, step.before):
+            return
+        failpoint("fold.after_silver")
+    _prune_bronze(context, contract)
+    failpoint("fold.after_bronze")
+
+
+def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, before: str) -> bool:
+    """Write silver again with a baseline in place of the older changes; return whether that could be done."""
+    silver = base.bookmark
+    spec = fold_spec(contract, None, since=silver.get("since", {}), partial=bool(silver.get("partial")))
+    changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
+    made, count = _baseline(context, contract, changes, before)
+    truncates = [one for one in known_truncates(silver) if not _is_folded(one, contract, made)]
+    if not made.by_place and made.position is not None:
+        last = (made.position, made.row)
+        if any(one.place < last for one in truncates):
+            context.report.warnings.append(
+                f"changes before {before[:10]} are not folded yet: "
+                "a newer truncate stands before one of them in its source"
+            )
+            return False
+    older = is_older(contract, made)
+    bookmark = {name: value for name, value in silver.items() if name != "truncates"}
+    bookmark |= made.in_bookmark() | in_bookmark(truncates)
+    with context.transaction(context.changes, bookmark) as batch:
+        batch.note(strategy="fold", folded=count)
+        rest = changes.where(f"NOT {older}").drop(EVENT_TIME)
+        if count:
+            moves = tells_old_keys(context.table, contract)
+            # Deletes that lack their sequence stay, and with them what they end.
+            among = older if made.by_place else is_before(contract, made.before)
+            kept = baseline_rows(changes.where(among), spec, made, moves=moves).where(older)
+            batch.replace(rest.unionByName(kept))
+        else:
+            batch.append(rest.limit(0))
+        failpoint("fold.before_publish")
+        batch.publish()
+    return True
+
+
+def _baseline(context: TableRun, contract: Contract, changes: DataFrame, before: str) -> tuple[Baseline, int]:
+    """Return the baseline that changes before a time come to, and how many these are.
+
+    Where the source orders its changes itself, these are all before the first one that has not a time before.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        changes: all of silver, with event time.
+        before: the time, as text in UTC.
+
+    Cost: a job that counts; where the source orders its changes two more, over their places and times.
+    """
+    asked, by_place = before, not contract.sequence_by
+    batch, served = context.head(context.changes).batch, served_of(context.table.marts, contract)
+    if by_place:
+        times = _times(context, contract, changes)
+        is_newer = f"coalesce(time >= CAST({literal(asked)} AS timestamp), true)"
+        [first] = times.where(is_newer).agg(F.min("place")).collect()[0]
+        older = "true" if first is None else f"struct({r.POSITION}, {r.ROW}) < {place_sql(*first)}"
+        if first is not None and served.tracked:
+            least = F.date_format(F.min("time"), "yyyy-MM-dd HH:mm:ss.SSSSSS")
+            [behind] = times.where(f"place >= {place_sql(*first)}").agg(least).collect()[0]
+            before = min(asked, behind or asked)
+    else:
+        older = f"({is_before(contract, asked)} AND NOT {lacks_sequence(contract)})"
+    place = F.expr(f"max(struct({r.POSITION}, {r.ROW}))").alias("place")
+    [seen] = changes.where(older).agg(F.count("*").alias("count"), place).collect()
+    position, row = seen["place"] or (None, None)
+    made = Baseline(
+        before=before,
+        batch=batch,
+        position=position,
+        row=row,
+        served=served,
+        by_place=by_place,
+        asked=asked,
+    )
+    return made, int(seen["count"])
+
+
+def _times(context: TableRun, contract: Contract, changes: DataFrame) -> DataFrame:
+    """Return the place and the time of each change: as marts have it, else as its record says."""
+    if contract.event_time is not None:
+        return changes.selectExpr(f"struct({r.POSITION}, {r.ROW}) AS place", f"{EVENT_TIME} AS time")
+    bronze, told = context.spark.table(quote(*context.bronze)), context.table.source.event_time
+    field = next(name for name in bronze.columns if name.lower() == told.lower())
+    time = exact(quote(field), "timestamp")
+    records = bronze.where(f"{r.KIND} = {literal(r.RECORD)}")
+    return records.selectExpr(f"struct({r.POSITION}, {r.ROW}) AS place", f"{time} AS time")
+
+
+def _is_folded(one: Truncate, contract: Contract, baseline: Baseline) -> bool:
+    if baseline.by_place:
+        return baseline.position is not None and one.place <= (baseline.position, baseline.row or 0)
+    # Texts of times compare as the times do; a date is shorter.
+    text = one.values.get(contract.sequence_by[0])
+    return text is not None and text < baseline.before[: len(text)]
+
+
+def _prune_bronze(context: TableRun, contract: Contract) -> None:
+    """Drop the records whose changes are in the baseline, and note of each file how many they are.
+
+    A record in quarantine stays, however old it is.
+    """
+    found, base = baseline_of(context.head(context.changes).bookmark), context.head(context.bronze)
+    if found is None or base.bookmark.get(BASELINE) == found.reaches:
+        return
+    rows = _typed(context, contract, found, base.bookmark)
+    is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found)} AND {r.BATCH} <= {found.batch}"
+    # A table that an older version made lacks the column that counts.
+    ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
+    quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)
+    held = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
+    count = held.count()
+    # Spark does not know how few they are, and would sort all of bronze, records and all, to leave them out.
+    gone = F.broadcast(held) if count <= context.policy.broadcast_changes else held
+    bronze = context.spark.table(quote(*context.bronze))
+    is_stub = f"{r.KIND} = {literal(r.FOLDED)}"
+    with context.transaction(context.bronze, {**base.bookmark, BASELINE: found.reaches}) as batch:
+        batch.note(strategy="fold")
+        if not count:
+            batch.append(bronze.limit(0))
+        else:
+            living = bronze.where(f"NOT {is_stub}").join(gone, _PLACE, "left_anti").select(*map(quote, bronze.columns))
+            batch.replace(living.unionByName(_stubs(bronze, gone), allowMissingColumns=True))
+        failpoint("fold.before_bronze")
+        batch.publish()
+    release(held)
+
+
+def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: Mapping[str, Any]) -> DataFrame:
+    """Return the change rows of all records of bronze, as they were judged when they came."""
+    whole = Normalize(table=context.table.name, after=0, upto=baseline.batch, rebuild=True)
+    known = renamed_bookmark(context.table, bookmark)
+    records = renamed_records(bronze_records(context, whole, known), context.table, bookmark)
+    return change_rows(
+        records,
+        contract,
+        source_of(context.table),
+        expressions_of(context.spark, contract),
+        since=known.get("since", {}),
+        truncates=context.table.source.truncates,
+    )
+
+
+def _stubs(bronze: DataFrame, gone: DataFrame) -> DataFrame:
+    """Return a row for each file of which records are gone: their number, those of earlier folds too."""
+    counted = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
+    new = bronze.where(counted).join(gone, _PLACE, "left_semi").select(r.FILE, r.BATCH, F.lit(1).alias("_count"))
+    old = bronze.where(f"{r.KIND} = {literal(r.FOLDED)}").select(r.FILE, r.BATCH, F.col(r.OFFSET).alias("_count"))
+    by_file = new.unionByName(old).groupBy(r.FILE).agg(F.min(r.BATCH).alias(r.BATCH), F.sum("_count").alias(r.OFFSET))
+    return by_file.withColumn(r.KIND, F.lit(r.FOLDED))

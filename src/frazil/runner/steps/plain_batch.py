@@ -1,0 +1,329 @@
+"""Normalize a batch on the driver: what is plain is typed by Arrow, and Spark gets what is left.
+
+Spark takes ten times as long for the usual forms of values. Nothing depends on who does it: what is not proven to be
+a plain change is Spark's.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F
+
+from frazil.bronze import record as r
+from frazil.host.machine import usable_cores
+from frazil.lake.data_files import local_data_files
+from frazil.lake.row_delta import takes_row_deltas
+from frazil.older_spark import to_arrow
+from frazil.runner.batch.bronze_records import columns_since
+from frazil.runner.batch.driver_batch import spark_frame, spark_types
+from frazil.runner.batch.expressions import is_kept
+from frazil.runner.batch.newest import Newest, newest_of
+from frazil.runner.key_changes import late_moves
+from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest
+from frazil.runner.steps.truncates import known_truncates
+from frazil.silver import unsequenced
+from frazil.silver.arrow.plain_changes import PlainChanges
+from frazil.silver.baseline import baseline_of
+from frazil.sources.kinds import source_of
+from frazil.spark.expression import VALUE
+from frazil.spark.gateway import is_local
+from frazil.spec.sql.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from frazil.runner.key_changes.moves import Place
+    from frazil.runner.table_run import TableRun
+    from frazil.silver.contract import Contract
+    from frazil.steps import Normalize
+
+_AT_ONCE: Final = 65_536
+_KINDS: Final = (r.RECORD, r.BAD)
+_KEPT: Final = "kept"
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """Rows of bronze in a data file."""
+
+    path: Path
+
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in pieces; of the columns those that it has."""
+        with pq.ParquetFile(self.path) as file:
+            has = file.schema_arrow
+            yield from file.iter_batches(_AT_ONCE, columns=[name for name in names if name in has.names])
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        return pq.read_table(self.path, partitioning=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Rows of bronze in the driver's memory."""
+
+    table: pa.Table
+
+    def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in pieces; of the columns those that it has."""
+        has = {*self.table.schema.names}
+        yield from self.table.select([name for name in names if name in has]).to_batches()
+
+    def rows(self) -> pa.Table:
+        """Return all rows."""
+        return self.table
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """A part of a batch, its plain changes and its other records apart.
+
+    Attributes:
+        made: the plain changes, as long as those of the batch are held.
+        count, partial, untimed, behind, newest: of the plain changes, as :class:`PlainBatch` has them.
+        left: places of the other records.
+    """
+
+    made: list[pa.Table] = field(default_factory=list)
+    count: int = 0
+    partial: int = 0
+    untimed: int = 0
+    behind: int = 0
+    newest: Newest = field(default_factory=Newest)
+    left: list[pa.Array] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class PlainBatch:
+    """A batch, its plain changes and its other records apart.
+
+    Attributes:
+        changes: makes the plain changes.
+        after, upto: the batches ``after < batch <= upto`` of bronze.
+        parts: rows of bronze that have them.
+        spark: the session that judges what Arrow cannot.
+        count: number of plain changes.
+        partial: how many of them are upserts that do not carry every column.
+        untimed: how many of them are deletes without a time of the source.
+        known: how far earlier changes go.
+        behind: how many changes do not come after all of those.
+        newest: their greatest order and event time.
+        others: the other records, as rows of bronze; None where there are none.
+        held: the plain changes, as long as they are few.
+        last_move: place of the newest change of key in silver, which the batch stands behind; None where no change
+            before such a one matters.
+    """
+
+    changes: PlainChanges
+    after: int
+    upto: int
+    parts: Sequence[_File | _Held]
+    spark: SparkSession
+    count: int = 0
+    partial: int = 0
+    untimed: int = 0
+    known: Newest = field(default_factory=Newest)
+    behind: int = 0
+    newest: Newest = field(default_factory=Newest)
+    others: pa.Table | None = None
+    held: list[pa.Table] | None = field(default_factory=list)
+    last_move: Place | None = None
+
+    def streams(self) -> list[Iterator[pa.Table]]:
+        """Return the plain changes, in streams that can be read side by side."""
+        if self.held is not None:
+            return [iter(self.held)]
+        return [self._plain_rows(part) for part in self.parts]
+
+    def _plain_rows(self, part: _File | _Held) -> Iterator[pa.Table]:
+        for records, _ in self._pieces(part):
+            yield self._plain(records)[0]
+
+    def sort(self, held_bytes: int, others_bytes: int) -> bool:
+        """Tell plain changes from other records; return whether few enough are others.
+
+        Cost: one pass over the parts, as many side by side as there are cores, and one over those that have others.
+        """
+        others, size = [], 0
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            sort = partial(self._sorted, held_bytes=held_bytes)
+            for part, found in zip(self.parts, pool.map(sort, self.parts), strict=True):
+                self._count(found)
+                self._hold(found.made, held_bytes)
+                if any(map(len, found.left)):
+                    others.append(part.rows().take(pa.chunked_array(found.left)))
+                    size += others[-1].nbytes
+                if size > others_bytes:
+                    pool.shutdown(cancel_futures=True)
+                    return False
+        if others:
+            self.others = self._with_fields(pa.concat_tables(others, promote_options="default"))
+        return True
+
+    def _sorted(self, part: _File | _Held, held_bytes: int) -> _Sorted:
+        """Tell the plain changes of a part from its other records."""
+        found = _Sorted()
+        for records, places in self._pieces(part):
+            made, is_plain = self._plain(records)
+            found.left.append(places.filter(pc.invert(is_plain)))
+            found.count += made.num_rows
+            lists = pc.and_(made[r.KNOWN].is_valid(), pc.equal(made[r.CLASS], r.UPSERT))
+            found.partial += pc.sum(lists).as_py() or 0
+            untimed = pc.and_(pc.equal(made[r.CLASS], r.DELETE), pc.is_null(made[r.SOURCE_TIME]))
+            found.untimed += pc.sum(untimed).as_py() or 0
+            found.behind += count_behind(made, self.changes.contract, self.known)
+            found.newest = found.newest.later(newest_of(made, self.changes.contract))
+            if self.held is not None:
+                found.made.append(made)
+                if sum(one.nbytes for one in found.made) > held_bytes:
+                    self.held = None
+        return found
+
+    def _with_fields(self, rows: pa.Table) -> pa.Table:
+        """Add fields that came later than the files that rows are of."""
+        for name, _ in self.changes.contract.fields:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
+        return rows
+
+    def may_truncate(self) -> bool:
+        """Return whether some operation is none of those that plain changes have."""
+        meaning = self.changes.meaning
+        known = pa.array([*meaning.classes], pa.string())
+        said = [meaning.operation] if meaning.operation is not None else []
+        pieces = (piece[0].drop_null() for part in self.parts if said for piece in part.pieces(said))
+        return not all(pc.all(pc.is_in(piece, known)).as_py() in {True, None} for piece in pieces)
+
+    def may_move(self) -> bool:
+        """Return whether some record may change a key, or stands before a change of key in silver."""
+        if not self.changes.meaning.old_keys:
+            return False
+        pieces = (records for part in self.parts for records, _ in self._pieces(part))
+        return any(self.changes.may_move(records) or self._is_late(records) for records in pieces)
+
+    def may_come_before(self, position: str) -> bool:
+        """Return whether some record does not stand behind a position."""
+        pieces = (piece[0].drop_null() for part in self.parts for piece in part.pieces([r.POSITION]))
+        return any(len(piece) > 0 and pc.min(piece).as_py() <= position for piece in pieces)
+
+    def _is_late(self, records: pa.RecordBatch) -> bool:
+        if self.last_move in {None, late_moves.NONE}:
+            return False
+        least = pc.min(records[r.POSITION]).as_py()
+        return least is not None and least <= self.last_move[0]
+
+    def _plain(self, records: pa.RecordBatch) -> tuple[pa.Table, pa.Array]:
+        """Return the plain changes among records, and which records those are."""
+        made, is_plain = self.changes.made_of(records)
+        if not self.changes.exprs or not made.num_rows:
+            return made, is_plain
+        is_kept = self._keeps(made)
+        if pc.all(is_kept).as_py():
+            return made, is_plain
+        places = pc.indices_nonzero(is_plain).filter(is_kept)
+        return made.filter(is_kept), pc.is_in(pa.array(np.arange(len(records), dtype=np.uint64)), places)
+
+    def _keeps(self, made: pa.Table) -> pa.Array:
+        """Let Spark judge rules over several columns, whose values they are.
+
+        Cost: a Spark job over the columns that they read.
+        """
+        exprs = self.changes.exprs
+        types = {column.name: column.type for column in self.changes.contract.columns} | {r.CLASS: "string"}
+        read = [name for name in types if name == r.CLASS or any(name in rule.columns for rule in exprs)]
+        frame = spark_frame(self.spark, made.select(read), spark_types({name: types[name] for name in read}))
+        is_judged = F.col(r.CLASS) == r.UPSERT
+        kept = [is_kept(self.spark, rule.expr or "") for rule in exprs]
+        keeps = [one.isNotNull() & F.coalesce(one[VALUE] != "false", F.lit(True)) for one in kept]
+        all_kept = ~is_judged | reduce(lambda some, one: some & one, keeps)
+        return to_arrow(frame.select(all_kept.alias(_KEPT)))[_KEPT].combine_chunks()
+
+    def _count(self, found: _Sorted) -> None:
+        self.count += found.count
+        self.partial += found.partial
+        self.untimed += found.untimed
+        self.behind += found.behind
+        self.newest = self.newest.later(found.newest)
+
+    def _hold(self, made: Sequence[pa.Table], held_bytes: int) -> None:
+        if self.held is not None:
+            self.held += made
+            if sum(one.nbytes for one in self.held) > held_bytes:
+                self.held = None
+
+    def _pieces(self, part: _File | _Held) -> Iterator[tuple[pa.RecordBatch, Any]]:
+        """Yield the records of a part with the columns that changes are made of, and their places in it."""
+        start = 0
+        for piece in part.pieces(self.changes.reads):
+            places = pa.array(np.arange(start, start + len(piece)))
+            start += len(piece)
+            batch, has = piece[r.BATCH], {*piece.schema.names}
+            is_here = pc.and_(pc.greater(batch, self.after), pc.less_equal(batch, self.upto))
+            is_here = pc.and_(is_here, pc.is_in(piece[r.KIND], pa.array(_KINDS)))
+            records = pa.RecordBatch.from_pydict(
+                {name: piece[name] if name in has else pa.nulls(len(piece), pa.string()) for name in self.changes.reads}
+            )
+            whole = pc.all(is_here).as_py()
+            yield (records, places) if whole else (records.filter(is_here), places.filter(is_here))
+
+
+def plain_batch(
+    context: TableRun,
+    step: Normalize,
+    contract: Contract,
+    bronze: Mapping[str, Any],
+    at_hand: pa.Table | None,
+) -> PlainBatch | None:
+    """Return a batch with its plain changes apart; None where Spark has to do it all, or has a cluster to do it.
+
+    Args:
+        context: the table's part of the run.
+        step: which batches.
+        contract: the table's contract.
+        bronze: bookmark of bronze.
+        at_hand: rows of bronze that are in the driver's memory already; None for those of its files.
+    """
+    policy = context.policy
+    if step.rebuild or bronze.get("corrections") or not policy.plain:
+        return None
+    base = context.head(context.changes)
+    if known_truncates(base.bookmark):
+        return None
+    meaning = source_of(context.table).meaning({name.lower(): name for name, _ in contract.fields}, r.POSITION)
+    changes = PlainChanges.of(contract, meaning.plain, columns_since(contract, bronze), baseline_of(base.bookmark))
+    parts = (_files(context, step) if at_hand is None else [_Held(at_hand)]) if changes is not None else []
+    if changes is None or not parts:
+        return None
+    known = known_newest(context) if is_limited(context, step) else Newest()
+    batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known)
+    if changes.meaning.old_keys:
+        batch.last_move = late_moves.last_move(context)
+    if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
+        return None
+    if unsequenced.POSITION in base.bookmark and batch.may_come_before(base.bookmark[unsequenced.POSITION]):
+        return None
+    return batch if batch.sort(policy.plain_bytes, policy.row_delta_bytes) else None
+
+
+def _files(context: TableRun, step: Normalize) -> list[_File]:
+    """Return the files of bronze that have a step's records; none where Spark has to read them, or a cluster does."""
+    at = context.head(context.bronze).snapshot_id
+    if not is_local(context.spark):
+        return []  # executors share the work
+    if at is None or not takes_row_deltas(context.spark, quote(*context.changes), deletes=False):
+        return []
+    kinds = {r.KIND: [*_KINDS]}
+    found = local_data_files(context.spark, quote(*context.bronze), at, kinds, (r.BATCH, step.after))
+    return [_File(path) for path in found or ()]

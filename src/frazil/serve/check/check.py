@@ -1,0 +1,243 @@
+"""``frazil check``: prove by DuckDB that the tables say what the changes say."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+import duckdb
+
+from frazil.catalog.catalogs import NoLakeError
+from frazil.duck.database import connect
+from frazil.errors import FrazilError, HistoryChangedError, StorageError
+from frazil.iceberg.damage import folder_addresses
+from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.serve.check.bytes import byte_steps
+from frazil.serve.check.changes import change_steps
+from frazil.serve.check.files import file_steps
+from frazil.serve.check.finding import Finding, Proof
+from frazil.serve.check.marts import mart_steps
+from frazil.serve.tables.foreign import verify_foreign
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.tables import tables
+from frazil.spec.sql.select import selected
+from frazil.storage.store_client import ObjectStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from frazil.catalog.catalogs import Located
+    from frazil.serve.check.finding import Step
+    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.spec import Pipeline, Table
+
+__all__ = ["Finding", "Listener", "check"]
+
+_LIMITS: Final = {
+    "memory_limit": "1GB",
+    "threads": f"{min(4, os.cpu_count() or 1)}",
+    "enable_external_file_cache": "false",
+}
+"""Settings of DuckDB: what does not fit into memory goes to temporary files, and each proof reads the disk."""
+
+
+class Listener(Protocol):
+    """Who is told what happens while a check goes on. Called in order, in the caller's thread; must not raise."""
+
+    def began(self, table: str, what: str) -> None:
+        """Called when a proof of a declared table begins."""
+
+    def progressed(self, table: str, how_far: str) -> None:
+        """Called while it goes on, with words such as ``40 %``."""
+
+    def found(self, finding: Finding) -> None:
+        """Called with each finding as it comes."""
+
+
+class Silent:
+    """The listener of nobody."""
+
+    def began(self, table: str, what: str) -> None:
+        del table, what
+
+    def progressed(self, table: str, how_far: str) -> None:
+        del table, how_far
+
+    def found(self, finding: Finding) -> None:
+        del finding
+
+
+def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener | None = None) -> list[Finding]:
+    """Prove the laws that can be seen in the tables, as they are at this moment.
+
+    - ONCE: no path and no content was taken twice.
+    - NOTHING-LOST: the records of every file, counted again at the source, are in bronze; every record of
+      bronze is a change or in quarantine, and not both. Each file can be written again from bronze to the byte.
+    - KEYS: a full load names each key once, but for one in a thousand.
+    - LATE: no batch is mostly older than what its keys had before.
+    - ORDER: a current table has a key at most once.
+    - HISTORY: versions begin before they end and do not overlap; ``is_current`` says whether one is open.
+    - CONVERGE: each mart holds exactly what all changes up to its batch fold to.
+    - AGREE: marts of a table at one batch show the same living rows.
+
+    A table whose files are missing or damaged is a failed proof, and so is a declaration that does not fit its
+    files; proofs that would read it cannot be told, all others are done.
+
+    Args:
+        pipeline: the declaration.
+        select: tables to look at, as for a run; all by default.
+        listener: is told what is done and found.
+
+    Returns:
+        The findings, those that hold too, table by table.
+
+    Raises:
+        NoLakeError: no table of the lake exists.
+        NotOnThisMachineError: there is no client for where the lake is.
+        ObjectStoreError: its object store refuses requests, or does not answer.
+        UnknownSelectionError: a word of ``select`` matches nothing.
+
+    Cost: reads all files of the source and all tables once or a few times, within 1 GB of memory in DuckDB; what
+    does not fit goes to temporary files. CONVERGE and AGREE compare 64-bit hashes of rows, and rows where these
+    differ; the other proofs are exact.
+    """
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    names = selected(pipeline, select).tables
+    listener = listener or Silent()
+    findings: list[Finding] = []
+    with _Connection(located) as connection:
+        for table in pipeline.tables:
+            if table.name in names:
+                for finding in _findings(pipeline, table, located, connection, listener):
+                    findings.append(finding)
+                    listener.found(finding)
+    return findings
+
+
+class _Connection:
+    """DuckDB over the lake, opened again where an error left it unusable."""
+
+    def __init__(self, located: Located) -> None:
+        self._located = located
+        self.duck = connect(located, _LIMITS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.duck.close()
+
+    def recover(self, proof: Proof) -> None:
+        """See that the next proof can be done."""
+        try:
+            self.duck.execute("SELECT 1")
+        except duckdb.Error:
+            self.duck.close()
+            self.duck = proof.connection = connect(self._located, _LIMITS)
+            proof.kept.clear()
+
+
+def _findings(
+    pipeline: Pipeline, table: Table, located: Located, connection: _Connection, listener: Listener
+) -> Iterator[Finding]:
+    listener.began(table.name, "look for its files")
+    try:
+        here = layers(pipeline, table, located)
+    except (NotOnThisMachineError, ObjectStoreError):
+        raise
+    except FrazilError as error:
+        yield Finding(
+            source_table=table.name,
+            law="CONVERGE",
+            table=table.name,
+            ok=False,
+            detail=error.message,
+            code=error.code,
+            hint=error.hint,
+        )
+        return
+    proof = Proof(
+        pipeline=pipeline,
+        here=here,
+        connection=connection.duck,
+        progressed=lambda how_far: listener.progressed(table.name, how_far),
+    )
+    lost = list(_lost_files(here))
+    yield from lost
+    damaged, failed = {finding.table for finding in lost}, {(finding.law, finding.table) for finding in lost}
+    if not here.bronze.exists:
+        detail = "no such table yet"
+        yield Finding(source_table=table.name, law="NOTHING-LOST", table=here.bronze.name, ok=None, detail=detail)
+        return
+    for step in (*file_steps(proof), *byte_steps(proof), *change_steps(proof), *mart_steps(proof)):
+        if (step.law, step.table) not in failed:
+            listener.began(table.name, step.what)
+            yield _proven(proof, step, damaged, connection)
+    proof.forget()
+
+
+def _lost_files(here: Layers) -> Iterator[Finding]:
+    """Find the tables whose files are missing or damaged, as far as their manifests tell."""
+    for layer in here.all:
+        law = "CONVERGE" if layer in here.of_marts else "NOTHING-LOST"
+        error = layer.damage
+        try:
+            if error is None and layer.location is not None:
+                verify_files(layer.location)
+                verify_foreign(here.table, layer.name, layer.snapshot, is_bronze=layer is here.bronze)
+        except StorageError as found:
+            error = found
+        except HistoryChangedError as found:
+            yield Finding(
+                source_table=here.table.name,
+                law=law,
+                table=layer.name,
+                ok=False,
+                detail=found.message,
+                code=found.code,
+                hint=found.hint,
+            )
+        if error is not None:
+            yield _failed(error, here, layer, law=law, table=layer.name)
+
+
+def _proven(proof: Proof, step: Step, damaged: set[str], connection: _Connection) -> Finding:
+    """Do one proof; a table that cannot be read is a failed proof, and stops only the proofs that need it."""
+    ok: bool | None
+    if broken := [layer.name for layer in step.needs if layer.name in damaged]:
+        ok, detail = None, f"{' and '.join(broken)} cannot be read"
+    else:
+        try:
+            ok, detail = step.prove()
+        except (duckdb.Error, StorageError) as error:
+            connection.recover(proof)
+            layer = _culprit(error, step)
+            if not isinstance(error, duckdb.OutOfMemoryException):
+                damaged.add(layer.name)
+            return _failed(error, proof.here, layer, law=step.law, table=step.table)
+    return Finding(source_table=proof.here.table.name, law=step.law, table=step.table, ok=ok, detail=detail)
+
+
+def _failed(error: Exception, here: Layers, layer: Layer, *, law: str, table: str) -> Finding:
+    """Return what stopped a proof, and the way out."""
+    why = error.message if isinstance(error, FrazilError) else f"{error}".strip().partition("\n")[0]
+    detail = f"{layer.name} cannot be read: {why}"
+    if isinstance(error, duckdb.OutOfMemoryException):
+        detail, hint = f"not proven: {why}", "make room in the temporary folder, or check fewer tables with --select"
+    elif layer.name == here.bronze.name:
+        hint = "restore the file from a backup: what bronze holds cannot be rebuilt"
+    else:
+        hint = f"frazil rebuild --select {here.table.name}"
+    code = error.code if isinstance(error, FrazilError) else StorageError.code
+    return Finding(source_table=here.table.name, law=law, table=table, ok=False, detail=detail, code=code, hint=hint)
+
+
+def _culprit(error: Exception, step: Step) -> Layer:
+    """Find the table whose file an error names; the last one that the proof needs if it names none."""
+    for layer in step.needs:
+        if any(folder in f"{error}" for folder in folder_addresses(layer.location or "")[:1]):
+            return layer
+    return step.needs[-1]

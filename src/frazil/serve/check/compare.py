@@ -1,0 +1,270 @@
+"""``frazil check --source``: compare marts with the tables at their sources, or with dumps of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from frazil.catalog.catalogs import NoLakeError
+from frazil.catalog.trouble import translated
+from frazil.duck.database import connect
+from frazil.errors import DeclarationError
+from frazil.runner.report.past_runs import standing
+from frazil.serve.check.dump import dump_rows
+from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
+from frazil.serve.check.finding import Finding
+from frazil.serve.check.marts import living
+from frazil.serve.check.same_text import bucket_of, digest_of, form_of, row_text
+from frazil.serve.tables.layers import layers
+from frazil.serve.tables.manifests import verify_files
+from frazil.serve.tables.tables import tables
+from frazil.sources.capture import Reloads
+from frazil.sources.comparison import Compared
+from frazil.sources.kinds import captures_of, rows_at_source
+from frazil.spec import Current
+from frazil.spec.amount import counted
+from frazil.spec.contract import previous_keys
+from frazil.spec.sql.select import selected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import duckdb
+
+    from frazil.catalog.catalogs import Located
+    from frazil.serve.check.check import Listener
+    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.sources.comparison import SourceRows, Sums
+    from frazil.spec import History, Pipeline, Table
+
+    Mart = tuple[Current | History, Layer]
+
+SETTINGS: Final = {"memory_limit": "1GB", "threads": "4"}
+_LAW: Final = "SOURCE"
+_KIND: Final = "a source of kind {} has changes only, no table to look at"
+
+
+class NothingToCompareError(DeclarationError):
+    """No selected table has a source that can be looked at."""
+
+    code = "FZ170"
+
+
+def compare(
+    pipeline: Pipeline, listener: Listener, *, select: Sequence[str] = (), against: str | None = None
+) -> list[Finding]:
+    """Compare the living rows of each table with those at its source, or of one with those of a dump.
+
+    Counts and sums of hashes are computed on both sides, in 4,096 buckets of keys; of buckets that differ the hashes of
+    rows, and so the keys that differ, which are explained. Of a table with several marts its first current one is
+    compared, without one its history: AGREE says the rest.
+
+    Args:
+        pipeline: the declaration.
+        listener: is told what is done and found.
+        select: tables to look at, as for a run; all by default.
+        against: a dump (a file, or a folder of files: CSV with header, JSON lines, Parquet) in place of the source;
+            a path, or an address in an object store.
+
+    Returns:
+        A finding for each table. ``ok`` is None where all that differs is in flight, or nothing can be compared.
+
+    Raises:
+        NothingToCompareError: no selected table has a source that can be looked at, or ``against`` is for several.
+        NoLakeError: no table of the lake exists.
+        SourceError: the source cannot be read.
+        DamagedTableError: a file of the lake is missing or damaged.
+
+    Cost: one scan of the compared columns on both sides. Where rows differ, one or two of the keys at the source, and
+    the changes once in DuckDB, within 1 GB of memory; what does not fit goes to temporary files.
+    """
+    names = selected(pipeline, select).tables
+    chosen = [table for table in pipeline.tables if table.name in names]
+    _verify(chosen, against)
+    located = tables(pipeline)
+    if not located:
+        raise NoLakeError(pipeline.lake.warehouse)
+    findings = []
+    for table in chosen:
+        finding = _finding(pipeline, table, located, against, listener)
+        listener.found(finding)
+        findings.append(finding)
+    return findings
+
+
+def _verify(chosen: Sequence[Table], against: str | None) -> None:
+    if against is not None and len(chosen) != 1:
+        raise NothingToCompareError(
+            f"a dump is of one table, and {counted(len(chosen), 'table is', 'tables are')} selected",
+            hint="name it: frazil check --against DUMP --select TABLE",
+        )
+    if against is None and not any(map(_can_open, chosen)):
+        kinds = " and ".join(dict.fromkeys(table.source.kind for table in chosen))
+        raise NothingToCompareError(
+            _KIND.format(kinds), hint="compare with a dump of the table: frazil check --against DUMP --select TABLE"
+        )
+
+
+def not_compared(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[Finding]:
+    """Say of each table that its proofs hold it against its files only, and whether its newest run failed.
+
+    Args:
+        pipeline: the declaration.
+        select: tables to look at, as for a run; all by default.
+
+    Returns:
+        Findings whose ``ok`` is None: for each failure of the newest run that tried a table, and for each table, with
+        the command that compares it as ``hint``.
+    """
+    names = selected(pipeline, select).tables
+    failures = standing(pipeline, names).failures
+    found = []
+    for table in pipeline.tables:
+        if table.name not in names:
+            continue
+        told = partial(Finding, source_table=table.name, law=_LAW, ok=None)
+        for one in failures.get(table.name, ()):
+            why = f"not level with its source, for its newest run failed ([{one.code}] {one.message})"
+            found.append(told(table=one.name, detail=why, hint=one.hint or "frazil run"))
+        way = f"frazil check {'--source' if _can_open(table) else '--against DUMP'} --select {table.name}"
+        found.append(told(table=table.name, detail="compared with its files, not with its source", hint=way))
+    return found
+
+
+def _can_open(table: Table) -> bool:
+    return rows_at_source(table) is not None
+
+
+@contextmanager
+def _opened(pipeline: Pipeline, table: Table, against: str | None) -> Iterator[SourceRows]:
+    if against is not None:
+        with dump_rows(pipeline, table, against) as dump:
+            yield dump
+    elif opener := rows_at_source(table):
+        with opener(pipeline, table) as rows:
+            yield rows
+
+
+def _finding(pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: Listener) -> Finding:
+    def untold(why: str, hint: str | None = None) -> Finding:
+        return Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
+
+    if against is None and not _can_open(table):
+        return untold(_KIND.format(table.source.kind), f"frazil check --against DUMP --select {table.name}")
+    here = layers(pipeline, table, located)
+    pairs = [pair for pair in here.marts if pair[1].exists and pair[1].snapshot.batch]
+    if not pairs or not here.bronze.exists:
+        return untold("nothing was applied to its marts yet", "frazil run")
+    for layer in here.all:
+        if layer.damage is not None:
+            raise layer.damage
+    pair = next((pair for pair in pairs if isinstance(pair[0], Current)), pairs[0])
+    verify_files(pair[1].location or "")
+    listener.began(table.name, f"{pair[1].name}: compare with the source")
+    with translated(pipeline), connect(located, SETTINGS) as duck, _opened(pipeline, table, against) as rows:
+        comparison = Comparison(pipeline, here, pair, rows, duck)
+        return comparison.finding(lambda how_far: listener.progressed(table.name, how_far))
+
+
+class Comparison:
+    """A mart, and the rows at its source."""
+
+    def __init__(
+        self, pipeline: Pipeline, here: Layers, pair: Mart, rows: SourceRows, duck: duckdb.DuckDBPyConnection
+    ) -> None:
+        self._pipeline, self._here, self._pair, self._rows, self._duck = pipeline, here, pair, rows, duck
+        types = self._types()
+        forms = rows.forms(types)
+        both = [
+            Compared(name=name, type=kind, form=forms[name])
+            for name, kind in types.items()
+            if forms.get(name) == form_of(kind) is not None
+        ]
+        self._keys = [column for column in both if column.name in here.table.keys]
+        self._columns = [*self._keys, *(column for column in both if column.name not in here.table.keys)]
+
+    def _types(self) -> dict[str, str]:
+        """Return the columns of the mart that are fields of the source, and that the source has, with their types."""
+        here, held = self._here, self._pair[1].snapshot.columns
+        there = {name.lower() for name in self._rows.columns}
+        treated = {column.name for column in here.table.columns or () if column.pii is not None}
+        plain = {column.name for column in here.contract.columns if column.expr is None} - treated
+        return {name: held[name] for name in here.columns_in(self._pair[1]) if name in plain and name.lower() in there}
+
+    def finding(self, progressed: Callable[[str], None]) -> Finding:
+        """Compare."""
+        here = self._here
+        if missing := [key for key in here.table.keys if key not in {column.name for column in self._keys}]:
+            why = f"key {missing[0]} is made by an expression, has pii, or another type than at {self._rows.name}"
+            return self._found(f"its rows cannot be told apart there: {why}")
+        progressed("count and hash at the source")
+        theirs = self._rows.sums(self._keys, self._columns)
+        progressed("count and hash here")
+        ours = self._sums()
+        buckets = sorted(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
+        rows_here, rows_there = (sum(count for count, _ in side.values()) for side in (ours, theirs))
+        compared = f"{counted(rows_here, 'row')} here, {rows_there:,} in {self._rows.name}{self._left_out()}"
+        if not buckets:
+            same = "what is compared is the same" if "; not compared: " in compared else "all are the same"
+            return self._found(f"{compared}; {same}", ok=True)
+        progressed(f"look into {counted(len(buckets), 'bucket')} that differ")
+        explanation = Explanation(self._pipeline, here, self._pair, self._rows, self._duck)
+        explanation.load(self._keys, self._columns, buckets)
+        counts = explanation.explain(progressed)
+        if not counts:  # hashes of rows differ in nothing: the source has changed its answer
+            return self._found(f"{compared}; the source answers differently each time")
+        said = ", ".join(f"{count:,} {why}" for why, count in counts.items())
+        keys = counted(sum(counts.values()), "key differs", "keys differ")
+        ok = None if counts.keys() <= {IN_FLIGHT, UNKNOWN} else False
+        finding = self._found(f"{compared}; {keys}: {said}", ok=ok, hint=_hint(counts, self._pipeline, here.table))
+        return replace(finding, differences=explanation.differences())
+
+    def _found(self, detail: str, *, ok: bool | None = None, hint: str | None = None) -> Finding:
+        name = self._here.table.name
+        return Finding(source_table=name, law=_LAW, table=self._pair[1].name, ok=ok, detail=detail, hint=hint)
+
+    def _sums(self) -> Sums:
+        mart, layer = self._pair
+        key, row = row_text(self._keys), row_text(self._columns)
+        found = self._duck.execute(
+            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living(mart, layer)} GROUP BY 1"
+        ).fetchall()
+        return {bucket: (count, int(total)) for bucket, count, total in found}
+
+    def _left_out(self) -> str:
+        """Say which columns are not compared."""
+        layer = self._pair[1]
+        compared = {column.name for column in self._columns}
+        there = {name.lower() for name in self._rows.columns}
+        source = self._here.table.source
+        own = {*source.own_fields, *source.made_columns, *previous_keys(self._here.table)}
+        missing = [name for name in self._here.columns_in(layer) if name not in compared | own]
+        only_there = sorted(there - {name.lower() for name in layer.snapshot.columns})
+        said = f"; not compared: {', '.join(missing)}" if missing else ""
+        return f"{said}; only there: {', '.join(only_there)}" if only_there else said
+
+
+def _hint(counts: Mapping[str, int], pipeline: Pipeline, table: Table) -> str:
+    """Return the way out of the gravest reason."""
+    if FOREIGN in counts:
+        return f"make the marts again from bronze: frazil rebuild --select {table.name}"
+    if LOST in counts:
+        return way_to_lost_rows(pipeline, table)
+    if QUARANTINED in counts:
+        return f"frazil quarantine --table {table.name} shows why; fix the declaration or the source"
+    return "frazil run applies what is in flight"
+
+
+def way_to_lost_rows(pipeline: Pipeline, table: Table) -> str:
+    """Return how rows come whose changes never came."""
+    if any(isinstance(capture, Reloads) for capture in captures_of(pipeline, [table.name])):
+        return f"read the table again: frazil capture --reload {table.name}; frazil run"
+    match table.source.kind:
+        case "audit_log":
+            return "touch the rows at the source, so that its triggers log them (UPDATE … SET id = id); frazil run"
+        case "snapshot" | "handover":
+            return f"the next snapshot corrects it: frazil capture --select {table.name} takes it when due; frazil run"
+        case _:
+            return "have the source send these rows again, as changes or a new full load; frazil run"

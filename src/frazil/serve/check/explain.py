@@ -1,0 +1,300 @@
+"""Why rows of a mart are not those at the source: for each key that differs, the change that explains it."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from frazil.bronze import record as r
+from frazil.bronze.read import Batch, records
+from frazil.duck.sql import identifier, literal
+from frazil.host.scratch import spill_folder
+from frazil.serve.check.finding import Difference
+from frazil.serve.check.fold import shown, ties, wanted, with_values
+from frazil.serve.check.marts import living
+from frazil.serve.check.same_text import bucket_of, digest_of, for_people, row_text, typed
+from frazil.serve.tables.state import read_ledger
+from frazil.silver.contract import LAWS, declared_mart
+from frazil.sources.comparison import BUCKET_DIGITS
+from frazil.sources.kinds import source_of
+from frazil.sources.ledger import Ledger
+from frazil.spec import Current
+from frazil.spec.sql.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import duckdb
+
+    from frazil.serve.tables.layers import Layer, Layers
+    from frazil.sources.base import NewFile, Source
+    from frazil.sources.comparison import Compared, SourceRows
+    from frazil.spec import History, Pipeline
+
+    Mart = tuple[Current | History, Layer]
+
+FOREIGN: Final = "written by somebody else"
+IN_FLIGHT: Final = "in flight"
+QUARANTINED: Final = "quarantined"
+LOST: Final = "lost"
+UNKNOWN: Final = "unknown"
+_GRAVEST_FIRST: Final = (FOREIGN, LOST, QUARANTINED, UNKNOWN, IN_FLIGHT)
+
+_SHOWN: Final = 20
+"""Keys that are shown for each reason."""
+
+_ALL_BUCKETS: Final = 16**BUCKET_DIGITS
+_KEYS_AND_HASHES: Final = "key VARCHAR, digest BIGINT"
+
+
+class Explanation:
+    """The keys that differ, in tables of DuckDB, and what is known of each."""
+
+    def __init__(
+        self, pipeline: Pipeline, here: Layers, pair: Mart, rows: SourceRows, duck: duckdb.DuckDBPyConnection
+    ) -> None:
+        self._pipeline, self._here, self._rows, self._duck = pipeline, here, rows, duck
+        self._mart, self._layer = pair
+        self._keys: Sequence[Compared] = ()
+        self._columns: Sequence[Compared] = ()
+        self._unseen: str | None = None
+
+    def load(self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]) -> None:
+        """Find the keys in some buckets whose rows differ."""
+        self._keys, self._columns = keys, columns
+        key, digest = row_text(keys), digest_of(row_text(columns))
+        chosen = "true"
+        if len(buckets) < _ALL_BUCKETS:
+            chosen = f"{bucket_of(key)} IN ({', '.join(map(literal, buckets))})"
+        self._duck.execute(f"CREATE TEMP TABLE there ({_KEYS_AND_HASHES})")
+        for some in self._rows.digests(keys, columns, buckets):
+            self._insert("there", ("key", "digest"), list(zip(*some, strict=True)))
+        self._duck.execute(
+            f"CREATE TEMP TABLE here AS SELECT {key} AS key, {digest} AS digest "
+            f"FROM {living(self._mart, self._layer)} AND {chosen}"
+        )
+        self._duck.execute(
+            f"CREATE TEMP TABLE differing AS SELECT *, NULL::VARCHAR AS why, NULL::VARCHAR AS detail "
+            f"FROM ({_differing('here', 'there')})"
+        )
+
+    def explain(self, progressed: Callable[[str], None]) -> dict[str, int]:
+        """Find out why each key differs; return how many do for which reason, the gravest first."""
+        progressed("fold the changes of keys that differ")
+        self._find_foreign()
+        progressed("look for their changes")
+        with tempfile.TemporaryDirectory(prefix="compare-", dir=spill_folder()) as folder:
+            self._find_in_flight(Path(folder))
+        self._find_quarantined()
+        rest = literal(LOST if self._unseen is None else UNKNOWN)
+        self._duck.execute(f"UPDATE differing SET why = {rest} WHERE why IS NULL")
+        found = dict(self._duck.execute("SELECT why, count(*) FROM differing GROUP BY 1").fetchall())
+        return {why: found[why] for why in _GRAVEST_FIRST if why in found}
+
+    def differences(self) -> tuple[Difference, ...]:
+        """Return the first keys for each reason, with the values that differ."""
+        chosen = self._duck.execute(
+            "SELECT key, why, detail FROM differing "
+            f"QUALIFY row_number() OVER (PARTITION BY why ORDER BY length(key), key) <= {_SHOWN}"
+        ).fetchall()
+        chosen.sort(key=lambda one: (_GRAVEST_FIRST.index(one[1]), len(one[0]), one[0]))
+        texts = [key for key, _, _ in chosen]
+        theirs = self._rows.values(self._keys, self._columns, texts)
+        ours = self._values(texts)
+        return tuple(
+            Difference(
+                key=self._shown_key(theirs.get(key) or ours.get(key) or ()),
+                why=why,
+                detail=" · ".join(filter(None, (detail, self._said(ours.get(key), theirs.get(key))))),
+            )
+            for key, why, detail in chosen
+        )
+
+    def _shown_key(self, values: Sequence[str | None]) -> str:
+        # Keys are the first of the columns.
+        return ", ".join(f"{column.name}={value}" for column, value in zip(self._keys, values, strict=False))
+
+    def _said(self, ours: Sequence[str | None] | None, theirs: Sequence[str | None] | None) -> str:
+        """Say how two rows differ."""
+        if ours is None or theirs is None:
+            return "not at the source" if theirs is None else "not here"
+        differing = [
+            f"{column.name} is {_short(mine)} here, {_short(other)} there"
+            for column, mine, other in zip(self._columns, ours, theirs, strict=True)
+            if mine != other
+        ]
+        return ", ".join(differing) or "more rows of the key on one side than on the other"
+
+    def _values(self, texts: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
+        values = ", ".join(map(for_people, self._columns))
+        found = self._duck.execute(
+            f"SELECT {row_text(self._keys)}, {values} FROM {living(self._mart, self._layer)} "
+            f"AND list_contains(?, {row_text(self._keys)})",
+            [list(texts)],
+        ).fetchall()
+        return {key: tuple(row) for key, *row in found}
+
+    def _insert(self, table: str, names: Sequence[str], columns: Sequence[object]) -> None:
+        rows = pa.table([*columns], names=[*names])
+        self._duck.register("rows_to_insert", rows)
+        self._duck.execute(f"INSERT INTO {table} BY NAME FROM rows_to_insert")
+        self._duck.unregister("rows_to_insert")
+
+    def _mark(self, why: str, found: str) -> None:
+        """Give a reason to keys that have none; ``found`` selects ``key`` and ``detail``."""
+        self._duck.execute(
+            f"UPDATE differing SET why = {literal(why)}, detail = found.detail "
+            f"FROM (SELECT key, min(detail) AS detail FROM ({found}) GROUP BY key) AS found "
+            "WHERE differing.key = found.key AND why IS NULL"
+        )
+
+    @property
+    def _is_differing(self) -> str:
+        return f"{row_text(self._keys)} IN (SELECT key FROM differing WHERE why IS NULL)"
+
+    def _find_foreign(self) -> None:
+        """Find the keys of which the mart does not hold what its changes give."""
+        here, mart, layer = self._here, self._mart, self._layer
+        is_older = here.changes.snapshot.bookmark.get("laws", 0) < LAWS
+        if is_older or layer.snapshot.bookmark.get("declared") != declared_mart(here.table, mart):
+            return  # the next run rebuilds it
+        columns = here.columns_in(layer)
+        tracked = () if isinstance(mart, Current) else tuple(name for name in here.tracked(mart) if name in columns)
+        changes = with_values(here, layer.snapshot.batch, columns, self._is_differing)
+        folded = f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({shown(columns, mart)})"
+        alive = living(mart, layer).partition(" WHERE ")[2]
+        self._duck.execute(
+            f"CREATE TEMP TABLE folded AS SELECT {row_text(self._keys)} AS key, "
+            f"{digest_of(row_text(self._columns))} AS digest FROM ({folded}) WHERE {alive}"
+        )
+        self._duck.execute("DELETE FROM here WHERE key NOT IN (SELECT key FROM differing)")
+        foreign = _differing("here", "folded")
+        (count,) = self._duck.execute(f"SELECT count(*) FROM ({foreign})").fetchall()[0]
+        if not count:
+            return
+        # DuckDB cannot tell which of several changes stands that only the content hash orders.
+        tied = f"SELECT {row_text(self._keys)} FROM ({ties(here)})"
+        detail = "CASE WHEN here THEN 'its changes give another row' ELSE 'its changes give a row' END"
+        self._mark(FOREIGN, f"SELECT key, {detail} AS detail FROM ({foreign}) WHERE key NOT IN ({tied})")
+
+    def _find_in_flight(self, folder: Path) -> None:
+        """Find the keys with changes that the mart does not have yet: in silver, bronze, landing files and nowhere."""
+        here = self._here
+        # What is captured between two looks is in the second or the third.
+        if here.changes.exists:
+            behind = f"{r.BATCH} > {self._layer.snapshot.batch}"
+            detail = f"concat('change of batch ', {r.BATCH}, ' is not applied')"
+            self._mark(
+                IN_FLIGHT,
+                f"SELECT {row_text(self._keys)} AS key, {detail} AS detail FROM {here.changes.rows} "
+                f"WHERE {behind} AND {self._is_differing}",
+            )
+        behind = f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}') AND {r.BATCH} > "
+        self._of_records(f"{behind} {here.changes.snapshot.batch}", "is not typed yet", {*here.fields.values()})
+        self._unseen = self._rows.uncaptured(folder)
+        source = source_of(here.table)
+        ledger = read_ledger(self._duck, here.bronze.location) if here.bronze.location else Ledger()
+        self._of_files(source, source.find_new(self._pipeline.folder, ledger).files, "is not taken yet")
+        elsewhere = here.table.source.landed_in(f"{folder}")
+        if elsewhere is not None and self._unseen is None:
+            other = source_of(here.table.model_copy(update={"source": elsewhere}))
+            self._of_files(other, other.find_new(folder, Ledger()).files, "")
+
+    def _of_files(self, source: Source, files: Iterable[NewFile], said: str) -> None:
+        """Look at the records of files that bronze does not have."""
+        for file in files:
+            columns = source.columns([file], ())
+            batch = Batch(source=source, columns=columns, number=0, arrived_at=datetime.now(UTC))
+            for some in records(file, batch):
+                self._duck.register("records_of_file", pa.Table.from_batches([some]))
+                self._of_records(f"SELECT * FROM records_of_file WHERE {r.KIND} = '{r.RECORD}'", said, {*columns})
+                self._duck.unregister("records_of_file")
+
+    def _of_records(self, rows: str, said: str, names: set[str]) -> None:
+        """Look at records as they came; one without a key is a truncate, or bad."""
+        place = f"concat({r.FILE}, ' row ', {r.ROW}, ' {said}')" if said else "'not captured yet'"
+        fields = self._fields(names)
+        for some in self._key_fields(names):
+            self._mark(IN_FLIGHT, f"SELECT key, {place} AS detail FROM ({self._with_key(rows, some)})")
+        if fields and self._here.table.source.truncates:
+            shard = self._here.table.source.shard_column
+            no_key = " AND ".join(f"{identifier(name)} IS NULL" for name in fields if name != shard)
+            if shard is not None:
+                # As row_text writes it, between what stands before and behind it in the key.
+                of_shard = f"concat('|', length({identifier(shard)}), ':', {identifier(shard)}, '|')"
+                no_key += f" AND contains(concat('|', differing.key, '|'), {of_shard})"
+            what = literal(f"a truncate {said or 'is not captured yet'}")
+            self._duck.execute(
+                f"UPDATE differing SET why = {literal(IN_FLIGHT)}, detail = {what} "
+                f"WHERE why IS NULL AND NOT there AND EXISTS (SELECT 1 FROM ({rows}) WHERE {no_key})"
+            )
+
+    def _fields(self, names: set[str]) -> list[str] | None:
+        """Return the fields with the key; None where one is missing."""
+        here = {name.lower(): name for name in names}
+        found = [here.get(column.name.lower()) for column in self._keys]
+        return None if None in found else [name for name in found if name]
+
+    def _key_fields(self, names: set[str]) -> list[list[str]]:
+        """Return the fields with the key of a record, then those with its key before the change, where it has them."""
+        fields = self._fields(names)
+        if fields is None:
+            return []
+        old = source_of(self._here.table).meaning({name.lower(): name for name in names}, "''").old_keys
+        quoted = {quote(name): name for name in names}
+        before = [quoted.get(old.get(column.name, "")) for column in self._keys]
+        return [fields, [name for name in before if name]] if all(before) else [fields]
+
+    def _with_key(self, rows: str, fields: Sequence[str]) -> str:
+        """Select the text of a key and the places of records, given the fields with the key."""
+        values = [
+            f"{typed(column, f'raw.{identifier(name)}')} AS {identifier(column.name)}"
+            for column, name in zip(self._keys, fields, strict=True)
+        ]
+        places = f"{r.FILE}, {r.ROW}, {r.POSITION}"
+        return (
+            f"SELECT {row_text(self._keys)} AS key, {places} "
+            f"FROM (SELECT {', '.join(values)}, {places} FROM ({rows}) AS raw)"
+        )
+
+    def _find_quarantined(self) -> None:
+        """Find the keys with a record in quarantine that is newer than all their changes."""
+        here = self._here
+        fields = self._fields({*here.fields.values()})
+        if not fields or not here.quarantine.snapshot.records:
+            return
+        newest = (
+            f"SELECT {row_text(self._keys)} AS key, max(({r.POSITION}, {r.ROW})) AS place FROM {here.changes.rows} "
+            f"WHERE {self._is_differing} GROUP BY 1"
+        )
+        bad = (
+            f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} = '{r.RECORD}' AND ({r.FILE}, {r.ROW}) IN "
+            f"(SELECT ({r.FILE}, {r.ROW}) FROM {here.quarantine.rows})"
+        )
+        raw = self._with_key(bad, fields)
+        self._mark(
+            QUARANTINED,
+            f"SELECT raw.key, concat(raw.{r.FILE}, ' row ', raw.{r.ROW}, ': ', bad.rule, ': ', bad.reason) AS detail "
+            f"FROM ({raw}) AS raw JOIN {here.quarantine.rows} AS bad USING ({r.FILE}, {r.ROW}) "
+            f"LEFT JOIN ({newest}) AS newest ON raw.key = newest.key "
+            f"WHERE newest.place IS NULL OR (raw.{r.POSITION}, raw.{r.ROW}) > newest.place",
+        )
+
+
+def _differing(one: str, other: str) -> str:
+    """Select the keys whose rows are not the same in two tables of keys and hashes."""
+    sides = f"SELECT key, digest, 1 AS n, 0 AS m FROM {one} UNION ALL SELECT key, digest, 0, 1 FROM {other}"
+    by_row = f"SELECT key, digest, sum(n) AS n, sum(m) AS m FROM ({sides}) GROUP BY ALL"
+    return f"SELECT key, sum(n) > 0 AS here, sum(m) > 0 AS there FROM ({by_row}) GROUP BY key HAVING bool_or(n <> m)"
+
+
+def _short(value: str | None) -> str:
+    text = "NULL" if value is None else value
+    return text if len(text) <= _LONG else f"{text[:_LONG]}… ({len(text)} signs)"
+
+
+_LONG: Final = 60

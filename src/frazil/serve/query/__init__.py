@@ -1,0 +1,1 @@
+"""Users' SQL over the lake, its results and exports."""

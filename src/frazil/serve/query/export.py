@@ -1,0 +1,91 @@
+"""Results of queries as files: CSV text and Parquet, batch by batch, with no value cut short."""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from frazil.serve.query.plain import json_text, plain
+from frazil.serve.query.query import QueryError, asked, distinct, rows_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from frazil.spec import Pipeline
+
+_ROWS_AT_ONCE: Final = 10_000
+
+
+def write_csv(
+    pipeline: Pipeline, sql: str, text: IO[str], *, limit: int | None = None, as_of: str | None = None
+) -> None:
+    """Write what a query gives as CSV: a header, then a line a row, which ends with a line feed.
+
+    NULL is an empty field and an empty text is ``""``; values are as ``serve.plain`` writes them, lists and structs
+    as JSON.
+
+    Args:
+        pipeline: names the lake.
+        sql: as for :func:`~frazil.serve.query.query.query`.
+        text: where it goes.
+        limit: rows to write at most.
+        as_of: as for a query.
+
+    Raises:
+        QueryError: as for a query.
+    """
+    with asked(pipeline, sql, limit, as_of) as relation:
+        text.write(",".join(_field(name) for name in distinct(relation.columns)) + "\n")
+        for rows in rows_of(relation, _ROWS_AT_ONCE):
+            text.writelines(",".join(map(_field, row)) + "\n" for row in rows)
+
+
+def write_parquet(
+    pipeline: Pipeline, sql: str, file: Path, *, limit: int | None = None, as_of: str | None = None
+) -> int:
+    """Write what a query gives as a Parquet file, and return the number of its rows.
+
+    The file appears when it is whole, in place of one of its name.
+
+    Args:
+        pipeline: names the lake.
+        sql: as for :func:`~frazil.serve.query.query.query`.
+        file: where it goes.
+        limit: rows to write at most.
+        as_of: as for a query.
+
+    Raises:
+        QueryError: as for a query; or a column's type is none of Parquet's; or the file cannot be written.
+    """
+    unfinished = file.with_name(f".{file.name}.tmp")
+    count = 0
+    try:
+        with asked(pipeline, sql, limit, as_of) as relation:
+            batches = relation.to_arrow_reader(_ROWS_AT_ONCE)
+            schema = pa.schema(
+                [field.with_name(name) for field, name in zip(batches.schema, distinct(relation.columns), strict=True)]
+            )
+            with unfinished.open("wb") as stream, pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+                for batch in batches:
+                    writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+                    count += batch.num_rows
+        unfinished.replace(file)
+    except pa.ArrowNotImplementedError as error:
+        raise QueryError(f"Parquet has no such type: {error}", hint="cast the column to text") from error
+    except OSError as error:
+        raise QueryError(f"{file} cannot be written: {error.strerror or error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return count
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return ""
+    exact = plain(value)
+    text = exact if isinstance(exact, str) else json_text(exact)
+    if text and text == text.strip() and not any(sign in text for sign in ',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'

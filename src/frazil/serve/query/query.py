@@ -1,0 +1,227 @@
+"""SQL over the lake by DuckDB, in UTC."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+import duckdb
+
+from frazil.bronze import record as r
+from frazil.catalog.trouble import told, translated
+from frazil.duck.sql import identifier
+from frazil.errors import DeclarationError
+from frazil.serve.query.plain import json_text
+from frazil.serve.query.views import connect_views, with_live_views
+from frazil.serve.tables.tables import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from frazil.spec import Pipeline
+
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+_LOCAL: Final = "TIMESTAMP"
+
+Rows = list[tuple[Any, ...]]
+
+
+class QueryError(DeclarationError):
+    """A query that cannot be run: not SQL, not reading, or over names that are not there."""
+
+    code = "FZ104"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a query gave.
+
+    Attributes:
+        columns: names in order; a name that comes again has ``_1``, ``_2`` … after it.
+        types: DuckDB's names of the types.
+        rows: Python values; timestamps with a time zone are in UTC.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: Rows
+
+
+def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str | None = None) -> Result:
+    """Run one reading statement of DuckDB's SQL over the tables as they are now, or as they were.
+
+    Args:
+        pipeline: names the lake.
+        sql: a SELECT, or DESCRIBE, SUMMARIZE, SHOW TABLES and the like. Tables are ``marts.hosts`` or
+            ``lake.marts.hosts``; ``hosts`` alone means the table of the marts, else of gold, silver, bronze.
+            All tables are seen at one moment each, those of one query together.
+        limit: rows to fetch at most; all by default.
+        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.points`; left out, now.
+
+    Raises:
+        QueryError: more than one statement, one that does not only read, or one that DuckDB refuses.
+        PointError: ``as_of`` is no point, or a table cannot be read as it was then.
+        NoLakeError: nothing was written yet.
+        DamagedTableError: a file of a table is missing or damaged.
+    """
+    with asked(pipeline, sql, limit, as_of) as relation:
+        return result_of(relation)
+
+
+@contextmanager
+def asked(
+    pipeline: Pipeline, sql: str, limit: int | None = None, as_of: str | None = None
+) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Ask a query as :func:`query` does, and leave its rows to be fetched within the block."""
+    located = tables(pipeline, of_others=True)
+    _check_reading(sql)
+    with translated(pipeline):
+        connection = connect_views(pipeline, located, sql, as_of)
+    try:
+        relation = connection.sql(sql)
+        yield relation if limit is None else relation.limit(limit)
+    except duckdb.Error as error:
+        if (known := told(error, pipeline)) is not None:
+            raise known from error
+        raise _told(error, [".".join(path) for path in with_live_views(pipeline, located)]) from None
+    finally:
+        connection.close()
+
+
+def is_star(sql: str) -> bool:
+    """Whether the outermost SELECT of a query asks for ``*`` and names no column: nobody asked for bookkeeping."""
+    with duckdb.connect() as parser:
+        row = parser.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    statements = json.loads(row[0] if row else "{}").get("statements", ())
+    if len(statements) != 1 or statements[0]["node"]["type"] != "SELECT_NODE":
+        return False
+    # COLUMNS('...') is a star too, one that names its columns.
+    return all(
+        item["class"] == "STAR" and not item["columns"] and item["expr"] is None
+        for item in statements[0]["node"]["select_list"]
+    )
+
+
+def without_bookkeeping(result: Result) -> Result:
+    """Leave out the ``_cdc_`` columns of a result, unless it has no others."""
+    kept = [place for place, name in enumerate(result.columns) if not name.startswith(r.PREFIX)]
+    if not kept:
+        return result
+    return Result(
+        columns=tuple(result.columns[place] for place in kept),
+        types=tuple(result.types[place] for place in kept),
+        rows=[tuple(row[place] for place in kept) for row in result.rows],
+    )
+
+
+def as_json(result: Result) -> str:
+    """Write a result as a JSON array of objects, one a line; values as ``serve.plain`` writes them."""
+    lines = (json_text(dict(zip(result.columns, row, strict=True))) for row in result.rows)
+    body = ",\n  ".join(lines)
+    return f"[\n  {body}\n]" if body else "[]"
+
+
+def result_of(relation: duckdb.DuckDBPyRelation) -> Result:
+    """Fetch all rows of a relation of a connection in UTC."""
+    types = tuple(f"{kind}" for kind in relation.types)
+    rows = [row for some in rows_of(relation, None) for row in some]
+    return Result(columns=distinct(relation.columns), types=types, rows=rows)
+
+
+def rows_of(relation: duckdb.DuckDBPyRelation, at_once: int | None) -> Iterator[Rows]:
+    """Fetch the rows of a relation of a connection in UTC, so many at once; None for all together."""
+    types = [f"{kind}" for kind in relation.types]
+    in_utc = [_in_utc(kind) for kind in relation.types]
+    if any(in_utc):
+        # Python gets zoned timestamps only through pytz; their wall time in UTC needs nobody's help.
+        relation = relation.project(
+            ", ".join(
+                f"CAST({identifier(name)} AS {kind.replace(_ZONED, _LOCAL)}) AS {identifier(name)}"
+                if _ZONED in kind
+                else identifier(name)
+                for name, kind in zip(relation.columns, types, strict=True)
+            )
+        )
+    while rows := relation.fetchall() if at_once is None else relation.fetchmany(at_once):
+        if any(in_utc):
+            rows = [
+                tuple(value if convert is None else convert(value) for convert, value in zip(in_utc, row, strict=True))
+                for row in rows
+            ]
+        yield rows
+        if at_once is None:
+            return
+
+
+def _in_utc(kind: Any) -> Callable[[Any], Any] | None:
+    """Find out how a fetched value of a type gets its time zone back; None if there is none in it."""
+    if _ZONED not in f"{kind}":
+        return None
+    match kind.id:
+        case "timestamp with time zone":
+            return _moment_in_utc
+        case "list" | "array":
+            item = _in_utc(dict(kind.children)["child"])
+            return lambda values: values if values is None or item is None else [*map(item, values)]
+        case "struct":
+            parts = {name: _in_utc(part) for name, part in kind.children}
+            return lambda value: (
+                None
+                if value is None
+                else {name: convert(value[name]) if convert else value[name] for name, convert in parts.items()}
+            )
+        case "map":
+            item = _in_utc(dict(kind.children)["value"])
+            return lambda pairs: (
+                pairs if pairs is None or item is None else {name: item(value) for name, value in pairs.items()}
+            )
+        case _:
+            return None
+
+
+def _moment_in_utc(value: Any) -> Any:
+    # What no Python datetime can hold comes as text.
+    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
+
+
+def _check_reading(sql: str) -> None:
+    try:
+        statements = duckdb.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(f"not SQL: {error}") from None
+    if len(statements) != 1:
+        found = "there is none" if not statements else f"there are {len(statements)}"
+        raise QueryError(f"a query is one statement, {found}", hint='frazil query "select * from marts.hosts"')
+    if statements[0].type != duckdb.StatementType.SELECT:
+        raise QueryError(
+            f"a query reads; {statements[0].type.name} is not for it",
+            hint="write a SELECT; tables change by: frazil run",
+        )
+
+
+def _told(error: duckdb.Error, known: Iterable[str]) -> QueryError:
+    text = f"{error}"
+    if not isinstance(error, duckdb.CatalogException) or "Table with name" not in text:
+        return QueryError(text)
+    missing = text.partition("Table with name ")[2].split(" ", 1)[0]
+    names = sorted(known)
+    bare = {name.rpartition(".")[2]: name for name in names}
+    near = get_close_matches(missing.rpartition(".")[2], bare, n=1)
+    hint = f"did you mean '{bare[near[0]]}'?" if near else f"the tables are {', '.join(names)}"
+    return QueryError(f"there is no table '{missing}'", hint=hint)
+
+
+def distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Make names distinct: one that comes again has ``_1``, ``_2`` … after it."""
+    taken: dict[str, None] = {}
+    for name in names:
+        number, free = 0, name
+        while free in taken:
+            number += 1
+            free = f"{name}_{number}"
+        taken[free] = None
+    return tuple(taken)

@@ -1,0 +1,156 @@
+"""The tables that belong to one source table, and what its contract says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from frazil.catalog.catalogs import NoLakeError
+from frazil.duck.sql import scan
+from frazil.errors import StorageError
+from frazil.iceberg.foreign import verify_bookmark
+from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.snapshot import TableSnapshot
+from frazil.serve.tables.tables import read_snapshot
+from frazil.silver.contract import settle
+from frazil.silver.evolution import evolved
+from frazil.silver.renames import renamed_bookmark
+from frazil.spec.tables import source_tables
+from frazil.storage.store_client import ObjectStoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from frazil.catalog.catalogs import Located
+    from frazil.silver.contract import Contract
+    from frazil.spec import Current, History, Pipeline, Table
+    from frazil.spec.tables import LakeTable
+
+_TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One table of the lake.
+
+    Attributes:
+        name: namespace and name.
+        location: address of its newest metadata file; None where the table does not exist.
+        snapshot: where it stands; nowhere if its metadata cannot be read.
+        damage: why its metadata cannot be read, or None.
+    """
+
+    name: str
+    location: str | None
+    snapshot: TableSnapshot
+    damage: StorageError | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the table was made."""
+        return self.location is not None
+
+    @property
+    def rows(self) -> str:
+        """What stands after FROM to read its rows.
+
+        Raises:
+            StorageError: the table does not exist, or its metadata cannot be read.
+        """
+        if self.location is None:
+            raise NoLakeError(self.name)
+        if self.damage is not None:
+            raise self.damage
+        return scan(self.location)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """The tables of one source table at one moment.
+
+    Attributes:
+        table: the declaration.
+        marts: in the order of the declaration.
+        contract: its columns, as silver has settled them.
+        columns: the contract's columns that the typed changes have, in table order.
+        event_times: columns with the event time, the first that is not NULL counts; may be none.
+        fields: bronze's columns by the name of the source field, in lower case.
+    """
+
+    table: Table
+    bronze: Layer
+    changes: Layer
+    quarantine: Layer
+    marts: tuple[tuple[Current | History, Layer], ...]
+    contract: Contract
+    columns: tuple[str, ...]
+    event_times: tuple[str, ...]
+    fields: Mapping[str, str]
+
+    @property
+    def of_marts(self) -> tuple[Layer, ...]:
+        """The tables of the marts, those that do not exist among them."""
+        return tuple(layer for _, layer in self.marts)
+
+    @property
+    def all(self) -> tuple[Layer, ...]:
+        """Every table that exists, in the order of the data."""
+        every = (self.bronze, self.changes, self.quarantine, *self.of_marts)
+        return tuple(layer for layer in every if layer.exists)
+
+    def columns_in(self, mart: Layer) -> tuple[str, ...]:
+        """The contract's columns that a mart has: one that stands behind may lack the newest."""
+        return tuple(name for name in self.columns if name in mart.snapshot.columns)
+
+    def tracked(self, mart: History) -> tuple[str, ...]:
+        """Columns whose change opens a version."""
+        if mart.track_history_columns is not None:
+            return mart.track_history_columns
+        if mart.track_history_except_columns is not None:
+            untracked = {*self.table.keys, *mart.track_history_except_columns}
+        else:
+            untracked = {*self.table.keys, *self.table.sequence_by, *self.event_times[:1]}
+        return tuple(name for name in self.columns if name not in untracked)
+
+
+def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
+    """Find the tables of one source table and read where they stand.
+
+    A table whose metadata cannot be read is among them, with its ``damage``.
+
+    Raises:
+        NotOnThisMachineError: there is no client for where the tables are.
+        ObjectStoreError: their object store refuses requests, or does not answer.
+        SchemaError: the declaration does not fit the fields of the files.
+        BookmarkLostError: bronze does not say which batches it holds.
+    """
+
+    def layer(made: LakeTable) -> Layer:
+        location, name = located.get(made.key), made.full_name
+        try:
+            return Layer(name=name, location=location, snapshot=read_snapshot(location))
+        except (NotOnThisMachineError, ObjectStoreError):
+            raise
+        except StorageError as error:
+            return Layer(name=name, location=location, snapshot=TableSnapshot(), damage=error)
+
+    own = source_tables(pipeline, table)
+    bronze, changes = layer(own.bronze), layer(own.changes)
+    verify_bookmark(bronze.name, bronze.snapshot, table=table.name, is_bronze=True)
+    fields = dict(bronze.snapshot.bookmark.get("fields", {}))
+    known = renamed_bookmark(table, bronze.snapshot.bookmark)
+    contract = settle(table, known.get("fields", {}), evolved(table, known, changes.snapshot.bookmark))
+    types = {column.name: column.type for column in contract.columns}
+    in_sequence = [name for name in contract.sequence_by if types.get(name) in _TIMES]
+    times = ([contract.event_time] if contract.event_time else []) + in_sequence[:1]
+    return Layers(
+        table=table,
+        bronze=bronze,
+        changes=changes,
+        contract=contract,
+        quarantine=layer(own.quarantine),
+        marts=tuple((mart, layer(made)) for mart, made in zip(table.marts, own.marts, strict=True)),
+        columns=tuple(name for name in contract.names if name in changes.snapshot.columns),
+        event_times=tuple(dict.fromkeys(times)),
+        fields={name.lower(): name for name in fields},
+    )

@@ -1,0 +1,95 @@
+"""Whether the files of a table are there: its manifests, and on demand its data files, by name and size.
+
+DuckDB's reader of Avro must not meet a damaged manifest: it ends the process, or takes every later one for damaged. In
+object stores a manifest is whole or not there, which DuckDB's own error tells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.iceberg.avro_file import entries, same_store, unreadable
+from frazil.iceberg.damage import local_path
+from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.serve.tables.tables import read_snapshot
+from frazil.spec.model.stores import is_store, split
+from frazil.storage.object_store import StoreAddress
+from frazil.storage.store_client import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_DELETED: Final = 2
+
+
+def verify_manifests(location: str, snapshot: int | None = None) -> None:
+    """See that a table's metadata, its list of manifests and the manifests are there and whole, before it is scanned.
+
+    Data files are not looked at; DuckDB's own error tells of them.
+
+    Args:
+        location: address of the table's metadata file.
+        snapshot: one of its snapshots; the newest by default.
+
+    Raises:
+        DamagedTableError: a file is missing or of another size than it was written with; the first one is named.
+        NotOnThisMachineError: there is no client for where the table is.
+
+    Cost: two small files, and a look at the size of each manifest; in an object store the first of them.
+    """
+    if isinstance(location, StoreAddress):
+        read_snapshot(location, snapshot)
+        return
+    for manifest in _listed(location, snapshot):
+        _look_at(manifest["manifest_path"], manifest["manifest_length"])
+
+
+def verify_files(location: str) -> None:
+    """Look for every file of a table's newest snapshot, manifests read to their end.
+
+    Args:
+        location: address of the table's metadata file.
+
+    Raises:
+        DamagedTableError: as :func:`verify_manifests`, for data files too; or a manifest cannot be read.
+        NotOnThisMachineError: there is no client for where the table is.
+
+    Cost: reads all manifests, and asks the file system for each data file; opens none of these. In an object store it
+    lists the table's folder.
+    """
+    sizes = _sizes(location) if isinstance(location, StoreAddress) else None
+    for manifest in _listed(location):
+        path = manifest["manifest_path"]
+        for entry in entries(same_store(location, path), "data_file"):
+            if entry["status"] != _DELETED:
+                file = entry["data_file"]
+                _look_at(file["file_path"], file["file_size_in_bytes"], sizes)
+
+
+def _sizes(location: StoreAddress) -> dict[str, int]:
+    """Return the sizes of the objects below a table's folder, by key."""
+    prefix = location.key.rpartition("/metadata/")[0]
+    return {one["path"]: one["size"] for some in keys(location.access, prefix) for one in some}
+
+
+def _listed(location: str, snapshot: int | None = None) -> Iterator[dict[str, Any]]:
+    if (listed := read_snapshot(location, snapshot).manifest_list) is not None:
+        yield from entries(same_store(location, listed), "manifest_path")
+
+
+def _look_at(location: str, size_bytes: int, sizes: Mapping[str, int] | None = None) -> None:
+    """See that a file has its size; ``sizes`` are those of an object store."""
+    path = local_path(location)
+    if sizes is not None and is_store(location):
+        found = sizes.get(split(location)[1])
+    elif path is None:
+        raise NotOnThisMachineError(location)
+    else:
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise unreadable(location, error.strerror) from error
+    if found is None:
+        raise unreadable(location, "no such object")
+    if found != size_bytes:
+        raise unreadable(location, f"{found} bytes, {size_bytes} were written")

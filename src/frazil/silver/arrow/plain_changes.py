@@ -1,0 +1,206 @@
+"""Records of bronze become change rows in Arrow, where that takes no more than the usual forms of their types.
+
+What is a plain change is proven to be the row that :mod:`frazil.silver.changes` makes of the same record. All other
+records, bad ones among them, are left to that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.bronze import record as r
+from frazil.silver.arrow.rules import kept_in_arrow
+from frazil.silver.arrow.types import is_provable, proven
+from frazil.silver.rules import row_rules
+from frazil.spec.model.kinds.dms import time_in_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from frazil.silver.baseline import Baseline
+    from frazil.silver.contract import Contract
+    from frazil.silver.rules import RowRule
+    from frazil.sources.base import PlainMeaning
+
+_PASSED_ON = (r.POSITION, r.ROW, r.FILE, r.BATCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainChanges:
+    """Makes plain changes of a table's records.
+
+    Attributes:
+        contract: all of its columns are fields, of types that can be proven.
+        meaning: what records mean.
+        field_of: column -> the field of bronze that it is made of.
+        must: columns of which no NULL is a plain value.
+        kept: column, and the function that tells which of its values keep a rule; deletes are not judged.
+        exprs: rules over several columns, which Arrow cannot judge; the caller has to.
+        since: the batch that brought the newest field: from it on, a record that lists no fields carries all of them.
+        baseline: changes that came too late for it are not plain; None for none.
+    """
+
+    contract: Contract
+    meaning: PlainMeaning
+    field_of: dict[str, str]
+    must: frozenset[str]
+    kept: tuple[tuple[str, Callable[[Any], Any]], ...]
+    exprs: tuple[RowRule, ...]
+    since: int = 0
+    baseline: Baseline | None = None
+
+    @classmethod
+    def of(
+        cls,
+        contract: Contract,
+        meaning: PlainMeaning | None,
+        since: Mapping[str, int],
+        baseline: Baseline | None = None,
+    ) -> Self | None:
+        """Return what makes the changes of a contract; None where some setting asks for more.
+
+        Args:
+            contract: the settled columns.
+            meaning: what records of the source mean; None where only SQL can say it.
+            since: column that came later than the table -> batch that it came with.
+            baseline: that of silver; None for none.
+        """
+        fields = {name.lower(): name for name, _ in contract.fields}
+        if meaning is None or contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
+            return None
+        for column in contract.columns:
+            if column.expr is not None or column.name.lower() not in fields or not is_provable(column.type):
+                return None
+        rules = row_rules(contract)
+        kept = [(rule.column, kept_in_arrow(rule)) for rule in rules if rule.column is not None]
+        if any(keeps is None for _, keeps in kept):
+            return None
+        return cls(
+            contract=contract,
+            meaning=meaning,
+            field_of={column.name: fields[column.name.lower()] for column in contract.columns},
+            must=frozenset({*contract.keys, *contract.sequence_by}),
+            kept=tuple((name, keeps) for name, keeps in kept if keeps is not None),
+            exprs=tuple(rule for rule in rules if rule.column is None),
+            since=max(since.values(), default=0),
+            baseline=baseline,
+        )
+
+    @property
+    def reads(self) -> list[str]:
+        """Return the columns of bronze that plain changes are made of."""
+        named = (self.meaning.operation, self.meaning.problem, self.meaning.happened, *self.meaning.old_keys.values())
+        own = [name for name in named if name is not None]
+        return [*dict.fromkeys((*self.field_of.values(), *own, r.KIND, r.KNOWN, *_PASSED_ON))]
+
+    def may_move(self, records: pa.RecordBatch) -> bool:
+        """Return whether some record may change a key: it has an old key whose text is not that of the new one."""
+        return any(
+            pc.any(pc.not_equal(records[old], records[self.field_of[key]])).as_py()
+            or pc.any(pc.and_(records[old].is_valid(), records[self.field_of[key]].is_null())).as_py()
+            for key, old in self.meaning.old_keys.items()
+        )
+
+    def made_of(self, records: pa.RecordBatch) -> tuple[pa.Table, Any]:
+        """Return the plain changes among records of bronze, and which records those are.
+
+        Args:
+            records: with the columns of :attr:`reads`, in any order.
+
+        Returns:
+            Rows in the shape of ``silver.<t>_changes``, and booleans without NULL.
+        """
+        classes, is_known = self._classes(records)
+        known, is_listed = self._known(records)
+        conditions = [pc.equal(records[r.KIND], r.RECORD), is_listed, is_known]
+        if self.meaning.problem is not None:
+            conditions.append(records[self.meaning.problem].is_null())
+        columns: dict[str, Any] = {}
+        for column in self.contract.columns:
+            columns[column.name], is_proven = proven(
+                records[self.field_of[column.name]], column.type, self.contract.beyond
+            )
+            conditions.append(is_proven)
+            if column.name in self.must:
+                conditions.append(columns[column.name].is_valid())
+        is_deleted = pc.fill_null(pc.equal(classes, r.DELETE), fill_value=False)
+        conditions += [pc.or_(is_deleted, keeps(columns[name])) for name, keeps in self.kept]
+        if self.baseline is not None:
+            conditions += _are_in_time(self.contract, self.baseline, columns, records, is_deleted)
+        columns[r.CLASS] = classes
+        columns |= {name: records[name] for name in _PASSED_ON}
+        columns[r.KNOWN] = known
+        columns[r.SOURCE_TIME], is_told = self._source_times(records, is_deleted)
+        is_plain = reduce(pc.and_, [*conditions, is_told])
+        made = pa.table(columns)
+        return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
+
+    def _source_times(self, records: pa.RecordBatch, is_deleted: Any) -> tuple[Any, Any]:
+        """Return the source's own time of each delete, NULL where it says none, and of which records that is sure."""
+        happened = self.meaning.happened
+        if happened is None or not pc.any(is_deleted).as_py():
+            return pa.nulls(len(records), pa.timestamp("us", "UTC")), pa.repeat(pa.scalar(value=True), len(records))
+        texts = records[happened]
+        if happened == r.FILE:
+            names = texts.dictionary_encode()
+            told = pa.array([time_in_name(name) for name in names.dictionary.to_pylist()], pa.string())
+            texts = told.take(names.indices)
+        return proven(pc.if_else(is_deleted, texts, pa.scalar(None, texts.type)), "timestamp")
+
+    def _known(self, records: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return the columns that each record carries, NULL for all, and of which records that is known."""
+        carried = records[r.KNOWN]
+        is_listed = pa.repeat(pa.scalar(value=True), len(carried))
+        if self.since:
+            is_listed = pc.or_(carried.is_valid(), pc.greater_equal(records[r.BATCH], self.since))
+        if carried.null_count == len(carried):
+            return pa.nulls(len(carried), pa.list_(pa.string())), is_listed
+        fields = pa.array([name.lower() for name in self.field_of.values()])
+        at = pc.index_in(pc.utf8_lower(carried.flatten()), fields)
+        record, is_ours = pc.list_parent_indices(carried), at.is_valid()
+        has = np.zeros((len(carried), len(fields)), bool)
+        has[record.filter(is_ours).to_numpy(), at.filter(is_ours).to_numpy()] = True
+        # Few records differ in what they carry.
+        distinct, number = np.unique(has, axis=0, return_inverse=True)
+        names = np.array([*self.field_of], object)
+        lists = pa.array([None if one.all() else names[one].tolist() for one in distinct], pa.list_(pa.string()))
+        unlisted = carried.is_null().to_numpy(zero_copy_only=False)
+        return lists.take(pa.array(number.reshape(-1), mask=unlisted)), is_listed
+
+    def _classes(self, records: pa.RecordBatch) -> tuple[Any, Any]:
+        """Return the class of each record, NULL where it is not known, and whether it is known."""
+        said, unsaid = self.meaning.operation, self.meaning.unsaid
+        operations = pa.nulls(len(records), pa.string()) if said is None else records[said]
+        place = pc.index_in(operations, pa.array([*self.meaning.classes], pa.string()))
+        classes = pa.array([*self.meaning.classes.values()], pa.string()).take(place)
+        if unsaid is not None and operations.null_count:
+            place_prefix, change_class = unsaid
+            is_unsaid = pc.and_(operations.is_null(), pc.starts_with(records[r.POSITION], place_prefix))
+            classes = pc.if_else(is_unsaid, change_class, classes)
+        return classes, classes.is_valid()
+
+
+def _are_in_time(
+    contract: Contract, baseline: Baseline, columns: dict[str, Any], records: pa.RecordBatch, is_deleted: Any
+) -> Iterator[Any]:
+    """Yield booleans: all are true of a change that may still be applied, by its times and its place."""
+    times: str | None = contract.sequence_by[0] if contract.sequence_by else None
+    if baseline.by_place:
+        times = contract.event_time if baseline.served.tracked else None
+        if baseline.position is not None:
+            at, row = records[r.POSITION], records[r.ROW]
+            is_same = pc.and_(pc.equal(at, baseline.position), pc.greater(row, baseline.row))
+            yield pc.fill_null(pc.or_(pc.greater(at, baseline.position), is_same), fill_value=False)
+    if times is not None:
+        horizon = pa.scalar(datetime.fromisoformat(f"{baseline.before}+00:00")).cast(pa.timestamp("us", "UTC"))
+        is_newer = pc.greater_equal(columns[times], horizon.cast(columns[times].type))
+        is_newer = pc.fill_null(is_newer, fill_value=False)
+        # A delete ends what stands, whatever time it repeats.
+        yield pc.or_(is_newer, is_deleted) if baseline.by_place else is_newer

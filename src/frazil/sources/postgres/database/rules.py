@@ -1,0 +1,360 @@
+"""What must hold of a server, its publication, tables and slot, so that nothing is lost: each rule said once.
+
+A capture stops at the first rule that is broken. ``frazil doctor`` tells of them all, and of what may break one soon.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.sources.postgres.database.catalog import known_table
+from frazil.sources.postgres.database.keys import missing_key, repeated_key
+from frazil.sources.postgres.database.known import difference
+from frazil.sources.postgres.database.server import end_of_timeline
+from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
+from frazil.sources.postgres.landed.files import check_columns
+from frazil.sources.postgres.landed.landing import lsn_of
+from frazil.spec.contract import event_time, final_names
+from frazil.spec.model.kinds.postgres import OWN_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from frazil.errors import FrazilError
+    from frazil.sources.postgres.database.known import Difference, Known
+    from frazil.sources.postgres.database.server import Server, ServerTable
+    from frazil.sources.postgres.landed.landing import Landing, State
+    from frazil.spec import Table
+
+PLUGIN: Final = "pgoutput"
+_WAL_LEVEL: Final = "logical"
+
+
+class Rules:
+    """The rules of the tables that share a slot, and what was found out about the server while they were looked at."""
+
+    def __init__(self, server: Server, declared: Sequence[Table], landing: Landing, where: str) -> None:
+        source = declared[0].source
+        self._server, self._declared, self._landing, self._where = server, declared, landing, where
+        self._slot, self._publication = source.slot, source.publication
+        self.names = {table.source.schema_and_name: table.name for table in declared}
+        """Place of a table at the server -> its declared name."""
+        self.keys: dict[tuple[str, str], set[str]] = {}
+        for table in declared:
+            self.keys.setdefault(table.source.schema_and_name, set()).update(table.keys)
+        self.system, self.timeline = "", 0
+        self.is_behind = False
+        """The WAL of the server ends before the landed files do."""
+        self.tables: dict[tuple[str, str], ServerTable] = {}
+        self.now: dict[tuple[str, str], Known] = {}
+        """What these tables are in the catalog."""
+        self.changed: dict[tuple[str, str], Difference] = {}
+        """What became of those that were known and go on."""
+        self._known: Mapping[str, Known] = {}
+        self.stopped: dict[tuple[str, str], FrazilError] = {}
+        """Why a table stops; the others of the slot go on."""
+        self.missed: set[tuple[str, str]] = set()
+        """Those of them whose changes are not landed meanwhile: once mended, their rows are to be read again."""
+        self.has_publication = False
+        self.found_slot: tuple[Any, ...] | None = None
+        """Plugin, database, whether it is lost, and the position that the server may forget what is before."""
+
+    @property
+    def unpublished(self) -> list[ServerTable]:
+        """Return the tables that are not in the publication; once :meth:`published` has looked."""
+        return [table for table in self.tables.values() if not table.is_published]
+
+    @property
+    def is_slot_dead(self) -> bool:
+        """Return whether there is a slot, of which the server has removed the WAL; once :meth:`slot` has looked."""
+        return self.found_slot is not None and bool(self.found_slot[2])
+
+    @property
+    def loaded(self) -> set[tuple[str, str]]:
+        """Return the tables whose rows were landed."""
+        return {place for place in self.names if self._landing.loaded_at(*place) is not None}
+
+    @property
+    def failed(self) -> dict[str, FrazilError]:
+        """Return the declared names of the tables that stop, each with why; once :meth:`published` has looked."""
+        return {
+            table.name: self.stopped[table.source.schema_and_name]
+            for table in self._declared
+            if table.source.schema_and_name in self.stopped
+        }
+
+    def server(self, state: State | None) -> Iterator[FrazilError]:
+        """Yield what is wrong with the server: it writes no logical WAL, or has not the past that was landed."""
+        if (level := self._server.one("SHOW wal_level")) != _WAL_LEVEL:
+            yield ServerSetupError(
+                f"{self._where}: the server runs with wal_level={level}",
+                hint="ALTER SYSTEM SET wal_level = 'logical', then restart the server",
+            )
+        [(self.system, database, self.timeline)] = self._server.rows(_SERVER)
+        if state is None:
+            return
+        if (state.system, state.database) != (self.system, database):
+            yield self.lost("the landing files are of another server or database, or of one before it was restored")
+            return
+        self.is_behind = state.position > self._server.flushed()
+        is_other = state.timeline not in (0, self.timeline)
+        if self.is_behind or (
+            is_other and state.position > end_of_timeline(self._server.url, state.timeline, self.timeline)
+        ):
+            yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
+
+    def published(self, state: State | None) -> Iterator[FrazilError]:
+        """Yield what is wrong with the publication; what is wrong with a table stops that table alone.
+
+        A table that is only not in it yet is not wrong. Without a state the tables are taken as they are now, whatever
+        was known of them.
+        """
+        made = self._server.rows(_PUBLICATION, self._publication)
+        self.has_publication = bool(made)
+        self.tables, self.now, self.changed, self.stopped, self.missed = {}, {}, {}, {}, set()
+        self._known = self._known if state is None else state.known
+        for place in self.names:
+            table = self._found(place, is_compared=state is not None)
+            if table is None:
+                continue
+            if (error := self._unfit(place, table) or self._lapsed(table, state)) is not None:
+                self.stopped[place] = error
+                continue
+            self.tables[place] = table
+            if table.is_partitioned and made and not made[0][1]:
+                yield ServerSetupError(
+                    f"{self._where}: the changes of {table.full_name} would come under the names of its partitions",
+                    hint=f"ALTER PUBLICATION {self._publication} SET (publish_via_partition_root = true)",
+                )
+        if made and not made[0][0]:
+            yield ServerSetupError(
+                f"{self._where}: publication {self._publication} leaves out some kinds of changes",
+                hint=f"ALTER PUBLICATION {self._publication} SET (publish = 'insert, update, delete, truncate')",
+            )
+
+    def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
+        """Return a table as the server has it, found by its number if it has another name; None where it stops."""
+        full = ".".join(place)
+        known = self._known.get(full) if place in self.loaded else None
+        table = self._server.table(place, self._publication)
+        if known is not None and (table is None or table.oid != known.oid):
+            now = self._server.place_of(known.oid)
+            if is_compared and (table is not None or now is None):
+                self.stopped[place] = self._replaced(place, now, is_there=table is not None)
+                return None
+            if table is None and now is not None:
+                table = self._server.table(now, self._publication, place)
+        if table is None:
+            self.missed.add(place)
+            self.stopped[place] = ServerSetupError(
+                f"{self._where}: there is no table {full}",
+                hint=f"declare the table of '{self.names[place]}' as the server has it; names have their case",
+            )
+            return None
+        self.now[place] = known_table(self._server, table)
+        # A table that is not published has none of its columns or rows left out; another rule tells of that.
+        if is_compared and known is not None and table.is_published:
+            self.changed[place] = difference(known, self.now[place])
+            if stops := self._stops(place, self.changed[place]):
+                self.stopped[place] = stops
+                return None
+            for old, new in (one for table in self._of(place) for one in _undeclared(table, self.changed[place])):
+                self.changed[place] = replace(self.changed[place], refilled=f"column {old} is called {new} now")
+        return table
+
+    def _replaced(self, place: tuple[str, str], now: tuple[str, str] | None, *, is_there: bool) -> FrazilError:
+        """Return the error of a name under which there is another table than the one that was captured, or none."""
+        full, where = ".".join(place), f"is called {'.'.join(now)} now" if now else "was dropped"
+        if is_there:
+            return TableReplacedError(
+                f"{self._where}: {full} is another table than the one that was captured, which {where}; what was "
+                "landed is not of it",
+                hint=self._taken_anew(place),
+                places=frozenset({place}),
+            )
+        return TableReplacedError(
+            f"{self._where}: {full} {where}",
+            hint=f"take table '{self.names[place]}' out of the declaration: what the lake has of it stays; if the "
+            f"server gets the table again: {self._taken_anew(place)}",
+            places=frozenset({place}),
+        )
+
+    def _stops(self, place: tuple[str, str], changed: Difference) -> FrazilError | None:
+        """Return why a table cannot go on by itself after what became of it; None where it can."""
+        full = ".".join(place)
+        if changed.missed is not None:
+            hint = self._taken_anew(place)
+            return TableReplacedError(f"{self._where}: {full}: {changed.missed}", hint=hint, places=frozenset({place}))
+        for table in self._of(place):
+            for old, new in _undeclared(table, changed):
+                is_key = old.lower() in {key.lower() for key in table.keys}
+                if table.source.on_rename == "follow" and not is_key:
+                    continue
+                hint = f"say so in table '{table.name}', and use the new name everywhere else in it: "
+                hint += f"renames: {{{old}: {new}}}; or on_rename: follow in its source"
+                if is_key:
+                    hint = "it is of the key, which cannot be renamed: give it its name back; or use the new name in "
+                    hint += f"the declaration and begin again: {self._begin_again(table)}; frazil run"
+                return ColumnRenamedError(f"{self._where}: column {old} of {full} is called {new} now", hint=hint)
+        return None
+
+    def _unfit(self, place: tuple[str, str], table: ServerTable) -> FrazilError | None:
+        """Return why a table cannot be captured as it is; None where it can."""
+        full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
+        if not table.identity:
+            # What is inserted meanwhile is landed, and nothing else can be done to it.
+            return ServerSetupError(
+                f"{self._where}: {table.full_name} has neither a primary key nor a replica identity; once published, "
+                "PostgreSQL would refuse its updates and deletes",
+                hint=f"give it a primary key that is not deferrable, or: {full}",
+            )
+        try:
+            check_columns(table.full_name, table.columns)
+        except ServerSetupError as taken:
+            self.missed.add(place)
+            return taken
+        found = self._unfit_keys(place, table, full)
+        known = self._known.get(table.full_name)
+        # Where the identity is as it was the declaration is at fault, and what it says does not change what is landed.
+        if found is not None and (table.is_full or known is None or known.identity != table.identity):
+            self.missed.add(place)
+        return found or self._unfit_children(table)
+
+    def _unfit_children(self, table: ServerTable) -> FrazilError | None:
+        """Return that a table has children (``INHERITS``) of which nothing would be captured."""
+        names = {".".join(place) for place in self.names}
+        numbers = {one.oid for one in self._known.values()}
+        others = [name for oid, name in table.children if name not in names and oid not in numbers]
+        if not others:
+            return None
+        return ServerSetupError(
+            f"{self._where}: {table.full_name} has children (INHERITS) that are not declared: {', '.join(others)}; "
+            "their changes do not come as its changes",
+            hint=f"declare them as tables of their own: {table.full_name} is then what SELECT … FROM ONLY shows",
+        )
+
+    def _unfit_keys(self, place: tuple[str, str], table: ServerTable, full: str) -> FrazilError | None:
+        missing = (missing_key(self._where, table, one) for one in self._of(place))
+        if (error := next(filter(None, missing), None)) is not None:
+            return error
+        identity = {column.lower() for column in table.identity}
+        columns = {column.lower() for column in table.columns}
+        keys = {key for key in self.keys[place] if key.lower() in columns}
+        if others := sorted(key for key in keys if key.lower() not in identity):
+            return ServerSetupError(
+                f"{self._where}: key '{others[0]}' of table '{self.names[place]}' is not in the replica identity of "
+                f"{table.full_name} ({', '.join(table.identity)}): deletes would not name it",
+                hint=f"declare keys of the identity, or: {full}",
+            )
+        return None
+
+    def _lapsed(self, table: ServerTable, state: State | None) -> FrazilError | None:
+        """Return that a table's rows were landed, and its changes were not for a time; None where they were."""
+        loaded = self._landing.loaded_at(*table.place)
+        if state is None or loaded is None:
+            return None
+        is_captured = table.full_name in state.tables
+        if is_captured and not table.is_published:
+            why = f"was taken out of publication {self._publication}"
+        elif not is_captured and loaded < state.at(state.position):
+            # Else its rows appeared just before the process died.
+            why = "was not captured for a time: not declared, stopped, or not read again to the end"
+        else:
+            return None
+        self.missed.add(table.place)
+        return self.lost(f"{table.full_name} {why}", table.place)
+
+    def verify_keys(self) -> None:
+        """Stop tables that are not loaded yet and have several rows of one key; once :meth:`published` has looked."""
+        for place, table in [*self.tables.items()]:
+            if place in self.loaded:
+                continue
+            errors = (repeated_key(self._where, self._server, table, one) for one in self._of(place))
+            if (error := next(filter(None, errors), None)) is not None:
+                self.stopped[place] = error
+                del self.tables[place]
+
+    def _of(self, place: tuple[str, str]) -> list[Table]:
+        """Return the tables that are declared for a place."""
+        return [table for table in self._declared if table.source.schema_and_name == place]
+
+    def slot(self, state: State | None) -> Iterator[FrazilError]:
+        """Yield why the slot cannot give what comes after the landed files; a slot that is to be made is right."""
+        if state is None and self.loaded:
+            yield self.lost(f"the landing folder {self._landing.folder} has files, but does not say how far they reach")
+        found = self._server.rows(_SLOT, self._slot)
+        if not found:
+            if state is not None:
+                yield self.lost("the slot is gone")
+            return
+        self.found_slot = found[0]
+        plugin, database, _, confirmed = found[0]
+        if self.is_slot_dead:
+            yield self.lost("the server has removed WAL that the slot needs (max_slot_wal_keep_size)")
+        elif plugin != PLUGIN or database != self._server.session.info.dbname:
+            yield ServerSetupError(
+                f"{self._where}: there is such a slot, of plugin {plugin} in database {database}",
+                hint="declare another slot",
+            )
+        elif state is not None and lsn_of(confirmed) > state.position:
+            yield self.lost("somebody else has read changes from the slot")
+
+    def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
+        """Return the error that changes may be missing: of some tables, or of all where none are named."""
+        missed = frozenset(places) if places else None
+        return SlotLostError(f"{self._where}: {why}; changes may be missing", hint=self._way_out(missed), places=missed)
+
+    def _way_out(self, places: frozenset[tuple[str, str]] | None) -> str:
+        """Write what to type. A table of which nobody knows the order of what is gone begins again."""
+        missed = [table for table in self._declared if table.source.schema_and_name in (places or self.loaded)]
+        dropped = [table for table in missed if own_order(table)]
+        steps = [self._begin_again(table) for table in dropped]
+        again = [table.name for table in missed if table not in dropped]
+        if not again and places is None:
+            again = [table.name for table in self._declared]
+        if again:
+            steps.append(" ".join(["frazil capture", *(f"--reload {name}" for name in dict.fromkeys(again))]))
+        return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
+
+    def _taken_anew(self, place: tuple[str, str]) -> str:
+        """Write what to type where rows are gone that the server itself says are others, or are no more."""
+        steps = self._way_out(frozenset({place}))
+        if "--reload" not in steps:
+            return steps
+        return f"{steps}; if more rows went than max_delete_fraction allows (FZ402), raise it for this once"
+
+    def _begin_again(self, table: Table) -> str:
+        folder = self._landing.table(*table.source.schema_and_name)
+        return f"frazil drop --select {table.name}; rm -r {shlex.quote(f'{folder}')}"
+
+
+def _undeclared(table: Table, changed: Difference) -> list[tuple[str, str]]:
+    """Return old and new names of columns that were renamed, as far as the declaration does not say so."""
+    finals = final_names(table)
+    return [
+        (old, new)
+        for old, new in changed.renamed.items()
+        if old.lower() != new.lower() and finals.get(old.lower(), "").lower() != new.lower()
+    ]
+
+
+def own_order(table: Table) -> str | None:
+    """Return a column that orders or dates changes and is none of the source's: nobody knows it of rows that went."""
+    of_source = {column.name for column in table.columns or () if column.expr in OWN_FIELDS}
+    names = (name for name in (*table.sequence_by, event_time(table)) if name is not None)
+    return next((name for name in names if name not in of_source and name.lower() not in OWN_FIELDS), None)
+
+
+_SERVER: Final = """
+SELECT system_identifier::text, current_database()::text, greatest(timeline_id, min_recovery_end_timeline)
+FROM pg_control_system(), pg_control_checkpoint(), pg_control_recovery()"""
+"""A server that was promoted knows its timeline by the end of its recovery first, and by a checkpoint from then on."""
+
+_PUBLICATION: Final = """
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"""
+
+_SLOT: Final = """
+SELECT plugin::text, database::text, wal_status = 'lost', confirmed_flush_lsn::text
+FROM pg_replication_slots WHERE slot_name = %s"""

@@ -1,0 +1,1 @@
+"""Landing files of a slot: initial rows and changes, written and read."""

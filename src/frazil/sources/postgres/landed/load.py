@@ -1,0 +1,240 @@
+"""Initial rows: a table as it is in one snapshot of the database, copied into Parquet files."""
+
+from __future__ import annotations
+
+import io
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from psycopg import sql
+
+from frazil.sources.postgres.database.server import connect
+from frazil.sources.postgres.landed.files import hex_digits, schema_of, schema_of_rows
+from frazil.sources.postgres.landed.landing import hex_lsn
+from frazil.sources.postgres.types import BYTEA, base_type
+from frazil.spec.model.kinds.postgres import COMMITTED_AT, OP, POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from psycopg import Copy
+
+    from frazil.sources.postgres.database.server import ServerTable
+
+_PART_PAGES: Final = 32_768
+"""Pages of a table that one session copies into one file: 256 MB in pages of 8 kB."""
+
+_BLOCK_BYTES: Final = 8 * 1024 * 1024
+_MOST_BLOCK_BYTES: Final = 2**31 - 2
+_WORKERS: Final = 4
+_RATIO: Final = 8
+
+_REWRITTEN: Final = """
+SELECT coalesce(to_regclass(%(table)s)::oid::int8 <> %(oid)s, true)
+    OR count(*) FILTER (WHERE relfilenode <> pg_relation_filenode(oid)) > 0 FROM pg_class
+WHERE oid = to_regclass(%(table)s) AND relkind = 'r'
+    OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf)"""
+"""A TRUNCATE, and an ALTER TABLE that rewrites rows, hide them from older snapshots too. The catalog as the snapshot
+has it tells the old file of a table, the function the present one. Another table may have its name by now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot of a database.
+
+    Attributes:
+        url: of the database.
+        lsn: what was committed before this position of the WAL is in it, and nothing else; None where no changes come
+            after it: its rows are written alone.
+        position: of rows that are read again; None for initial rows, which stand before all changes.
+        name: how other sessions ask for it.
+        read_at: when it was taken, as text.
+        domains: see :func:`frazil.sources.postgres.types.base_type`.
+    """
+
+    url: str
+    name: str
+    read_at: str
+    domains: Mapping[int, tuple[int, int]]
+    lsn: int | None = None
+    position: str | None = None
+
+
+def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: Callable[[str], None]) -> int:
+    """Copy the rows of a table as they are in a snapshot; return how many.
+
+    Raises:
+        RewrittenError: the snapshot does not show them.
+
+    Args:
+        table: the table.
+        folder: an empty folder; gets files that sort in the order of the pages, at least one.
+        snapshot: the snapshot, for as long as the session that exported it stays open.
+        progress: is told how far it is.
+
+    Cost: one scan of the table, in as many sessions as there are processors, four at most; memory of a few blocks each.
+    """
+    types = [base_type(*kind, snapshot.domains) for kind in table.types]
+    schema = _schema(table, types, snapshot)
+    starts = range(0, table.pages or 1, _PART_PAGES)
+    parts = [(start, start + _PART_PAGES if start + _PART_PAGES < table.pages else None) for start in starts]
+    is_binary = [oid == BYTEA for oid, _ in types]
+    # Where changes come after them: rows of tables that inherit from it have changes of their own.
+    rows = sql.Identifier(table.schema, table.name) if snapshot.lsn is None else table.itself
+    done = 0
+
+    def load(numbered: tuple[int, tuple[int, int | None]]) -> int:
+        number, pages = numbered
+        query = _copy(table, rows, pages if len(parts) > 1 else None)
+        path = folder / f"{number:06}.parquet"
+        size = _BLOCK_BYTES
+        while True:
+            try:
+                return _load_part(snapshot, table, query, _Writer(path, schema, is_binary, snapshot), size)
+            except _RowTooLargeError:
+                size = min(size * _RATIO, _MOST_BLOCK_BYTES)
+
+    with ThreadPoolExecutor(min(_WORKERS, os.cpu_count() or 1)) as pool:
+        for number, loaded in enumerate(pool.map(load, enumerate(parts, start=1)), start=1):
+            done += loaded
+            progress(f"{table.full_name}: {number} of {len(parts)} parts, {done:,} rows")
+    return done
+
+
+def write_truncate(table: ServerTable, folder: Path, snapshot: Snapshot, position: str) -> None:
+    """Write the record that empties a table at a position, for the rows that come behind it, at their time."""
+    types = [base_type(*kind, snapshot.domains) for kind in table.types]
+    schema = _schema(table, types, snapshot)
+    own = {OP: "t", COMMITTED_AT: snapshot.read_at, POSITION: position}
+    row = [pa.array([own.get(name)], pa.string()) for name in schema.names]
+    pq.write_table(pa.Table.from_arrays(row, schema=schema), folder / f"{0:06}.parquet", compression="zstd")
+
+
+def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: Snapshot) -> pa.Schema:
+    if snapshot.lsn is None:
+        return schema_of_rows(table.columns, types)
+    return schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
+
+
+class RewrittenError(Exception):
+    """A table was emptied, rewritten or replaced after the snapshot: what was in it cannot be read any more."""
+
+
+class _RowTooLargeError(Exception):
+    """A row does not fit a block."""
+
+
+class _Writer:
+    """Writes blocks of rows to one file."""
+
+    def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], snapshot: Snapshot) -> None:
+        self.path, self.schema, self.is_binary = path, schema, is_binary
+        self.own = {OP: "r", COMMITTED_AT: snapshot.read_at, POSITION: snapshot.position}
+
+    def rows(self, block: Any) -> pa.RecordBatch:
+        """Return a block as it is written; its first column is none of the table."""
+        count = block.num_rows
+        before = len(self.schema) - len(self.is_binary)
+        arrays = [
+            pa.repeat(pa.scalar(self.own.get(field.name), pa.string()), count) for field in list(self.schema)[:before]
+        ]
+        for column, is_binary in zip(block.columns[1:], self.is_binary, strict=True):
+            arrays.append(hex_digits(column) if is_binary else column)
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _load_part(snapshot: Snapshot, table: ServerTable, query: sql.Composed, writer: _Writer, block_bytes: int) -> int:
+    place = sql.Identifier(table.schema, table.name)
+    names = ["", *(f"{number}" for number in range(len(writer.is_binary)))]
+    with connect(snapshot.url) as session, session.transaction():
+        session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        session.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot.name)))
+        session.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(place))
+        rewritten = session.execute(_REWRITTEN, {"table": place.as_string(session), "oid": table.oid}).fetchone()
+        if rewritten and rewritten[0]:
+            raise RewrittenError
+        with (
+            session.cursor().copy(query) as copy,
+            pq.ParquetWriter(writer.path, writer.schema, compression="zstd") as file,
+        ):
+            stream = io.BufferedReader(_Stream(copy), 1024 * 1024)
+            first = stream.peek(1)
+            if not first:
+                return 0
+            rows = 0
+            try:
+                blocks = pc.open_csv(
+                    pa.PythonFile(stream, "r"),
+                    # NULL is an empty field without quotes, an empty text has them. Nothing is guessed.
+                    read_options=pc.ReadOptions(column_names=names, block_size=block_bytes, use_threads=False),
+                    parse_options=pc.ParseOptions(newlines_in_values=True),
+                    convert_options=pc.ConvertOptions(
+                        column_types=dict.fromkeys(names, pa.string()),
+                        null_values=[""],
+                        strings_can_be_null=True,
+                        quoted_strings_can_be_null=False,
+                        check_utf8=False,
+                    ),
+                )
+                for block in blocks:
+                    file.write_batch(writer.rows(block))
+                    rows += block.num_rows
+            except pa.ArrowInvalid as error:
+                if block_bytes >= _MOST_BLOCK_BYTES:
+                    raise
+                raise _RowTooLargeError from error
+            return rows
+
+
+def _copy(table: ServerTable, rows: sql.Composable, pages: tuple[int, int | None] | None) -> sql.Composed:
+    """Write the COPY of some pages of a table, None for all, out of ``rows``."""
+    # A first column that is never empty: else a row of one NULL would be an empty line.
+    columns = sql.SQL(", ").join([sql.SQL("1"), *map(sql.Identifier, table.columns)])
+    conditions: list[sql.Composable] = []
+    if table.row_filter is not None:
+        conditions.append(sql.SQL("({})").format(sql.SQL(table.row_filter)))
+    if pages is not None:
+        conditions.append(sql.SQL("ctid >= {}").format(sql.Literal(f"({pages[0]},0)")))
+        if pages[1] is not None:
+            conditions.append(sql.SQL("ctid < {}").format(sql.Literal(f"({pages[1]},0)")))
+    where = sql.SQL(" WHERE {}").format(sql.SQL(" AND ").join(conditions)) if conditions else sql.SQL("")
+    return sql.SQL("COPY (SELECT {} FROM {}{}) TO STDOUT (FORMAT csv)").format(columns, rows, where)
+
+
+class _Stream(io.RawIOBase):
+    """What COPY sends, as a file."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as there is something."""
+        room = memoryview(buffer).cast("B")
+        while not self._rest:
+            data = self._copy.read()
+            if not data:
+                return 0
+            self._rest = memoryview(data)
+        # Rows come one at a time: as many as have room.
+        filled = 0
+        while self._rest:
+            taken = min(len(self._rest), len(room) - filled)
+            room[filled : filled + taken] = self._rest[:taken]
+            filled += taken
+            self._rest = self._rest[taken:]
+            if filled == len(room):
+                break
+            if not self._rest:
+                self._rest = memoryview(self._copy.read())
+        return filled

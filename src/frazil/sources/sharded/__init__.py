@@ -1,0 +1,1 @@
+"""One table that is spread over several sources of one kind."""

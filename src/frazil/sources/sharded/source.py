@@ -1,0 +1,234 @@
+"""A table in shards as one source: each shard has its own files, its own ledger and its own order."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from frazil.errors import FrazilError
+from frazil.formats.records import Changed
+from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
+from frazil.sources.capture import reload_capture
+from frazil.sources.ledger import Ledger
+from frazil.spec.check.kinds.sharded import fixed_part, places_of, shard_tables
+from frazil.spec.location import locate
+from frazil.spec.model.stores import whole_address
+from frazil.spec.sql.names import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from frazil.formats.records import Parsed
+    from frazil.sources.base import FileRecords, NewFile, Source, SourceFile
+    from frazil.sources.capture import Capture, Lag, Landed, Looked
+    from frazil.spec import Table
+
+
+class ShardedSource:
+    """The shards of one table.
+
+    Positions of two shards are never compared: the shard is part of the key. A file that has the content of another
+    shard's is no repetition of it.
+    """
+
+    def __init__(self, table: Table, source_of: Callable[[Table], Source]) -> None:
+        self.table = table
+        self.column: str = table.source.column
+        self.tables = shard_tables(table)
+        self.shards: dict[str, Source] = {name: source_of(one) for name, one in self.tables.items()}
+
+    @property
+    def _first(self) -> Source:
+        return next(iter(self.shards.values()))
+
+    def list(self, folder: Path) -> Listing:
+        """List the files of all shards."""
+        found = {}
+        for name, shard in self.shards.items():
+            with of_shard(name):
+                found[name] = shard.list(folder)
+        files = [_marked(file, name) for name, listing in found.items() for file in listing.files]
+        return Listing(
+            files=tuple(sorted(files, key=lambda file: (file.position, file.path))),
+            refused=tuple(one for listing in found.values() for one in listing.refused),
+            passed=tuple(one for listing in found.values() for one in listing.passed),
+        )
+
+    def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
+        """Find what bronze does not hold, shard by shard."""
+        found = []
+        for name, shard in self.shards.items():
+            with of_shard(name):
+                own = self._ledger_of(name, folder, ledger)
+                delta = shard.find_new(folder, own)
+                ledger.files.update(own.files)
+            found.append(
+                replace(
+                    delta,
+                    files=tuple(_marked(file, name) for file in delta.files),
+                    duplicates=tuple(_marked(file, name) for file in delta.duplicates),
+                )
+            )
+        files = [file for delta in found for file in delta.files]
+        return SourceDelta(
+            files=tuple(sorted(files, key=lambda file: (file.position, file.path))),
+            duplicates=tuple(file for delta in found for file in delta.duplicates),
+            deferred=tuple(one for delta in found for one in delta.deferred),
+            known=sum(delta.known for delta in found),
+            again=sum(delta.again for delta in found),
+            passed=tuple(one for delta in found for one in delta.passed),
+            reorders=any(delta.reorders for delta in found),
+            reordered_in=max(delta.reordered_in for delta in found),
+            loads_again=tuple(path for delta in found for path in delta.loads_again),
+        )
+
+    def _ledger_of(self, name: str, folder: Path, ledger: Ledger) -> Ledger:
+        """Return what bronze knows of the files in a shard's folders."""
+        places = []
+        for path in places_of(self.tables[name]):
+            place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
+            address = whole_address(place.uri) if place.path is None else f"{place.path}"
+            places.append(stored_path(address, folder))
+
+        def is_own(path: str) -> bool:
+            return any(path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
+
+        return Ledger(
+            files={path: file for path, file in ledger.files.items() if is_own(path)},
+            places={path: place for path, place in ledger.places.items() if is_own(path)},
+            again=[one for one in ledger.again if is_own(one[0])],
+        )
+
+    def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
+        """Return bronze's columns: that of the shard is the first."""
+        found = tuple(name for name in existing if name != self.column)
+        for name, shard in self.shards.items():
+            found = shard.columns([_bare(file) for file in files if _shard_of(file) == name], found)
+        return tuple(existing) + tuple(name for name in (self.column, *found) if name not in existing)
+
+    def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
+        """Return the columns that a file names, behind that of its shard."""
+        named = self.shards[_shard_of(file)].named_fields(_bare(file))
+        return ((self.column, "string"), *named) if named else named
+
+    def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
+        """Return bronze's columns with their types once some files are taken."""
+        held = {name: kind for name, kind in existing.items() if name != self.column}
+        others = [[field for field in fields if field[0] != self.column] for fields in named]
+        found = self._first.known_fields(held, others)
+        if self.column in existing:
+            return {**existing, **found}
+        return {self.column: "string", **found} if found else {}
+
+    def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
+        """Open a file, not a broken one; each of its records gets the name of the shard."""
+        name = _shard_of(file)
+        others = [column for column in columns if column != self.column]
+        opened = self.shards[name].read(_bare(file), others, **limits)
+        return replace(
+            opened,
+            reader=Changed(opened.reader, lambda parsed: _in_shard(parsed, self.column, name)),
+            known=None if opened.known is None else [self.column, *opened.known],
+        )
+
+    def recount(self, uri: str) -> int:
+        """Count the records of a file: the files of all shards have one form."""
+        return self._first.recount(uri)
+
+    def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
+        """Return what records mean; no change moves a row to another shard."""
+        meaning = self._first.meaning(fields, position)
+        shard = fields.get(self.column.lower())
+        if not meaning.old_keys or shard is None:
+            return replace(meaning, old_keys={})
+        return replace(meaning, old_keys={self.column: quote(shard), **meaning.old_keys})
+
+    def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
+        """Return what may be wrong with the settings of the shards."""
+        return self._first.advice([[field for field in fields if field[0] != self.column] for fields in named])
+
+    def reading(self) -> dict[str, Any]:
+        """Return the settings that records depend on; those of the first shard but for its place and table."""
+        own = {name: value for name, value in self._first.reading().items() if name != "table"}
+        places = [path for paths in self.table.source.locations.values() for path in paths]
+        return {**own, "path": places, "shard_column": self.column}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardCapture:
+    """What is captured of some shards: it names them where it fails."""
+
+    inner: Capture
+    shards: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Return what is captured, and which shards it is."""
+        return f"{self.inner.name} ({_named(self.shards)})"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Return the names of the source tables, as declared."""
+        return self.inner.tables
+
+    def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
+        """Land what the server has now."""
+        with of_shard(*self.shards):
+            return self.inner.land(folder, lambda how_far: progress(f"{_named(self.shards)}: {how_far}"))
+
+    def behind(self, folder: Path) -> Lag | None:
+        """Return how far the landing files are behind the server."""
+        with of_shard(*self.shards):
+            return self.inner.behind(folder)
+
+    def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
+        """Land all rows of some tables of these shards again."""
+        with of_shard(*self.shards):
+            return reload_capture(
+                self.inner, folder, names, lambda how_far: progress(f"{_named(self.shards)}: {how_far}")
+            )
+
+    def examine(self, folder: Path) -> Iterator[Looked]:
+        """Look at the server."""
+        with of_shard(*self.shards):
+            yield from self.inner.examine(folder)
+
+
+def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:
+    """Add the column with the shard's name."""
+    known = parsed.known
+    if known is not None:
+        lists = [None if names is None else [column, *names] for names in known.to_pylist()]
+        known = pa.array(lists, pa.list_(pa.string()))
+    shard = pa.repeat(pa.scalar(name, pa.string()), len(parsed.rows))
+    return replace(parsed, fields={column: shard, **parsed.fields}, known=known)
+
+
+@contextmanager
+def of_shard(*names: str) -> Iterator[None]:
+    """Say in an error which shard it is of."""
+    try:
+        yield
+    except FrazilError as error:
+        error.message = f"{_named(names)}: {error.message}"
+        raise
+
+
+def _named(shards: Sequence[str]) -> str:
+    return f"{'shard' if len(shards) == 1 else 'shards'} {', '.join(shards)}"
+
+
+def _marked(file: Any, shard: str) -> Any:
+    return replace(file, variant=f"{shard}\n{file.variant}")
+
+
+def _shard_of(file: SourceFile) -> str:
+    return file.variant.partition("\n")[0]
+
+
+def _bare(file: Any) -> Any:
+    return replace(file, variant=file.variant.partition("\n")[2])

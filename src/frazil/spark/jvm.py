@@ -1,0 +1,124 @@
+"""Start the Java that Spark runs in: its options, class path and log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from frazil.host.machine import default_heap_mib, keep_text, kept_folder
+from frazil.host.scratch import scratch
+from frazil.older_spark import is_older
+from frazil.spark.jars import jars_for, ready_jars
+from frazil.spark.java import find_java
+from frazil.spark.launch import launched
+from frazil.spark.start_up import start_up_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from frazil.spec import Pipeline
+
+_SHORT: Final = [
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    # Room for what is compiled; reserved, not used. The 48 MB that Java keeps here for its simple compiler are full
+    # after some hundred queries, and from then on it does little but throw code out and compile it again.
+    "-XX:ReservedCodeCacheSize=256m",
+]
+_STEADY: Final = [
+    # A batch of changes runs much code a few thousand times: with Java's own thresholds its optimising compiler
+    # takes more processor time than the work. Bulk loads still reach it. The cache holds what both compilers made.
+    "-XX:Tier4InvocationThreshold=60000",
+    "-XX:Tier4MinInvocationThreshold=10000",
+    "-XX:Tier4CompileThreshold=200000",
+    "-XX:Tier4BackEdgeThreshold=600000",
+    # It also writes called code into the calling code less deeply than by default: half the work, no slower code.
+    "-XX:MaxInlineLevel=9",
+    "-XX:InlineSmallCode=1000",
+    "-XX:FreqInlineSize=200",
+    "-XX:ReservedCodeCacheSize=512m",
+    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it. The parts of
+    # the heap have one size from the start, or memory would grow for a dozen batches before it stays.
+    "-XX:+UseParallelGC",
+    "-XX:-UseAdaptiveSizePolicy",
+    "-XX:NewRatio=3",
+    "-XX:SurvivorRatio=6",
+    # What Java's own libraries let go of stays with the process, a megabyte more a batch, unless it is given back.
+    "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
+    "-XX:TrimNativeHeapInterval=10000",
+    # Every thread keeps a buffer as large as the largest piece of a file it ever read, outside the heap.
+    "-Djdk.nio.maxCachedBufferSize=1048576",
+]
+_LOG_LIMIT_BYTES: Final = 10_000_000
+_LOG4J: Final = """\
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+{appender}
+"""
+_TO_TERMINAL: Final = "appender.out.type = Console\nappender.out.target = SYSTEM_ERR"
+_TO_FILE: Final = "appender.out.type = File\nappender.out.append = true\nappender.out.fileName = {log}"
+
+
+def start_java(
+    pipeline: Pipeline, *, memory: str | None, short: bool, verbose: bool, tell: Callable[[str], object]
+) -> Any:
+    """Start Java with the pipeline's jars, and return py4j's gateway to it.
+
+    Args:
+        pipeline: gives the jars.
+        memory: heap, such as ``2g``; None: ``$FRAZIL_DRIVER_MEMORY``, else a share of the machine's memory.
+        short: options for a run of less than about a minute, not for a long one.
+        verbose: Spark's warnings go to the terminal, not to a file.
+        tell: is given a line of text before a download.
+    """
+    java = find_java()
+    jars = ready_jars(jars_for(pipeline), tell=tell)
+    heap = memory or os.environ.get("FRAZIL_DRIVER_MEMORY") or f"{default_heap_mib()}m"
+    place = scratch()
+    options = [
+        f"-Dlog4j2.configurationFile={_log4j(verbose=verbose)}",
+        "-Duser.timezone=UTC",
+        f"-Djava.io.tmpdir={place.folder}",
+    ]
+    if sys.platform == "linux":
+        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
+        options.append("-Djdk.lang.Process.launchMechanism=VFORK")
+    options += [
+        *start_up_options(java, jars, place.unfinished),
+        *(_SHORT if short else [*_STEADY, f"-Xms{heap}"]),
+    ]
+    launch = {
+        "spark.driver.memory": heap,
+        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
+    }
+    log = kept_folder("logs") / "spark.log"
+    _begin_again(log)
+    if not is_older():
+        # PySpark 4 loads pandas at its first call of Java; here it does so while Java starts.
+        Thread(target=import_module, args=["pyspark.testing.utils"], daemon=True).start()
+    return launched(place, launch, log, verbose=verbose)
+
+
+def _begin_again(log: Path) -> None:
+    """Remove the log if it is long. Another process that starts at the same time may remove it first."""
+    with suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_LIMIT_BYTES:
+            log.unlink()
+
+
+def _log4j(*, verbose: bool) -> Path:
+    folder = kept_folder("logs")
+    appender = _TO_TERMINAL if verbose else _TO_FILE.format(log=folder / "spark.log")
+    return keep_text(
+        folder / f"log4j2-{'terminal' if verbose else 'file'}.properties", _LOG4J.format(appender=appender)
+    )

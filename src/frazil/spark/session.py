@@ -1,0 +1,287 @@
+"""The Spark session: one's own on this machine, or one that the user hands in."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary, WeakSet
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
+
+from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.errors import JarError, SessionError, StorageError
+from frazil.host.machine import usable_cores
+from frazil.spark.gateway import java_class, settings_in_java
+from frazil.spark.jars import jars_for
+from frazil.spark.java import find_java, spark_java_home
+from frazil.spark.jvm import start_java
+from frazil.spark.launch import environment, own_interrupts
+from frazil.spec import CATALOG, EmbeddedCatalog
+from frazil.spec.location import embedded_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from frazil.spec import Pipeline
+
+EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+
+TUNED: Final = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
+"""What users set for the size of their data, also while a session runs."""
+
+SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
+_idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
+"""Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
+_fit: Final[WeakSet[SparkSession]] = WeakSet()
+"""Sessions that were seen to have what Iceberg needs."""
+
+
+def spark_session(
+    pipeline: Pipeline,
+    *,
+    memory: str | None = None,
+    app_name: str | None = None,
+    short: bool = False,
+    verbose: bool = False,
+    tell: Callable[[str], object] = lambda _: None,
+) -> SparkSession:
+    """Return a session on this machine whose catalog ``lake`` is the pipeline's.
+
+    A session that already runs in this process is used again; when its lake is another one, the result is a
+    new session beside it. Under ``spark-submit`` the submitted settings stand and only the lake is added.
+
+    Args:
+        pipeline: gives the catalog, the warehouse and the jars.
+        memory: heap of the driver, such as ``2g``. Left out: ``$FRAZIL_DRIVER_MEMORY``, else a quarter of the
+            memory, 1 to 4 GiB. It counts, like ``short`` and ``verbose``, where this call starts Java.
+        app_name: Spark's name of the application; ``frazil <pipeline>`` by default.
+        short: compile fast rather than well, and collect garbage in one thread: right for runs of less than about
+            a minute.
+        verbose: Spark's warnings go to the terminal, not to ``logs/spark.log`` in the cache folder.
+        tell: is given a line of text before something slow that happens once, such as a download.
+
+    Raises:
+        JavaError, JarError: there is no Java, or a jar cannot be had.
+        StorageError: the warehouse's folder cannot be made.
+        SessionError: Java does not start, for a reason it names, or the running session lacks Iceberg.
+        DeclarationError: the catalog refers to a secret that is not there.
+    """
+    refuse_connect()
+    lake = _opened(pipeline)
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - the only way to see it from every thread
+        return _pointed_at(SparkSession.builder.getOrCreate(), pipeline, lake)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        wanted = [
+            name for name in SparkConf().get("spark.sql.extensions", "").split(",") if name and name != EXTENSIONS
+        ]
+        builder = SparkSession.builder.config("spark.sql.extensions", ",".join([*wanted, EXTENSIONS]))
+        return adopt(builder.getOrCreate(), pipeline)
+
+    # Everything else is handed over inside the process: a command line can be read by every user of the machine.
+    with (
+        environment(
+            JAVA_HOME=f"{spark_java_home(find_java())}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"
+        ),
+        own_interrupts(),
+    ):
+        if SparkContext._gateway is None:  # noqa: SLF001 - Java outlives a stopped session
+            gateway = start_java(pipeline, memory=memory, short=short, verbose=verbose, tell=tell)
+            SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+        settings = _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
+        context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
+    spark = SparkSession(context)
+    # For every file on a local disk Hadoop writes another with checksums, and starts the program chmod for both.
+    files = java_class(spark, "org.apache.hadoop.fs.FileSystem")
+    files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: SLF001
+    return spark
+
+
+def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
+    """Use a session that the user made: it must have Iceberg, and gets the catalog when it has none.
+
+    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`siblings`.
+
+    Raises:
+        SessionError: it is a session of Spark Connect or of another Spark, Iceberg's extensions are missing or do not
+            load, or the session's ``lake`` is not the pipeline's.
+        DeclarationError: the catalog refers to a secret that is not there.
+    """
+    refuse_connect(spark)
+    _require_iceberg(spark, pipeline)
+    wanted, present = _opened(pipeline), _lake_settings(spark)
+    if not present:
+        return _set(spark, wanted)
+    for name in ("type", "uri", "warehouse"):
+        key = f"{PREFIX}.{name}"
+        if key in present and key in wanted and _same_place(present[key]) != _same_place(wanted[key]):
+            raise SessionError(
+                f"this session's {CATALOG!r} is not the lake of {pipeline.pipeline}: {key} differs",
+                hint=f"declare what the session has, or leave {PREFIX} out of it: Frazil sets it",
+            )
+    return spark
+
+
+def lake_session(spark: SparkSession | None, pipeline: Pipeline, *, short: bool = False) -> SparkSession:
+    """Return the session that was handed in, once its lake is known to be the pipeline's, or one of our own.
+
+    Every function that takes a session from outside goes through here: names come from the declaration and the catalog
+    from the session, so a session on another lake would change tables of the same names there.
+
+    Raises:
+        FrazilError: as :func:`adopt` and :func:`spark_session` raise it.
+    """
+    return spark_session(pipeline, short=short) if spark is None else adopt(spark, pipeline)
+
+
+def refuse_connect(spark: object | None = None) -> None:
+    """Refuse a session of Spark Connect, or where this process would get one: its tables would be wrong.
+
+    Raises:
+        SessionError: it is one. No request was sent, and nothing was written.
+    """
+    if is_remote() if spark is None else not isinstance(spark, SparkSession):
+        raise SessionError(
+            "this is a session of Spark Connect, which gives wrong tables",
+            hint="hand over a session of Spark itself, or run the script with spark-submit; nothing was written",
+        )
+
+
+@contextlib.contextmanager
+def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
+    """Lend sessions, with settings and views of their own, that see the same lake.
+
+    They are lent again afterwards: Spark never closes a session's catalog, so that new ones for every run
+    would leave ever more of its connections open. They shuffle and adapt plans as the session beside them does now.
+    """
+    tuned = {name: spark.conf.get(name) or "" for name in TUNED}
+    lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
+    lent: list[SparkSession] = []
+    while len(lent) < count:
+        settings, session = idle.pop() if idle else (lake, _beside(spark, lake))
+        if settings == lake:
+            lent.append(_set(session, tuned))
+    try:
+        yield lent
+    finally:
+        idle.extend((lake, session) for session in lent)
+
+
+def _opened(pipeline: Pipeline) -> dict[str, str]:
+    """Write the catalog's settings, and make the folder that SQLite's file needs."""
+    settings = catalog_conf(pipeline)
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        folder = embedded_catalog(pipeline).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"the warehouse cannot be made: {folder}: {error.strerror}") from error
+    return settings
+
+
+def _local_conf(app_name: str) -> dict[str, str]:
+    cores = usable_cores()
+    # Java's own folder for what is temporary: what stays there is removed when Java is gone.
+    scratch_folder = SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr] # noqa: SLF001
+    return {
+        "spark.app.name": app_name,
+        "spark.master": f"local[{cores}]",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        # Kept for the page that is not there: plans as text of a thousand queries, in full.
+        "spark.sql.ui.retainedExecutions": "10",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.broadcastExchange.maxThreadThreshold": "8",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": scratch_folder,
+        "spark.redaction.regex": SECRET_SETTINGS,
+        # Never used, but made: without this in the working folder.
+        "spark.sql.warehouse.dir": f"{scratch_folder}/spark-warehouse",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": f"{min(2 * cores, 8)}",
+        "spark.sql.adaptive.enabled": "true",
+        # Every sort takes at least one page. With Spark's 64 MB some grow old in the heap with each dozen batches.
+        "spark.buffer.pageSize": "16m",
+        # The default of 100 is less than the tables of one run need; what drops out is compiled again.
+        "spark.sql.codegen.cache.maxEntries": "5000",
+        # A view over a column with "${…}" in its name could not be read.
+        "spark.sql.variable.substitute": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A worker that read files waits a minute for more, beside the steps that need the memory.
+        "spark.python.factory.idleWorkerMaxPoolSize": "1",
+        # Telling Java the Python line of every column expression takes a tenth of a small batch.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+    }
+
+
+def _require_iceberg(spark: SparkSession, pipeline: Pipeline) -> None:
+    if spark in _fit:
+        return
+    try:
+        packages = ",".join(f"{jar.group}:{jar.name}:{jar.version}" for jar in jars_for(pipeline, spark.version))
+    except JarError as error:
+        raise SessionError(
+            f"{error.message}, which this session is", hint=f"{error.hint}; nothing was written"
+        ) from error
+    settings = (
+        "start it with\n"
+        f"    spark.jars.packages    {packages}\n"
+        f"    spark.sql.extensions   {EXTENSIONS}\n"
+        "or spark-submit --packages with the same; nothing was written"
+    )
+    if EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise SessionError(
+            "this Spark session has no Iceberg extensions, and they can only be set where a session starts",
+            hint=settings,
+        )
+    java = java_class(spark, "org.apache.spark.util.Utils")
+    needed = [EXTENSIONS, "org.apache.iceberg.spark.SparkCatalog"]
+    if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+        needed.append("org.sqlite.JDBC")
+    for name in needed:
+        if not java.classIsLoadable(name):
+            raise SessionError(f"this Spark session cannot load {name}: a jar is missing", hint=settings)
+    _fit.add(spark)
+
+
+def _pointed_at(spark: SparkSession, pipeline: Pipeline, lake: Mapping[str, str]) -> SparkSession:
+    _require_iceberg(spark, pipeline)
+    present = _lake_settings(spark)
+    if present == lake:
+        return spark
+    return _beside(spark, lake) if present else _set(spark, lake)
+
+
+def _lake_settings(spark: SparkSession) -> dict[str, str]:
+    if getattr(spark, "_jvm", None) is None:
+        present: Mapping[str, str] = spark.conf.getAll
+    else:
+        # As one text: a Java collection read item by item costs a round trip an item.
+        mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
+        present = json.loads(mapper.writeValueAsString(settings_in_java(spark)))
+    return {key: text for key, text in present.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}
+
+
+def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    for key, text in settings.items():
+        spark.conf.set(key, text)
+    return spark
+
+
+def _beside(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
+    """Return a new session on a lake, with no setting of the lake that Spark was started with."""
+    session = spark.newSession()
+    for key in _lake_settings(session).keys() - lake.keys():
+        session.conf.unset(key)
+    return _set(session, lake)
+
+
+def _same_place(address: str) -> str:
+    return address.removeprefix("file:").lstrip("/").rstrip("/")

@@ -1,0 +1,213 @@
+"""The rules over a table's contract: its columns, keys, order and event time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+from frazil.spec.contract import (
+    ICEBERG_RESERVED,
+    OWN_PREFIX,
+    REST,
+    declared,
+    event_time,
+    final_names,
+    is_closed,
+    is_headerless,
+    repeated,
+)
+from frazil.spec.load.problem import Problem, suggestion
+from frazil.spec.model.mart import History
+from frazil.spec.model.nested import is_nested
+from frazil.spec.model.types import TIMES, column_type
+from frazil.spec.sql.sql import expression_problems, fields_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.column import Column
+    from frazil.spec.model.pipeline import Table
+
+_LONGEST_NAME: Final = 255
+
+
+def column_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with columns, keys, sequence_by, effective_at; ``at`` is the table's path."""
+    yield from _repeated_columns(table, at)
+    for index, column in enumerate(table.columns or ()):
+        here, whose = (*at, "columns", index), f"column '{column.name}' of table '{table.name}'"
+        if column.name == REST:
+            yield from _rest(table, index, here)
+            continue
+        yield from _name(column.name, (*here, "name"), whose)
+        try:
+            column_type(column.type)
+        except DeclarationError as error:
+            yield Problem((*here, "type"), f"{error.message} of {whose}", error.hint)
+        yield from _field(table, column, (*here, "name"), whose)
+        yield from _expression(table, column.expr, (*here, "expr"), f"expr of {whose}")
+    yield from _keys(table, (*at, "keys"))
+    yield from _order(table, at)
+    yield from _effective_at(table, (*at, "effective_at"))
+    yield from _renames(table, (*at, "renames"))
+    yield from _event_time(table, at)
+    if table.source.leaves_out and table.evolution.on_missing_column != "keep":
+        message = f"on_missing_column of table '{table.name}' is {table.evolution.on_missing_column}"
+        hint = f"records of kind '{table.source.kind}' leave out what did not change; only keep makes sense"
+        yield Problem((*at, "evolution", "on_missing_column"), message, hint)
+
+
+def _renames(table: Table, at: Path) -> Iterator[Problem]:
+    finals, keys = final_names(table), {key.lower() for key in table.keys}
+    columns = {column.name.lower() for column in declared(table).values()}
+    for old, new in table.renames.items():
+        here, whose = (*at, old), f"rename of '{old}' to '{new}' of table '{table.name}'"
+        if finals[old.lower()].lower() == old.lower() or not new.strip():
+            yield Problem(here, f"the {whose} leads nowhere")
+        elif old.lower() in columns:
+            yield Problem(here, f"the {whose}: a column is still called '{old}'", "give the column its new name")
+        elif {old.lower(), finals[old.lower()].lower()} & keys:
+            hint = f"declare the key with an expr: coalesce({new}, {old})"
+            yield Problem(here, f"the {whose} is of a key", hint)
+        elif table.source.is_bookkeeping(old) or table.source.is_bookkeeping(new):
+            yield Problem(here, f"the {whose} is of a field of the source's own")
+
+
+def _repeated_columns(table: Table, at: Path) -> Iterator[Problem]:
+    columns = table.columns or ()
+    for name in repeated(column.name for column in columns):
+        places = [index for index, column in enumerate(columns) if column.name.lower() == name]
+        message = f"column '{name}' of table '{table.name}' is declared {len(places)} times"
+        yield Problem((*at, "columns", places[1]), message, "upper and lower case are the same name")
+
+
+def _rest(table: Table, index: int, at: Path) -> Iterator[Problem]:
+    columns = table.columns or ()
+    if index != len(columns) - 1:
+        yield Problem(at, f"'*' must be the last of the columns of table '{table.name}'")
+    if columns[index].expr is not None or columns[index].type != "string":
+        yield Problem(at, f"'*' in the columns of table '{table.name}' takes no type and no expr")
+
+
+def _name(name: str, at: Path, whose: str) -> Iterator[Problem]:
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+        yield Problem(at, f"{whose} has a name that is empty, not printable or longer than {_LONGEST_NAME}")
+    elif name.lower().startswith(OWN_PREFIX):
+        hint = f"a source field of this name is called 'source{name}'"
+        yield Problem(at, f"{whose} begins with '{OWN_PREFIX}', which is kept for bookkeeping", hint)
+    elif name.lower() in ICEBERG_RESERVED:
+        hint = f"a source field of this name is called 'source{name}'"
+        yield Problem(at, f"{whose} has a name that Iceberg keeps for itself", hint)
+
+
+def _field(table: Table, column: Column, at: Path, whose: str) -> Iterator[Problem]:
+    """Hold a column without expr against the fields of headerless files."""
+    if column.expr is not None or not is_headerless(table):
+        return
+    fields = table.source.field_names(())
+    if fields and column.name not in fields:
+        yield Problem(at, f"{whose} is not one of the fields of its files", suggestion(column.name, fields))
+    elif not fields and column.name.lower() == (table.source.operation_field or "").lower():
+        hint = "leave it out: it is not part of the fields"
+        yield Problem(at, f"{whose} has the name of the op column", hint)
+
+
+def _expression(table: Table, expr: str | None, at: Path, whose: str) -> Iterator[Problem]:
+    if expr is None:
+        return
+    found = expression_problems(expr)
+    yield from (Problem(at, f"{whose}: {text}") for text in found)
+    fields = table.source.field_names(())
+    if found or not fields:
+        return
+    known = {name.lower() for name in fields}
+    for field in fields_of(expr):
+        if field.lower() not in known:
+            yield Problem(at, f"{whose} reads '{field}', which is no field", suggestion(field, fields))
+
+
+def _undeclared(table: Table, setting: str, names: Iterable[str], at: Path) -> Iterator[Problem]:
+    """Find names that are no columns, when the contract is closed."""
+    columns = declared(table)
+    for index, name in enumerate(names):
+        # Bookkeeping names are told about on their own.
+        if is_closed(table) and name not in columns and not name.startswith(OWN_PREFIX):
+            message = f"{setting} of table '{table.name}' names '{name}', which is not one of its columns"
+            yield Problem((*at, index), message, suggestion(name, columns))
+
+
+def _keys(table: Table, at: Path) -> Iterator[Problem]:
+    columns = declared(table)
+    yield from _undeclared(table, "keys", table.keys, at)
+    for name in repeated(table.keys):
+        yield Problem(at, f"keys of table '{table.name}' names '{name}' twice")
+    for index, name in enumerate(table.keys):
+        if name.startswith(OWN_PREFIX):
+            yield Problem((*at, index), f"keys of table '{table.name}' names '{name}', which is bookkeeping")
+        elif name in columns and is_nested(columns[name].type):
+            yield Problem(
+                (*at, index), f"key '{name}' of table '{table.name}' is nested", "name columns of simple types"
+            )
+        elif name in columns and columns[name].type in {"float", "double"}:
+            message = f"key '{name}' of table '{table.name}' is a {columns[name].type}, which is not exact"
+            yield Problem((*at, index), message, "declare it as decimal(p,s), bigint or string")
+
+
+def _order(table: Table, at: Path) -> Iterator[Problem]:
+    here, columns = (*at, "sequence_by"), declared(table)
+    yield from _undeclared(table, "sequence_by", table.sequence_by, here)
+    for name in repeated(table.sequence_by):
+        yield Problem(here, f"sequence_by of table '{table.name}' names '{name}' twice")
+    for index, name in enumerate(table.sequence_by):
+        if name.startswith(OWN_PREFIX):
+            message = f"sequence_by of table '{table.name}' names '{name}', which is bookkeeping"
+            yield Problem((*here, index), message, "leave it out: ties always go by position")
+        elif name in columns and is_nested(columns[name].type):
+            message = f"sequence_by of table '{table.name}' names '{name}', which is nested and has no order"
+            yield Problem((*here, index), message, "name columns of simple types")
+        elif not table.source.types_fields:
+            yield from _untyped(table, name, at, (*here, index))
+
+
+def _untyped(table: Table, name: str, at: Path, here: Path) -> Iterator[Problem]:
+    """Find a column that orders changes as text although nobody said so; Parquet files know their types."""
+    columns, all_columns = declared(table), table.columns or ()
+    if (name not in columns and is_closed(table)) or (name in columns and "type" in columns[name].model_fields_set):
+        return
+    message = f"'{name}' orders table '{table.name}' but has no declared type: as text, '10' < '9'"
+    line = f"{{name: {name}, type: timestamp}}"
+    if name in columns:
+        yield Problem((*at, "columns", all_columns.index(columns[name])), message, f"write {line}")
+    elif all_columns:
+        yield Problem(here, message, f"add {line} to the columns")
+    else:
+        yield Problem(here, message, f'write columns: [{line}, "*"]')
+
+
+def _effective_at(table: Table, at: Path) -> Iterator[Problem]:
+    name, columns = table.effective_at, declared(table)
+    if name is None:
+        return
+    if is_closed(table) and name not in columns:
+        message = f"effective_at of table '{table.name}' names '{name}', which is not one of its columns"
+        yield Problem(at, message, suggestion(name, columns))
+    elif name in columns and columns[name].type not in TIMES:
+        message = f"effective_at of table '{table.name}' names '{name}', which is a {columns[name].type}"
+        yield Problem(at, message, "it must be a timestamp, timestamp_ntz or date")
+
+
+def _event_time(table: Table, at: Path) -> Iterator[Problem]:
+    columns = declared(table)
+    # A column that only the source knows may be a time, and a misspelt one is told about elsewhere.
+    if event_time(table) is not None or any(
+        name not in columns or columns[name].type in TIMES for name in table.sequence_by
+    ):
+        return
+    for index, mart in enumerate(table.marts):
+        if isinstance(mart, History):
+            yield Problem(
+                (*at, "marts", index),
+                f"the history of table '{table.name}' has no event time",
+                "put a timestamp into sequence_by, or name a timestamp column with effective_at",
+            )

@@ -1,0 +1,130 @@
+"""The rules over a source of Amazon DMS: what its settings mean for one another and for the columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from frazil.spec.contract import is_closed, is_headerless, layout, repeated
+from frazil.spec.load.problem import Problem, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from frazil.spec.load.problem import Path
+    from frazil.spec.model.pipeline import Table
+
+
+def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with the source of one table, whose kind is ``dms``; ``at`` is the path of the source."""
+    yield from _naming_of_fields(table, at)
+    yield from _names(table, at)
+    yield from _other_fields(table, (*at, "other_fields"))
+    yield from _encoding(table, (*at, "encoding"))
+    yield from _fields(table, at)
+    yield from _signs(table, at)
+    yield from _transaction_files(table, at)
+    yield from _change_seq(table, (*at, "change_seq"))
+    yield from _before_image(table, (*at, "before_image_prefix"))
+
+
+def _naming_of_fields(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if source.header and source.format == "parquet":
+        yield Problem((*at, "header"), f"header in {whose} is for CSV; Parquet files name their fields")
+    if source.fields is not None and not is_headerless(table):
+        why = "the header names the fields" if source.format == "csv" else "Parquet files name their fields"
+        yield Problem((*at, "fields"), f"fields in {whose} has no use: {why}", "leave it out")
+    if is_headerless(table) and not source.fields and (not is_closed(table) or not layout(table)):
+        yield Problem(
+            at,
+            f"{whose} has CSV files without a header, and nothing names their fields",
+            'write fields: [...] in file order, declare columns without "*", or set header: true',
+        )
+
+
+def _names(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"names in the source of table '{table.name}'"
+    if source.names and source.format == "csv" and not source.header:
+        yield Problem(
+            (*at, "names"), f"{whose} has no use: CSV without a header names no fields", "name them in fields"
+        )
+
+
+def _encoding(table: Table, at: Path) -> Iterator[Problem]:
+    source, ascii_signs = table.source, bytes(range(128))
+    try:
+        is_known = ascii_signs.decode(source.encoding) == ascii_signs.decode()
+    except (LookupError, UnicodeError):
+        is_known = False
+    if not is_known:
+        message = f"encoding of the source of table '{table.name}' is '{source.encoding}', which cannot be read"
+        yield Problem(at, message, "write one that Python knows and ASCII is a part of, such as latin-1 or cp1252")
+
+
+def _other_fields(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"other_fields in the source of table '{table.name}'"
+    if source.other_fields and (source.fields is None or source.header or source.format != "csv"):
+        yield Problem(at, f"{whose} has no use without fields of CSV without a header", "leave it out, or write fields")
+        return
+    counts = [len(source.fields or ())]
+    for index, fields in enumerate(source.other_fields):
+        if unknown := [name for name in fields if name not in source.fields]:
+            message = f"{whose} names '{unknown[0]}', which is not one of fields"
+            yield Problem((*at, index), message, suggestion(unknown[0], source.fields))
+        if repeated(fields) or len(fields) in counts:
+            yield Problem((*at, index), f"{whose} needs lists of different lengths, each field once")
+        counts.append(len(fields))
+
+
+def _fields(table: Table, at: Path) -> Iterator[Problem]:
+    fields = table.source.fields or ()
+    for name in repeated(fields):
+        yield Problem((*at, "fields"), f"field '{name}' of table '{table.name}' is listed twice")
+    for index, field in enumerate(fields):
+        if field.lower() == table.source.op.lower():
+            message = f"fields of table '{table.name}' lists the op column '{field}'"
+            yield Problem((*at, "fields", index), message, "leave it out: it stands before them")
+
+
+def _signs(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    for setting, sign in (("csv_delimiter", source.csv_delimiter), ("csv_escape", source.csv_escape)):
+        # Records are cut at single bytes, which is right in UTF-8 for ASCII only.
+        if sign is not None and (not sign.isascii() or sign in {'"', "\r", "\n", "\0"}):
+            hint = "write one ASCII character, neither quote, line end nor NUL"
+            yield Problem((*at, setting), f"{setting} of {whose} cannot work", hint)
+    if source.csv_escape == source.csv_delimiter:
+        yield Problem((*at, "csv_escape"), f"csv_escape of {whose} is the delimiter")
+
+
+def _transaction_files(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose, here = table.source, f"cdc_table of table '{table.name}'", (*at, "cdc_table")
+    if source.cdc_table is None:
+        return
+    if source.cdc_path is None:
+        yield Problem(here, f"{whose} has no use without cdc_path", "leave it out")
+    if "." not in source.cdc_table:
+        yield Problem(here, f"{whose} is not schema.table", "write public.hosts or the like")
+
+
+def _change_seq(table: Table, at: Path) -> Iterator[Problem]:
+    name, fields, whose = table.source.change_seq, layout(table), f"of table '{table.name}'"
+    if name is None:
+        return
+    if not name.strip() or name.lower() == table.source.op.lower():
+        yield Problem(at, f"change_seq {whose} must name a field other than the op column")
+    elif fields and name not in fields:
+        message = f"change_seq {whose} names '{name}', which is not one of its fields"
+        yield Problem(at, message, suggestion(name, fields))
+
+
+def _before_image(table: Table, at: Path) -> Iterator[Problem]:
+    prefix, fields, whose = table.source.before_image_prefix, layout(table) or (), f"of table '{table.name}'"
+    if prefix is None:
+        return
+    missing = [prefix + key for key in table.keys if key in fields and prefix + key not in fields]
+    if not prefix.strip():
+        yield Problem(at, f"before_image_prefix {whose} is empty", "write BI_ or the like, or leave it out")
+    elif missing:
+        message = f"before_image_prefix {whose} is '{prefix}', but there is no field '{missing[0]}'"
+        yield Problem(at, message, "add it to the fields; without it a changed key is not seen")

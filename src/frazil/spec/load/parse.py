@@ -1,0 +1,193 @@
+"""A declaration file as a ``Pipeline``, or all of its problems with line and column.
+
+References such as ``${env:X}`` stay text; they are resolved where the value is used.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from frazil.errors import DeclarationError, DeclarationProblems
+from frazil.spec.check.check import problems
+from frazil.spec.load.document import read_document
+from frazil.spec.load.problem import child
+from frazil.spec.load.wording import findings
+from frazil.spec.model.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from frazil.spec.load import problem
+    from frazil.spec.load.document import Document, Place
+    from frazil.spec.load.wording import Finding
+
+FILE_NAME: Final = "frazil.yml"
+
+_ROUNDS: Final = 3
+"""A corrected setting may turn out wrong itself, one level deeper: so many times the declaration is checked again."""
+
+_STANDS_ALONE: Final = frozenset(
+    {"nullable", "deletes", "format_version", "properties", "live_view", "max_bad_rows", "max_bad_fraction"}
+    | {"max_late_fraction", "settle_seconds", "csv_null_value", "csv_delimiter", "csv_escape"}
+)
+"""Settings that mean nothing for others: without them the rest of a table can still be checked."""
+
+
+def load(path: Path | str) -> Pipeline:
+    """Read a declaration file.
+
+    Args:
+        path: the file, or a folder that has a ``frazil.yml``.
+
+    Returns:
+        The pipeline, with relative paths starting from the file's folder.
+
+    Raises:
+        DeclarationError: there is no such file, or it cannot be read as text.
+        DeclarationProblems: everything that is wrong in it.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = file / FILE_NAME
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DeclarationError(f"no declaration at {file}", hint="frazil init writes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DeclarationError(f"cannot read {file}: {error}", hint="it must be a text file in UTF-8") from error
+    return _parsed(text, str(file), file.parent)
+
+
+def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
+    """Read a declaration.
+
+    Args:
+        text: YAML.
+        name: what the text is called in messages.
+
+    Returns:
+        The pipeline, with relative paths starting from the working directory.
+
+    Raises:
+        DeclarationProblems: everything that is wrong, one line ``name:line:column: what; way out`` each, in
+            the order of the text.
+    """
+    return _parsed(text, name, Path())
+
+
+def _parsed(text: str, name: str, folder: Path) -> Pipeline:
+    document = read_document(text)
+    found: list[tuple[Place, str]] = list(document.problems)
+    if isinstance(document.data, dict):
+        try:
+            pipeline = Pipeline.model_validate(document.data).at(folder)
+        except ValidationError as error:
+            found += _all_problems(document, error, folder)
+        else:
+            found += [(document.place(problem.path), str(problem)) for problem in problems(pipeline)]
+            if not found:
+                return pipeline
+    elif not found:
+        what = "is empty" if document.data is None else "must be settings (name: value)"
+        found.append((document.place(()), f"the declaration {what}"))
+    lines = [f"{name}:{line}:{column}: {message}" for (line, column), message in sorted(set(found))]
+    raise DeclarationProblems(lines)
+
+
+def _all_problems(document: Document, error: ValidationError, folder: Path) -> list[tuple[Place, str]]:
+    """Collect what pydantic found, correct what has one likely meaning, and go on with the rules over the rest."""
+    corrected = _Corrected(document)
+    for _ in range(_ROUNDS):
+        for finding in findings(error.errors(include_url=False), deepcopy(corrected.data)):
+            corrected.note(finding)
+        try:
+            pipeline = Pipeline.model_validate(corrected.data).at(folder)
+        except ValidationError as next_error:
+            error = next_error
+            continue
+        for problem in problems(pipeline):
+            corrected.found.append((corrected.place(problem.path), str(problem)))
+        break
+    return corrected.found
+
+
+class _Corrected:
+    """A copy of the data in which mistakes are corrected, or stand-ins are put where they cannot be."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.data: Any = deepcopy(document.data)
+        self.found: list[tuple[Place, str]] = []
+        self.renamed: dict[problem.Path, problem.Path] = {}
+
+    def place(self, path: problem.Path) -> Place:
+        """Find where a setting stands in the text, by its corrected path."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.renamed:
+                path = self.renamed[path[:length]] + path[length:]
+        return self.document.place(path)
+
+    def note(self, finding: Finding) -> None:
+        """Keep a finding, and take it out of the data."""
+        path, is_key = finding.problem.path, finding.kind == "extra_forbidden"
+        place = self.document.key_place(path) if is_key else self.place(path)
+        self.found.append((place, str(finding.problem)))
+        parent: Any = self.data
+        for part in path[:-1]:
+            parent = child(parent, part)
+        last = path[-1] if path else ""
+        if is_key and isinstance(parent, dict):
+            value = parent.pop(last, None)
+            if finding.rename is not None and finding.rename not in parent:
+                parent[finding.rename] = value
+                self.renamed[(*path[:-1], finding.rename)] = path
+            elif path[0] == "tables" and not {"marts", "columns"} & set(path):
+                # It may have been meant for anything, so nothing follows from what the table lacks.
+                self._stand_in(path)
+        elif finding.value is not None and isinstance(parent, dict):
+            parent[last] = finding.value
+        elif last in _STANDS_ALONE and isinstance(parent, dict):
+            parent.pop(last, None)
+        else:
+            self._stand_in(path)
+
+    def _stand_in(self, path: problem.Path) -> None:
+        """Put something harmless where a mistake is, that makes the names which others may refer to."""
+        match path:
+            case ("tables", int(index), *_):
+                self.data["tables"][index] = _table_in_place_of(self.data["tables"][index], index)
+            case ("tables", *_):
+                self.data["tables"] = [_table_in_place_of(None, 0)]
+            case ("gold", int(index), *_):
+                name = child(self.data["gold"][index], "name")
+                stand_in = {"name": name if isinstance(name, str) else f"gold_{index}", "sql": "select 1"}
+                self.data["gold"][index] = stand_in
+            case ("pipeline", *_):
+                self.data["pipeline"] = "unnamed"
+            case ("lake", *_):
+                self.data["lake"] = {"warehouse": "unknown"}
+            case (setting, *_):
+                self.data.pop(setting, None)
+            case _:
+                pass
+
+
+def _table_in_place_of(table: object, index: int) -> dict[str, Any]:
+    name, marts = child(table, "name"), child(table, "marts")
+    listed = marts if isinstance(marts, list) else []
+    kinds = [child(mart, "kind") for mart in listed]
+    unclear = "history" if "current" in kinds else "current"
+    shown = [
+        {"kind": kind if kind in ("current", "history") else unclear, "name": child(mart, "name")}
+        for kind, mart in zip(kinds, listed, strict=True)
+        if isinstance(child(mart, "name"), str | None)
+    ]
+    return {
+        "name": name if isinstance(name, str) else f"table_{index}",
+        "source": {"path": "unknown", "header": True},
+        "keys": ["unknown"],
+        "effective_at": "unknown",
+        "marts": shown or [{"kind": "current"}],
+    }

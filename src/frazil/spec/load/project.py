@@ -1,0 +1,73 @@
+"""Begin a project: a folder, its declaration, and beside it the schema by which editors check it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Final
+
+from frazil.errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_SCHEMA: Final = ".frazil.schema.json"
+_SCHEMA_LINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
+"""Tells an editor where the schema is: beside the declaration, so that it works offline and in any clone."""
+
+
+class FileExistsAlreadyError(DeclarationError):
+    """A command would write over a file of the user's."""
+
+    code = "FZ105"
+
+
+class UnwritableFileError(DeclarationError):
+    """A file that a command is to write cannot be made."""
+
+    code = "FZ115"
+
+
+@contextmanager
+def created(file: Path) -> Iterator[IO[str]]:
+    """Open a file for text in UTF-8 that a command is to write, in place of one that is there.
+
+    Raises:
+        UnwritableFileError: it cannot be made.
+    """
+    try:
+        text = file.open("w", encoding="utf-8")
+    except OSError as error:
+        raise UnwritableFileError(
+            f"{file} cannot be written: {error.strerror or error}",
+            hint="name a file on this machine, in a folder that is there",
+        ) from error
+    with text:
+        yield text
+
+
+def new_declaration(project: Path, landing: Path | None = None) -> Path:
+    """Return the path of a project's declaration, and make its folder and that of its files.
+
+    Raises:
+        FileExistsAlreadyError: there is a declaration already.
+        DeclarationError: a folder cannot be made.
+    """
+    file, folder = project / "frazil.yml", landing or project
+    if file.exists():
+        raise FileExistsAlreadyError(f"{file} is there already", hint="choose another folder, or move it away")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DeclarationError(
+            f"cannot make the folder {folder}: {error.strerror}", hint="choose another folder"
+        ) from error
+    return file
+
+
+def write_declaration(file: Path, text: str) -> None:
+    """Write a declaration, and its schema beside it."""
+    from frazil.spec.load.schema import schema_text  # noqa: PLC0415 - pydantic comes with it
+
+    file.with_name(_SCHEMA).write_text(schema_text(), encoding="utf-8")
+    file.write_text(_SCHEMA_LINE + text, encoding="utf-8")

@@ -1,0 +1,33 @@
+"""What becomes of a table when its source changes shape."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from frazil.spec.model.base import Spec
+
+OnChange: TypeAlias = Literal["evolve", "keep", "quarantine", "fail"]
+"""The tables follow; they stay as they are; records that need the change wait in quarantine; the run stops."""
+
+
+class Evolution(Spec):
+    """What to do when the source changes shape."""
+
+    on_new_column: OnChange | None = Field(
+        default=None,
+        description="A field that the source did not have: evolve (a new column), keep (in bronze alone), quarantine "
+        '(records with a value in it) or fail. Left out: evolve; keep where columns are declared without "*".',
+    )
+    on_missing_column: Literal["keep", "quarantine", "fail"] = Field(
+        default="keep",
+        description="A field that new files lack: keep (rows keep the values that they had), quarantine (records "
+        "without it) or fail.",
+    )
+    on_type_change: OnChange = Field(
+        default="quarantine",
+        description="A field whose type at the source is another one: quarantine (a wider type widens the column; "
+        "values that fit neither wait), evolve (a type that holds both, text if nothing else does), keep (the column "
+        "stays as it is) or fail.",
+    )

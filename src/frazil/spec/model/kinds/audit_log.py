@@ -1,0 +1,156 @@
+"""The audit log that triggers write, as declared: its database, or files of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from frazil.spec.model.source import Paths, SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ARRIVAL = {"ingested_at": "_cdc_arrived_at", "source_file": "_cdc_file"}
+"""Columns that say how a record came -> the columns of bronze that hold it."""
+
+
+class AuditLog(SourceSpec):
+    """The records of one table in an audit log, one record a change, the row as JSON in a column."""
+
+    kind: Literal["audit_log"] = Field(default="audit_log", description="The kind of source: an audit log.")
+    path: Paths | None = Field(
+        default=None,
+        description="Files of the log (CSV with header, JSON lines, Parquet): folders, files or glob patterns.",
+    )
+    url: str | None = Field(
+        default=None, description="The PostgreSQL database with the log, as a reference such as ${env:SHOP_DB}."
+    )
+    log: str | None = Field(default=None, description="With url: the log, as schema.table.")
+    landing: str | None = Field(
+        default=None, description="With url: the folder that the log is captured into, one folder a table."
+    )
+    table: str = Field(min_length=1, description="The table as it stands in the log: schema.table, or table alone.")
+    event_id: str = Field(default="audit_event_id", description="Column with the number of a record.")
+    operation: str = Field(default="audit_operation", description="Column with I, U, D or T (truncate).")
+    timestamp: str = Field(default="audit_timestamp", description="Column with the time of the change.")
+    schema_name: str = Field(default="tbl_schema", description="Column with the schema of the table.")
+    table_name: str = Field(default="tbl_name", description="Column with the table.")
+    data: str = Field(default="raw_data", description="Column with the row after the change, as a JSON object.")
+    old_data: str | None = Field(
+        default=None,
+        description="Column with the row before the change, whole or only what changed: a changed key is then seen.",
+    )
+    xid: str | None = Field(
+        default=None,
+        description="With url: xid8 column with the transaction; left out: the system column xmin is read.",
+    )
+
+    @property
+    def schema_and_table(self) -> tuple[str | None, str]:
+        """Return the schema, None for any, and the table."""
+        schema, _, table = self.table.rpartition(".")
+        return schema or None, table
+
+    @property
+    def log_fields(self) -> tuple[str, ...]:
+        """Return the columns that every record of the log has; the schema only where it is asked for."""
+        schema = (self.schema_name,) if self.schema_and_table[0] is not None else ()
+        return (self.event_id, self.operation, self.timestamp, *schema, self.table_name, self.data)
+
+    @property
+    def problem_field(self) -> str:
+        """Return the field of bronze that says why the JSON of a record cannot be taken apart."""
+        return f"{self.data}_problem"
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return ``path``, or the table's folder below ``landing``."""
+        if self.path is not None:
+            return {"path": self.path}
+        return {} if self.landing is None else {"landing": (f"{self.landing.rstrip('/')}/{self.table}",)}
+
+    def landed_in(self, folder: str) -> AuditLog | None:
+        """Return the same source with another landing folder; None without one."""
+        return None if self.url is None else self.model_copy(update={"landing": folder})
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Return ``url``."""
+        return {} if self.url is None else {"url": self.url}
+
+    @property
+    def operation_field(self) -> str:
+        """Return the operation."""
+        return self.operation
+
+    @property
+    def orders_records(self) -> bool:
+        """Return that records are ordered by their numbers."""
+        return True
+
+    @property
+    def truncates(self) -> bool:
+        """Return that operation T empties the table."""
+        return True
+
+    @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
+    def types_fields(self) -> bool:
+        """Return that JSON does not say the types of columns."""
+        return False
+
+    @property
+    def own_fields(self) -> Mapping[str, str]:
+        """Return the columns of the log."""
+        return {
+            self.event_id: "bigint",
+            self.operation: "string",
+            self.timestamp: "timestamp",
+            self.schema_name: "string",
+            self.table_name: "string",
+        }
+
+    @property
+    def event_time(self) -> str:
+        """Return the time of the change."""
+        return self.timestamp
+
+    @property
+    def made_columns(self) -> Mapping[str, str]:
+        """Return the columns that say when and from which file a record came."""
+        return ARRIVAL
+
+    def field_names(self, declared: tuple[str, ...]) -> None:
+        """Return nothing: all files name their fields."""
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return which columns of the log mean what."""
+        columns = {"event_id", "operation", "timestamp", "schema_name", "table_name", "data", "old_data"}
+        return self.model_dump(mode="json", include={"kind", "table", *columns})
+
+    @property
+    def before_prefix(self) -> str | None:
+        """Return how old keys are named."""
+        return None if self.old_data is None else f"{self.old_data}_"
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return the columns with the rows as JSON."""
+        return (self.data,) if self.old_data is None else (self.data, self.old_data)
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is the log's own, not the row's."""
+        is_old = self.old_data is not None and field.lower().startswith(f"{self.old_data}_".lower())
+        return is_old or field.lower() in self.reserved
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Return the names that fields of a row cannot have in bronze, in lower case."""
+        columns = (*self.own_fields, self.data, self.problem_field, *ARRIVAL)
+        return frozenset(name.lower() for name in (*columns, self.old_data or "", self.xid or "") if name)

@@ -1,0 +1,156 @@
+"""Records of Debezium, and other JSON with an op field, as declared: files of them, or a Kafka topic."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from frazil.spec.model.source import Paths, SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OP, TIME, POSITION, BEFORE = "__op", "__source_ts", "__position", "__before_"
+"""Fields that every record gets: what it does, when that happened, and its place; and what a key was before."""
+
+ENCODINGS: Final = (
+    "text",
+    "base64",
+    "hex",
+    "variable_decimal",
+    "date",
+    "milli_timestamp",
+    "micro_timestamp",
+    "nano_timestamp",
+    "milli_time",
+    "micro_time",
+    "nano_time",
+)
+"""Ways of writing a value, beside ``decimal(scale)``."""
+
+DECIMAL: Final = re.compile(r"decimal\((\d+)\)")
+"""Base64 of an unscaled number; group 1 is its scale."""
+
+
+class Debezium(SourceSpec):
+    """Change events of Debezium as JSON, or plain JSON with an op field: files of lines, or a Kafka topic."""
+
+    kind: Literal["debezium"] = Field(default="debezium", description="The kind of source: JSON as Debezium writes it.")
+    path: Paths | None = Field(
+        default=None, description="Files of JSON lines, one event a line: folders, files or glob patterns."
+    )
+    servers: str | None = Field(
+        default=None, description="Kafka brokers to begin with: host:port, separated by commas."
+    )
+    topic: str | None = Field(default=None, description="With servers: the topic.")
+    landing: str | None = Field(default=None, description="With servers: the folder that the topic is captured into.")
+    properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="With servers: settings of librdkafka, such as sasl.username; secrets as ${env:X} or ${file:X}.",
+    )
+    table: str | None = Field(
+        default=None,
+        description="schema.table (database.table for MySQL) whose events are taken; left out: all there are.",
+    )
+    form: Literal["envelope", "flat"] = Field(
+        default="envelope",
+        description="envelope: before, after, source and op. flat: the row alone, as ExtractNewRecordState writes it, "
+        "or plain JSON.",
+    )
+    op: str | None = Field(
+        default=OP,
+        description="With form: flat, the field that says what a record does. null: every record is an upsert.",
+    )
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="Field, exactly as records name it -> the name that it has here: for two that differ by case, or "
+        "one called like the op column.",
+    )
+    encodings: dict[str, str] = Field(
+        default_factory=dict,
+        description="Field -> how its values are written, for records without a schema: "
+        f"{', '.join(ENCODINGS)} or decimal(scale).",
+    )
+    unavailable: str = Field(
+        default="__debezium_unavailable_value",
+        description="Text that stands for a value that the database did not tell (unavailable.value.placeholder).",
+    )
+    settle_seconds: float = Field(
+        default=60.0, ge=0, description="A file that looks cut off and is younger waits for a later run."
+    )
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return ``path``, or the topic's folder below ``landing``."""
+        if self.path is not None:
+            return {"path": self.path}
+        return {} if self.landing is None else {"landing": (f"{self.landing.rstrip('/')}/{self.topic}",)}
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Return ``servers`` and the settings of the client."""
+        return {**self.properties, **({} if self.servers is None else {"servers": self.servers})}
+
+    @property
+    def operation_field(self) -> str:
+        """Return the field that every record gets."""
+        return OP
+
+    @property
+    def orders_records(self) -> bool:
+        """Return that records say where they stood in their database, and in their topic."""
+        return True
+
+    @property
+    def named_delivery(self) -> str:
+        """Return that connectors name a file by the partition and the first offset of its messages."""
+        return r"[-+]([0-9]+[-+][0-9]+)\.[^/]*$"
+
+    @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
+    def types_fields(self) -> bool:
+        """Return that records without a schema do not say the types of columns."""
+        return False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Return that an update may lack what did not change."""
+        return True
+
+    @property
+    def truncates(self) -> bool:
+        """Return that an op may be a truncate."""
+        return True
+
+    @property
+    def own_fields(self) -> Mapping[str, str]:
+        """Return what every record gets."""
+        return {OP: "string", TIME: "timestamp", POSITION: "string"}
+
+    @property
+    def event_time(self) -> str:
+        """Return the time of the change in the database."""
+        return TIME
+
+    def field_names(self, declared: tuple[str, ...]) -> None:
+        """Return nothing: all records name their fields."""
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return that it is Debezium's; all else is read into the fields themselves."""
+        return {"kind": "debezium"}
+
+    @property
+    def before_prefix(self) -> str:
+        """Return how old keys are named."""
+        return BEFORE
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field begins with two underscores, or is the declared op."""
+        return field.startswith("__") or (self.form == "flat" and field.lower() == (self.op or OP).lower())

@@ -1,0 +1,212 @@
+"""One table that has whole snapshots of one kind and changes of another, as declared."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from frazil.spec.model.kinds.audit_log import AuditLog
+from frazil.spec.model.kinds.debezium import Debezium
+from frazil.spec.model.kinds.dms import DmsFiles
+from frazil.spec.model.kinds.snapshot import Snapshots
+from frazil.spec.model.source import SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+AT: Final = "__at"
+SNAPSHOT: Final = "__snapshot"
+STEP: Final = "__snapshot_step"
+PLACE: Final = "__place"
+OWN: Final = {AT: "timestamp", SNAPSHOT: "string", STEP: "string", PLACE: "string"}
+"""Fields that every record gets: when it counts, the snapshot it is of, what it does there, and its place."""
+
+BEGINS, ROW = "begins", "row"
+"""Steps of a snapshot: whatever is older is void, then each of its rows."""
+
+TIME_SIGNS: Final = len("2026-01-31 05:00:00.000000")
+OF_SNAPSHOT, OF_CHANGE = "/0/", "/1/"
+"""What stands behind the time in a place: at one moment the snapshot is older."""
+
+
+def time_text(moment: datetime) -> str:
+    """Return a moment as text that sorts, in UTC; one without a zone is in UTC."""
+    in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return in_utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+if TYPE_CHECKING:
+    _Snapshots = Any
+    _Changes = Any
+else:
+    _Snapshots = Annotated[Snapshots | DmsFiles, Field(discriminator="kind")]
+    _Changes = Annotated[
+        DmsFiles | AuditLog | Debezium,
+        Field(discriminator="kind"),
+        BeforeValidator(lambda source: {"kind": "dms", **source} if isinstance(source, dict) else source),
+    ]
+
+
+class Handover(SourceSpec):
+    """Whole snapshots of a table, and its changes from elsewhere: the snapshot's time says which are newer."""
+
+    kind: Literal["handover"] = Field(
+        default="handover", description="The kind of source: whole snapshots, and changes of another kind."
+    )
+    snapshots: _Snapshots = Field(
+        description="Whole copies of the table: kind snapshot (dumps in a folder or of a database), "
+        "or kind dms (each folder below path is one full load)."
+    )
+    changes: _Changes = Field(
+        description="The changes: a source of kind dms, audit_log or debezium, as it would be declared alone."
+    )
+    time: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Field of the changes that says when a change happened. Left out: the one that the kind has.",
+    )
+    at: dict[str, Annotated[datetime, AfterValidator(_in_utc)]] = Field(
+        default_factory=dict,
+        description="Snapshot -> when it began to be taken, in UTC. Left out: the date or time in its name.",
+    )
+    overlap_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="Changes up to this long before a snapshot count as newer than it, as it may lack them.",
+    )
+    leave_out: tuple[str, ...] = Field(default=(), description="Snapshots that do not count, such as broken ones.")
+    landing: str = Field(
+        default="./landing/handover", description="Folder that snapshots are copied to, one folder a table."
+    )
+    max_delete_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="A snapshot that would delete more than this share of the rows is refused.",
+    )
+
+    @property
+    def dumps(self) -> Snapshots:
+        """Return where the snapshots are, as dumps."""
+        if isinstance(self.snapshots, Snapshots):
+            return self.snapshots.model_copy(update={"landing": self.landing})
+        return Snapshots(
+            path=self.snapshots.path[0], settle_seconds=self.snapshots.settle_seconds, landing=self.landing
+        )
+
+    @property
+    def time_field(self) -> str | None:
+        """Return the field of changes with their time; None where nothing says which it is."""
+        found: str | None = self.time or self.changes.event_time
+        return found
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return the places of the changes, and of the snapshots."""
+        return {**self.changes.locations, "snapshots": self.snapshots.locations.get("path", ())}
+
+    def landed_in(self, folder: str) -> Handover | None:
+        """Return the same changes with another landing folder, and no snapshots; None where nothing lands changes."""
+        changes = self.changes.landed_in(folder)
+        if changes is None:
+            return None
+        return self.model_copy(update={"changes": changes, "landing": f"{folder}/.snapshots"})
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Return the addresses of both parts."""
+        parts = {"snapshots": self.snapshots, "changes": self.changes}
+        return {
+            f"{name}.{setting}": address for name, part in parts.items() for setting, address in part.addresses.items()
+        }
+
+    @property
+    def operation_field(self) -> str | None:
+        """Return that of the changes."""
+        found: str | None = self.changes.operation_field
+        return found
+
+    @property
+    def orders_records(self) -> bool:
+        """Return that records are ordered by their times."""
+        return True
+
+    @property
+    def named_delivery(self) -> str | None:
+        """Return that of the changes."""
+        found: str | None = self.changes.named_delivery
+        return found
+
+    @property
+    def types_fields(self) -> bool:
+        """Return that the two parts may write one value in two ways, so only the declaration says types."""
+        return False
+
+    @property
+    def leaves_out(self) -> bool:
+        """Return whether a change may lack fields that did not change."""
+        return bool(self.changes.leaves_out)
+
+    @property
+    def truncates(self) -> bool:
+        """Return that a snapshot voids what is older."""
+        return True
+
+    @property
+    def snapshot_places(self) -> str:
+        """Return how the places of a snapshot are told from those of changes: by what stands behind the time."""
+        return f"_/{'_' * TIME_SIGNS}{OF_SNAPSHOT}%"
+
+    @property
+    def own_fields(self) -> Mapping[str, str]:
+        """Return the fields that the kind of the changes adds, the time that counts, and the snapshot."""
+        return {**self.changes.own_fields, AT: OWN[AT], SNAPSHOT: OWN[SNAPSHOT]}
+
+    @property
+    def event_time(self) -> str:
+        """Return the time that counts."""
+        return AT
+
+    @property
+    def made_columns(self) -> Mapping[str, str]:
+        """Return those of the changes."""
+        found: Mapping[str, str] = self.changes.made_columns
+        return found
+
+    def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the fields of files of changes that name none."""
+        found: tuple[str, ...] | None = self.changes.field_names(declared)
+        return found
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return what records of changes mean, and which snapshots do not count."""
+        left_out = {"leave_out": sorted(self.leave_out)} if self.leave_out else {}
+        return {"kind": self.kind, "time": self.time_field, "of": self.changes.meaning, **left_out}
+
+    @property
+    def before_prefix(self) -> str | None:
+        """Return that of the changes."""
+        found: str | None = self.changes.before_prefix
+        return found
+
+    @property
+    def row_texts(self) -> tuple[str, ...]:
+        """Return those of the changes."""
+        found: tuple[str, ...] = self.changes.row_texts
+        return found
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is one of Frazil's, or the changes' own."""
+        return field.lower() in OWN or bool(self.changes.is_bookkeeping(field))
+
+    def delete_limit(self, position: str) -> float | None:
+        """Return the share of rows that a snapshot may delete; None for a truncate among the changes."""
+        of_snapshot = position.partition("/")[2][TIME_SIGNS:].startswith(OF_SNAPSHOT)
+        return self.max_delete_fraction if of_snapshot else None

@@ -1,0 +1,151 @@
+"""Tables of a PostgreSQL database, as declared."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import quote
+
+from pydantic import Field
+
+from frazil.spec.model.source import SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OP: Final = "__op"
+POSITION: Final = "__position"
+BEHIND: Final = "+"
+"""What ends the position of rows that a snapshot brings: behind a truncate there, and before all changes, ``-``."""
+COMMITTED_AT: Final = "__committed_at"
+XID: Final = "__xid"
+UNCHANGED: Final = "__unchanged"
+OLD: Final = "__old_"
+"""Before the names of columns: their values before the change."""
+
+ERASED: Final = "erased"
+"""Op of a record of which an erase has left the place only."""
+
+OWN_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
+    {OP: "string", POSITION: "string", COMMITTED_AT: "timestamp", XID: "bigint", UNCHANGED: "string"}
+)
+
+
+class Postgres(SourceSpec):
+    """A table of a PostgreSQL database: its rows, then its changes by logical replication, landed as files."""
+
+    kind: Literal["postgres"] = Field(default="postgres", description="The kind of source: a table of PostgreSQL.")
+    url: str = Field(
+        min_length=1,
+        description="Address of the database as libpq takes it; a reference such as ${env:SHOP_DB}.",
+    )
+    table: str = Field(description="The table, as schema.table; without a schema it is in public.")
+    publication: str = Field(
+        default="frazil", description="Publication that the table is added to; made if there is none."
+    )
+    slot: str = Field(
+        default="frazil",
+        pattern="^[a-z0-9_]{1,63}$",
+        description="Replication slot; made if there is none. Tables of one slot are captured together.",
+    )
+    landing: str = Field(
+        min_length=1, description="Folder that the changes are landed in; relative to the declaration."
+    )
+    max_delete_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Rows that are read again and lack more than this share of those before are refused.",
+    )
+    on_rename: Literal["fail", "follow"] = Field(
+        default="fail",
+        description="A column that has another name now: fail (the table stops until renames says so) or follow (a new "
+        "column of that name, filled by reading all rows again; the old one keeps its values).",
+    )
+
+    @property
+    def schema_and_name(self) -> tuple[str, str]:
+        """Return the table's schema and its name."""
+        schema, dot, name = self.table.partition(".")
+        return (schema, name) if dot else ("public", self.table)
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return the folder of the table's files."""
+        return {"landing": (f"{self.landing.rstrip('/')}/{table_folder(*self.schema_and_name)}",)}
+
+    def landed_in(self, folder: str) -> Postgres:
+        """Return the same source with another landing folder."""
+        return self.model_copy(update={"landing": folder})
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Return the database's."""
+        return {"url": self.url}
+
+    @property
+    def operation_field(self) -> str:
+        """Return the op field."""
+        return OP
+
+    @property
+    def orders_records(self) -> bool:
+        """Return that changes have positions."""
+        return True
+
+    @property
+    def server_places(self) -> bool:
+        """Return that places belong to the database that wrote them."""
+        return True
+
+    @property
+    def types_fields(self) -> bool:
+        """Return that the landing files name the types of the database."""
+        return True
+
+    @property
+    def leaves_out(self) -> bool:
+        """Return that an update may lack large values that did not change."""
+        return True
+
+    @property
+    def truncates(self) -> bool:
+        """Return that a truncate is a change."""
+        return True
+
+    @property
+    def snapshot_places(self) -> str:
+        """Return how the places end of rows that were read again."""
+        return f"%{BEHIND}"
+
+    def field_names(self, declared: tuple[str, ...]) -> None:
+        """Return nothing: the files name their fields."""
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return the kind: the rest is the server's."""
+        return {"kind": self.kind}
+
+    @property
+    def before_prefix(self) -> str:
+        """Return how old keys are named."""
+        return OLD
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is not the table's."""
+        return field.lower() in OWN_FIELDS or field.lower().startswith(OLD)
+
+    @property
+    def own_fields(self) -> Mapping[str, str]:
+        """Return what stands beside the columns of the table."""
+        return OWN_FIELDS
+
+    @property
+    def event_time(self) -> str:
+        """Return the time of the commit."""
+        return COMMITTED_AT
+
+
+def table_folder(schema: str, name: str) -> str:
+    """Return the name of the folder of a table's landing files: one that no shell and no pattern reads otherwise."""
+    return quote(f"{schema}.{name}", safe="")

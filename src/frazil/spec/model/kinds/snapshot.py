@@ -1,0 +1,108 @@
+"""Whole dumps of a table, as declared: what differs from one to the next is what changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from frazil.spec.model.source import SourceSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OP: Final = "__op"
+SNAPSHOT: Final = "__snapshot"
+TAKEN_AT: Final = "__taken_at"
+
+
+class Snapshots(SourceSpec):
+    """Dumps, each with all rows of the table: those in a folder, or those that Frazil takes of a database."""
+
+    kind: Literal["snapshot"] = Field(default="snapshot", description="The kind of source: whole dumps.")
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder of the dumps: each file or folder in it (CSV with header, JSON lines, Parquet) is one; "
+        "their names order them, and a date or time in a name says when it was taken.",
+    )
+    url: str | None = Field(
+        default=None,
+        min_length=1,
+        description="The PostgreSQL database that dumps are taken of, as a reference such as ${env:SHOP_DB}.",
+    )
+    table: str | None = Field(
+        default=None, description="With url: the table or view, as schema.table; without a schema it is in public."
+    )
+    every_minutes: float = Field(
+        default=0.0, ge=0, description="With url: no dump is taken while the newest is younger than this."
+    )
+    landing: str = Field(
+        default="./landing/snapshot", description="Folder that differences are written to, one folder a table."
+    )
+    settle_seconds: float = Field(
+        default=60.0, ge=0, description="With path: a dump whose newest file is younger waits for a later run."
+    )
+    max_delete_fraction: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="A dump that lacks more than this share of the rows of the one before is refused.",
+    )
+
+    @property
+    def schema_and_table(self) -> tuple[str, str]:
+        """Return the schema and the table of the database."""
+        schema, dot, name = (self.table or "").partition(".")
+        return (schema, name) if dot else ("public", schema)
+
+    @property
+    def locations(self) -> dict[str, tuple[str, ...]]:
+        """Return ``path``, or ``landing`` where Frazil takes the dumps."""
+        return {"landing": (self.landing,)} if self.path is None else {"path": (self.path,)}
+
+    def landed_in(self, folder: str) -> Snapshots | None:
+        """Return the same source with another landing folder; None for dumps in a folder."""
+        return None if self.url is None else self.model_copy(update={"landing": folder})
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Return ``url``."""
+        return {} if self.url is None else {"url": self.url}
+
+    @property
+    def operation_field(self) -> str:
+        """Return the field that says whether a row came, changed or went."""
+        return OP
+
+    @property
+    def orders_records(self) -> bool:
+        """Return that dumps order records, not records themselves."""
+        return False
+
+    @property
+    def types_fields(self) -> bool:
+        """Return whether the types of the database are known; of other dumps the differences are kept as text."""
+        return self.url is not None
+
+    @property
+    def own_fields(self) -> Mapping[str, str]:
+        """Return the dump that a difference was found in, and when it was taken."""
+        return {SNAPSHOT: "string", TAKEN_AT: "timestamp"}
+
+    @property
+    def event_time(self) -> str:
+        """Return when the dump was taken."""
+        return TAKEN_AT
+
+    def field_names(self, declared: tuple[str, ...]) -> None:
+        """Return nothing: all dumps name their fields."""
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """Return the kind: no setting changes what a difference means."""
+        return {"kind": self.kind}
+
+    def is_bookkeeping(self, field: str) -> bool:
+        """Return whether a field is Frazil's own."""
+        return field in {OP, *self.own_fields}

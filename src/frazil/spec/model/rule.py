@@ -1,0 +1,119 @@
+"""Rules that rows keep, beside their types: of one column, or of several."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from frazil.spec.model.base import Spec
+
+OnViolation: TypeAlias = Literal["quarantine", "warn", "fail"]
+"""What becomes of a change that breaks a rule: it goes to quarantine; it is counted and passes; it stops the run."""
+
+
+def _as_text(value: Any) -> Any:
+    """Write a number, a truth or a time as text; everything else stays, for pydantic to judge."""
+    if isinstance(value, bool):
+        return f"{value}".lower()
+    return f"{value}" if isinstance(value, int | float | Decimal | date) else value
+
+
+Value: TypeAlias = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+"""A value of a column, as the text that a source would send."""
+
+COLUMN_RULES: Final = ("not_null", "accepted_values", "min", "max", "pattern", "min_length", "max_length")
+"""Names of the rules of one column; all but the first are settings of the same name."""
+
+
+TABLE_RULES: Final = ("unique", "references", "row_count", "freshness")
+"""Kinds of rules that a whole mart keeps; each is a setting of a rule, beside its name."""
+
+
+class References(Spec):
+    """Columns whose values are in columns of another mart, as dbt's ``relationships``."""
+
+    columns: tuple[str, ...] = Field(min_length=1, description="The columns of this table.")
+    to: str = Field(description="Name of the other mart.")
+    fields: tuple[str, ...] = Field(
+        default=(), description="The columns of the other mart, in the same order; left out: its keys."
+    )
+
+
+class RowCount(Spec):
+    """How many rows a mart has, and how many more or fewer after a batch."""
+
+    min: int | None = Field(default=None, ge=0, description="The fewest rows.")
+    max: int | None = Field(default=None, ge=0, description="The most rows.")
+    max_decrease_fraction: float | None = Field(
+        default=None, ge=0, le=1, description="How much of its rows a mart may lose by one batch."
+    )
+    max_increase_fraction: float | None = Field(
+        default=None, ge=0, description="How much of its rows a mart may gain by one batch; not by the first."
+    )
+
+
+class Age(Spec):
+    """A span of time, in dbt's words."""
+
+    count: int = Field(ge=1, description="How many periods.")
+    period: Literal["minute", "hour", "day"] = Field(description="minute, hour or day.")
+
+    @property
+    def seconds(self) -> int:
+        """How long it is."""
+        return self.count * {"minute": 60, "hour": 3600, "day": 86400}[self.period]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.period}{'' if self.count == 1 else 's'}"
+
+
+class Freshness(Spec):
+    """How old the newest time of a mart may be."""
+
+    column: str | None = Field(
+        default=None, description="A date or a time; left out: the time at which the last batch was taken."
+    )
+    warn_after: Age | None = Field(default=None, description="Older than this breaks the rule, which then warns.")
+    error_after: Age | None = Field(default=None, description="Older than this breaks the rule.")
+
+
+def _on_violation(data: dict[str, Any]) -> OnViolation:
+    return "fail" if any(data.get(kind) is not None for kind in TABLE_RULES) else "quarantine"
+
+
+class Rule(Spec):
+    """What every row of a table keeps, or a whole mart: one of ``expr`` and the rules of a mart."""
+
+    name: str = Field(description="Name of the rule, in quarantine and in reports.")
+    expr: str | None = Field(
+        default=None,
+        description="Spark SQL over the columns as they are typed, true or false; NULL keeps the rule.",
+    )
+    unique: tuple[str, ...] | None = Field(
+        default=None, min_length=1, description="Columns whose values no two rows share; rows with NULL are left out."
+    )
+    references: References | None = Field(
+        default=None, description="Columns whose values are in another mart; rows with NULL are left out."
+    )
+    row_count: RowCount | None = Field(default=None, description="Bounds of the number of rows.")
+    freshness: Freshness | None = Field(default=None, description="How old the newest time may be.")
+    on_violation: OnViolation = Field(
+        default_factory=_on_violation,
+        description="What becomes of a change that breaks it: quarantine (default of expr), warn, or fail (default of "
+        "the rules of a mart, which know no quarantine).",
+    )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Return which of the settings that say what it is are given; one, in a right declaration."""
+        return tuple(kind for kind in ("expr", *TABLE_RULES) if getattr(self, kind) is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns that a rule of a mart names."""
+        if self.freshness is not None:
+            return () if self.freshness.column is None else (self.freshness.column,)
+        return self.unique or (() if self.references is None else self.references.columns)

@@ -1,0 +1,184 @@
+"""What a user's SQL may be: one SELECT over marts for gold, one expression over a record for a column.
+
+Parsed with SQLGlot, which is imported on the first call: a declaration without SQL starts without it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from frazil.spec.contract import OWN_PREFIX
+from frazil.spec.sql.functions import call_problem, calls, calls_java, is_not_of_the_data, unknown_function
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from sqlglot import exp
+
+    from frazil.spec.sql.functions import Call
+
+MART: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+"""A mart in gold's SQL: ``{{ name }}``."""
+
+_MARKER: Final = "_frazil_mart_"
+_TIMES: Final = frozenset({"now", "today", "tomorrow", "yesterday"})
+"""Texts that Spark takes for the time of the run where they become a date or a timestamp before the run."""
+
+_RANDOM: Final = (2, 3, 4)
+"""Numbers of arguments without the initial vector of ``aes_encrypt``."""
+
+_KEPT: Final = 4096
+"""Texts that are not parsed again: every run of a long-lived process looks at the declaration."""
+
+_PAIRS: Final = (("L_PAREN", "R_PAREN"), ("L_BRACKET", "R_BRACKET"))
+_STARTS: Final = frozenset({"SELECT", "WITH", "L_PAREN"})
+
+
+def mart_references(sql: str) -> tuple[str, ...]:
+    """Name the marts that a gold SELECT reads, each once, in order of first appearance."""
+    return tuple(dict.fromkeys(MART.findall(sql)))
+
+
+@lru_cache(_KEPT)
+def select_problems(sql: str) -> tuple[str, ...]:
+    """Return what keeps a text from being the SELECT of a gold table; its marts are not looked up here."""
+    bare = MART.sub(lambda found: _MARKER + re.sub(r"\W", "_", found[1]), sql)
+    if "{{" in bare or "{%" in bare:
+        return ("a mart is written {{ name }}; other templates are not known",)
+    if problem := _not_one_statement(bare, _STARTS):
+        return (problem,)
+    tree = _parsed(bare)
+    if isinstance(tree, str):
+        return (tree,)
+    from sqlglot import exp  # noqa: PLC0415
+
+    if not isinstance(tree, exp.Query):
+        return ("it must be one SELECT",)
+    local = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    called = list(tree.find_all(exp.Func))
+    names = {(call.name if isinstance(call, exp.Anonymous) else call.sql_name()).lower() for call in called}
+    problems = [f"function {name} is not allowed: it calls Java" for name in sorted(filter(calls_java, names))]
+    problems += filter(None, [unknown_function(call.name.lower()) for call in called if _is_foreign(call)])
+    if tree.find(exp.QueryTransform):
+        problems.append("SELECT TRANSFORM is not allowed: it starts a program")
+    for table in tree.find_all(exp.Table):
+        named = isinstance(table.this, exp.Identifier) and not table.name.startswith(_MARKER)
+        if named and (table.db or table.name.lower() not in local):
+            problems.append(f"table '{table.sql('spark')}' is read by its name; a mart is written {{{{ name }}}}")
+    return tuple(problems)
+
+
+@lru_cache(_KEPT)
+def expression_problems(expr: str) -> tuple[str, ...]:
+    """Return what keeps a text from being a column's ``expr``: one expression over the fields of one record."""
+    if problem := _not_one_statement(expr, None):
+        return (problem,)
+    tree = _parsed(f"SELECT {expr}")
+    if isinstance(tree, str):
+        return (tree,)
+    from sqlglot import exp  # noqa: PLC0415
+
+    alone = isinstance(tree, exp.Select) and not any(value for key, value in tree.args.items() if key != "expressions")
+    if not alone or len(tree.expressions) != 1 or isinstance(tree.expressions[0], exp.Alias | exp.Star):
+        return ("it must be one expression, without a comma, an alias or a FROM around it",)
+    return tuple(dict.fromkeys(_row_problems(tree.expressions[0], expr)))
+
+
+def _row_problems(tree: exp.Expr, text: str) -> Iterator[str]:
+    """Return what an expression does that sees more than its record, or that no record has."""
+    from sqlglot import exp, tokenize  # noqa: PLC0415
+
+    called = tuple(calls(tokenize(text, read="spark")))
+    if tree.find(exp.Window, exp.Query, exp.Star):
+        yield "it sees one record: no windows, no subqueries, no *"
+    yield from filter(None, map(call_problem, called))
+    yield from (f"{what} is not allowed: a replay would give another value" for what in _moments(tree, called))
+    yield from _parts(tree)
+
+
+def _moments(tree: exp.Expr, called: Collection[Call]) -> Iterator[str]:
+    """Name what gives the moment of the run, or chance, though no function that is called says so."""
+    from sqlglot import exp  # noqa: PLC0415
+
+    if not any(is_not_of_the_data(call.name) for call in called):
+        bare = (call.sql_name().lower() for call in tree.find_all(exp.Func))
+        yield from (f"function {name}" for name in bare if is_not_of_the_data(name))
+    texts = [said.name.strip().lower() for said in tree.find_all(exp.Literal) if said.is_string]
+    if tree.find(exp.Cast) or any("date" in call.name or "time" in call.name for call in called):
+        yield from (f"the time '{text}'" for text in texts if text.partition(" ")[0] in _TIMES)
+    # Without a vector of its own, or in the mode that needs none, what it gives is random.
+    if any(call.name == "aes_encrypt" and call.count in _RANDOM for call in called) and "ecb" not in texts:
+        yield "function aes_encrypt without mode 'ECB' or an iv"
+
+
+def _parts(tree: exp.Expr) -> Iterator[str]:
+    """Return what is read of a field that is text and has no parts, and what is no field at all."""
+    from sqlglot import exp  # noqa: PLC0415
+
+    for column in tree.find_all(exp.Column):
+        if column.table:
+            yield f"'{column.sql('spark')}' reads a part of '{column.parts[0].name}', but a source field is text"
+        elif column.name.lower().startswith(OWN_PREFIX):
+            yield f"it reads '{column.name}', which is bookkeeping and not a field of the source"
+    for part in tree.find_all(exp.Bracket):
+        if isinstance(part.this, exp.Column) and not part.this.table:
+            yield f"'{part.sql('spark')}' reads a part of '{part.this.name}', but a source field is text"
+
+
+@lru_cache(_KEPT)
+def fields_of(expr: str) -> tuple[str, ...]:
+    """Name the source fields that a column's ``expr`` reads; none if it does not parse."""
+    tree = _parsed(f"SELECT {expr}")
+    if isinstance(tree, str):
+        return ()
+    from sqlglot import exp  # noqa: PLC0415
+
+    return tuple(dict.fromkeys(column.name for column in tree.find_all(exp.Column) if not column.table))
+
+
+def _not_one_statement(sql: str, starts: frozenset[str] | None) -> str | None:
+    # Looked at before parsing: what the parser does not know it only warns about, and passes on as a command.
+    from sqlglot import TokenType, errors, tokenize  # noqa: PLC0415
+
+    try:
+        kinds = [token.token_type for token in tokenize(sql, read="spark")]
+    except errors.SqlglotError as error:
+        return f"not SQL: {_first_line(error)}"
+    while kinds and kinds[-1] is TokenType.SEMICOLON and starts is not None:
+        kinds.pop()
+    if not kinds:
+        return "it is empty"
+    if TokenType.SEMICOLON in kinds:
+        return "it must be one statement, without ';'"
+    for opening, closing in _PAIRS:
+        # The parser forgives some of these, Spark none.
+        if kinds.count(TokenType[opening]) != kinds.count(TokenType[closing]):
+            return "not SQL: a parenthesis or bracket has no partner"
+    return "it must be one SELECT" if starts is not None and kinds[0].name not in starts else None
+
+
+def _parsed(sql: str) -> exp.Expr | str:
+    """Parse one statement of Spark SQL; a text is what is wrong with it."""
+    from sqlglot import errors, parse_one  # noqa: PLC0415
+
+    try:
+        return parse_one(sql, dialect="spark")
+    except errors.SqlglotError as error:
+        return f"not SQL: {_first_line(error)}"
+    except RecursionError:
+        return "nested too deeply"
+
+
+def _is_foreign(call: exp.Func) -> bool:
+    """Return whether a call is of a function that the parser does not know, so that Spark's list has to."""
+    from sqlglot import exp  # noqa: PLC0415
+
+    return isinstance(call, exp.Anonymous) and not isinstance(call.parent, exp.Table | exp.Dot)
+
+
+def _first_line(error: Exception) -> str:
+    facts = (getattr(error, "errors", None) or [{}])[0]
+    text = (facts.get("description") or str(error).splitlines()[0]).split(" but got <Token")[0]
+    return f"{text.rstrip('.')} (at {facts['highlight']!r})" if facts.get("highlight") else text.rstrip(".")

@@ -1,0 +1,145 @@
+"""Errors of other libraries are known by their types."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import duckdb
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from frazil.catalog.trouble import told, translated
+from frazil.errors import FrazilError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+HEAP = """
+import os
+import signal
+import sys
+import frazil
+from frazil.spark.session import spark_session
+from frazil.catalog.trouble import told
+spark = spark_session(frazil.load(sys.argv[1]), memory="512m", short=True)
+java = spark._jvm.java.lang.reflect.Array
+for size in (1, 2, 4):
+    try:
+        kept = java.newInstance(spark._jvm.java.lang.Long.TYPE, size * 100_000_000)
+    except Exception as error:
+        print(told(error))
+        break
+os.killpg(spark._sc._gateway.proc.pid, signal.SIGKILL)
+spark._sc._gateway.proc.wait()
+try:
+    spark.range(3).count()
+except Exception as error:
+    print(told(error))
+"""
+
+
+def sqlite_error(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("SQLite's own words")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OSError(errno.ENOSPC, "x"), "FZ301"),
+        (OSError(errno.EDQUOT, "x"), "FZ301"),
+        (sqlite_error(sqlite3.SQLITE_FULL), "FZ301"),
+        (PermissionError(errno.EACCES, "x"), "FZ302"),
+        (OSError(errno.EROFS, "x"), "FZ302"),
+        (sqlite_error(sqlite3.SQLITE_READONLY), "FZ302"),
+        (sqlite_error(sqlite3.SQLITE_BUSY), "FZ303"),
+        (sqlite_error(sqlite3.SQLITE_NOTADB), "FZ303"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "FZ307"),
+        (TimeoutError("x"), "FZ307"),
+        (MemoryError(), "FZ906"),
+        (duckdb.OutOfMemoryException("x"), "FZ906"),
+        (duckdb.IOException("Cannot open file '/a/marts/t/data/x=1/1.parquet'"), "FZ306"),
+        (Py4JNetworkError("x"), "FZ907"),
+        (FileNotFoundError(errno.ENOENT, "x"), None),
+        (duckdb.IOException("x"), None),
+        (ValueError("No such type"), None),
+        (KeyError("CommitFailedException"), None),
+    ],
+)
+def test_an_error_is_known_by_its_type_or_number(error: Exception, code: str | None) -> None:
+    known = told(error)
+
+    assert (known.code if known else None) == code
+
+
+def test_the_cause_of_an_error_tells_what_it_is() -> None:
+    error = RuntimeError("x")
+    error.__cause__ = OSError(errno.ENOSPC, "y")
+
+    with pytest.raises(FrazilError, match="FZ301"), translated():
+        raise error
+
+
+def test_a_bug_is_left_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), translated():
+        _ = 1 / 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("java", "words", "code"),
+    [
+        ("java.io.IOException", "No space left on device", "FZ301"),
+        ("java.nio.file.AccessDeniedException", "/lake", "FZ302"),
+        ("java.sql.SQLException", "x", "FZ303"),
+        ("org.apache.iceberg.jdbc.UncheckedSQLException", "x", "FZ303"),
+        (
+            "org.apache.iceberg.exceptions.NotFoundException",
+            "no file: s3://b/marts/t/metadata/1.metadata.json",
+            "FZ306",
+        ),
+        ("org.apache.iceberg.exceptions.ForbiddenException", "x", "FZ309"),
+        ("org.apache.iceberg.exceptions.NotAuthorizedException", "x", "FZ309"),
+        ("org.apache.iceberg.exceptions.ServiceUnavailableException", "x", "FZ307"),
+        ("java.net.ConnectException", "x", "FZ307"),
+        ("java.net.SocketTimeoutException", "x", "FZ307"),
+        ("java.net.BindException", "x", "FZ903"),
+        ("java.lang.OutOfMemoryError", "Java heap space", "FZ906"),
+        ("java.lang.IllegalStateException", "x", None),
+    ],
+)
+def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, words: str, code: str | None) -> None:
+    jvm = spark._jvm
+    assert jvm
+    kind = getattr(jvm, java)
+    # Iceberg's take a format and its arguments.
+    cause = kind(words, spark._sc._gateway.new_array(jvm.Object, 0)) if "iceberg" in java else kind(words)  # type: ignore[union-attr]
+
+    with pytest.raises(Exception, match=java) as caught:
+        jvm.java.util.concurrent.CompletableFuture.failedFuture(cause).join()
+
+    known = told(caught.value)
+    assert (known.code if known else None) == code
+
+
+@pytest.mark.fault
+def test_a_heap_that_is_too_small_and_a_java_that_dies_are_told(tmp_path: Path) -> None:
+    (tmp_path / "frazil.yml").write_text(
+        "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
+        "  - {name: t, source: {kind: dms, path: ./landing}, keys: [id], columns: [{name: id, type: int}]}\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", HEAP, tmp_path], capture_output=True, text=True, timeout=300, check=False
+    )
+
+    assert "[FZ906] Java needs more memory" in done.stdout, done.stderr
+    assert "FRAZIL_DRIVER_MEMORY" in done.stdout
+    assert "[FZ907] Java has ended" in done.stdout, done.stderr

@@ -1,0 +1,43 @@
+"""LOUD: a clock that is behind the commits of a lake stops what writes, with a code, and harms nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import frazil
+from frazil.iceberg import clock
+from frazil.iceberg.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from tests.shop import Shop
+
+
+@pytest.mark.parametrize("how", ["next batch", "rebuild"])
+def test_a_clock_that_is_behind_the_lake_s_commits_stops_a_run(
+    how: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.land("LOAD001.csv", "I,1,2026-01-10 00:00:00,first")
+    shop.run()
+    shop.land("20260111-000000.csv", "U,1,2026-01-11 00:00:00,second")
+    behind = [timedelta(minutes=5)]
+    monkeypatch.setattr(clock, "time_here", lambda: datetime.now(UTC) - behind[0])
+
+    with pytest.raises(frazil.RunFailedError) as refused:
+        frazil.run(shop.pipeline, spark=shop.session, rebuild=how == "rebuild")
+    behind[0] = timedelta(seconds=50)
+    shop.run()
+
+    [error] = refused.value.errors
+    assert (type(error), error.code, error.retryable, refused.value.exit_code) == (clock.ClockError, "FZ311", True, 4)
+    assert [row["note"] for row in shop.session.table("lake.marts.orders").select("note").collect()] == ["second"]
+
+
+def test_a_clock_that_is_ahead_folds_nothing_too_early() -> None:
+    base = TableSnapshot(snapshot_id=1, committed_at=datetime(2026, 3, 1, 23, 59, tzinfo=UTC))
+
+    assert clock.day_of_horizon(date(2027, 4, 5), base) == date(2026, 3, 1)
+    assert clock.day_of_horizon(date(2026, 2, 5), base) == date(2026, 2, 5)
+    assert clock.day_of_horizon(date(2027, 4, 5), TableSnapshot()) == date(2027, 4, 5)
