@@ -50,7 +50,7 @@ TRUSTED = {
         "pid",
         "slot",
     },
-    "sources/postgres/brake.py": {"name", "names", "same"},
+    "sources/postgres/reload.py": {"name", "names", "same"},
     "sources/snapshot/capture.py": {"name", "names", "new", "old", "is_null", "same", "differs"},
     "silver/record_keys.py": {"rest", "own", "old", "typed", "texts", "operation", "whole", "sql", "name", "none"},
     "silver/old_keys.py": {"rows", "problem", "text", "kind", "lacks", "known"},
@@ -124,7 +124,7 @@ SQL_MODULES = {
     "silver/changes.py",
     "silver/old_keys.py",
     "silver/record_keys.py",
-    "sources/postgres/brake.py",
+    "sources/postgres/reload.py",
     "sources/postgres/database/examine.py",  # what people are told to type
     "sources/postgres/database/rules.py",
     "sources/snapshot/capture.py",

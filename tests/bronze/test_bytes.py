@@ -18,7 +18,7 @@ from frazil.formats import whole_file
 from frazil.formats.csv import lines as csv_lines
 from frazil.formats.csv import reader as csv_reader
 from frazil.formats.csv.kept import Cut
-from frazil.sources.dms.header import HeaderError
+from frazil.sources.dms.layout import HeaderError
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from frazil.bronze.correction import Correction, corrected_rows
 from frazil.bronze.pii import Treatment, treatment_of, verify_key
-from frazil.bronze.read import Batch, records
+from frazil.bronze.read import Batch, Correction, corrected_rows, records
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import Ledger
 from frazil.spec import Pipeline

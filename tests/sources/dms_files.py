@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 from frazil.bronze.read import Batch
-from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.layout import list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import Copies, find_new

@@ -12,11 +12,10 @@ import pytest
 from tests.sources.dms_files import SOURCE, T0, batch_of, ledger_of, names, put, take, take_all, what
 
 from frazil.bronze.read import ChangedWhileReadError, duplicate, records
-from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.layout import list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import Ledger
-from frazil.sources.name_order import NameOrderError, misordered
-from frazil.sources.new_files import FileChangedError
+from frazil.sources.new_files import FileChangedError, NameOrderError, misordered
 from frazil.spec import DmsFiles, Table
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from tests.sources.dms_files import SOURCE, put, take_all
 from frazil.errors import FrazilError
 from frazil.formats.field_names import DuplicateFieldsError
 from frazil.sources.base import Listing
-from frazil.sources.dms.header import HeaderError
-from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.layout import HeaderError, list_files
 from frazil.sources.dms.source import DmsSource
 from frazil.spec import Column, DmsFiles, Table
 from frazil.storage.base import MissingFolderError

@@ -14,7 +14,7 @@ import pytest
 import frazil
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.deletes import TooManyDeletesError
+from frazil.sources.capture import TooManyDeletesError
 from frazil.sources.kinds import source_of
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture
 from frazil.sources.snapshot.dumps import DumpGoneError, UnreadableDumpError

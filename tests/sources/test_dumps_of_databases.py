@@ -17,8 +17,7 @@ from frazil import api
 from frazil.failpoints import FailpointReached
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.capture import alone
-from frazil.sources.deletes import TooManyDeletesError
+from frazil.sources.capture import TooManyDeletesError, alone
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture, TakenNameError, dumped_rows
 from frazil.spark.session import spark_session

@@ -11,8 +11,8 @@ import frazil
 from frazil import api
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
 from frazil.sources.audit_log.capture import LogCapture
+from frazil.sources.audit_log.landing import Bookmark, bookmark_path
 from frazil.sources.capture import ForgetsFiles, alone
 from frazil.sources.debezium.topic import TopicCapture
 from frazil.spark.session import spark_session

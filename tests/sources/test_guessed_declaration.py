@@ -8,9 +8,8 @@ import pytest
 from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
 
 from frazil.sources.dms.declaration import NothingFoundError, declaration
-from frazil.sources.dms.discover import MixedTablesError, discover
-from frazil.sources.dms.listing import list_files
-from frazil.sources.dms.propose import proposed_rules
+from frazil.sources.dms.discover import MixedTablesError, discover, proposed_rules
+from frazil.sources.dms.layout import list_files
 from frazil.spec.load.parse import parse
 from frazil.storage.base import MissingFolderError
 from frazil.testing.generate import generate

@@ -9,8 +9,7 @@ import yaml
 from tests.sources.handovers import DUMPS, FORMS, declared, dump
 
 from frazil.errors import DeclarationError
-from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures
-from frazil.sources.handover.rows import compared_table
+from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures, compared_table
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.dumps import UnreadableDumpError

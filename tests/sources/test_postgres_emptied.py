@@ -14,8 +14,8 @@ from frazil.sources.capture import EmptiesRecords
 from frazil.sources.kinds import source_of
 from frazil.sources.ledger import KnownFile, Ledger
 from frazil.sources.new_files import FileChangedError
-from frazil.sources.postgres.brake import known_and_gone
 from frazil.sources.postgres.landed.files import schema_of
+from frazil.sources.postgres.reload import known_and_gone
 from frazil.spec import Postgres, Table
 
 if TYPE_CHECKING:

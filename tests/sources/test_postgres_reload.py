@@ -16,7 +16,7 @@ from tests.sources.replay import declare, land, records, replayed, selected
 
 from frazil import api
 from frazil.errors import DeclarationError
-from frazil.sources.deletes import TooManyDeletesError
+from frazil.sources.capture import TooManyDeletesError
 from frazil.sources.postgres.database.server import Server
 from frazil.sources.postgres.errors import ServerSetupError, SlotLostError
 from frazil.testing.postgres import postgres_server

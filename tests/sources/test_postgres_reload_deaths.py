@@ -18,8 +18,8 @@ from tests.sources.writers import KEYS, TABLES, Writers
 
 from frazil import api
 from frazil.failpoints import FAILPOINTS
-from frazil.sources.postgres.brake import known_and_gone
 from frazil.sources.postgres.errors import ServerError, SlotLostError
+from frazil.sources.postgres.reload import known_and_gone
 
 if TYPE_CHECKING:
     import psycopg

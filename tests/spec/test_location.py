@@ -12,7 +12,7 @@ from frazil.audit.run_files import runs_folder
 from frazil.catalog.lock import lock, waiting_lock
 from frazil.catalog.spark_conf import PREFIX, catalog_conf
 from frazil.errors import BusyError
-from frazil.sources.dms.listing import list_files
+from frazil.sources.dms.layout import list_files
 from frazil.spark.jars import AWS, jars_for
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 from frazil.spec.check.check import problems

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from frazil.api.declaring import Declaration
-    from frazil.bronze.correction import Correction
+    from frazil.bronze.read import Correction
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.runner.report.past_runs import OpenRun

@@ -278,3 +278,42 @@ class _Rows:
 
 def _repeat(value: object, kind: Any, count: int) -> Any:
     return pa.repeat(pa.scalar(value, kind), count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """A record that takes the place of one that came.
+
+    Attributes:
+        file, row: where that one stands.
+        position: its position; the correction has the same.
+        fields: column of bronze -> text, NULL as None; columns that are missing are not carried.
+        text: the correction as a person wrote it.
+    """
+
+    file: str
+    row: int
+    position: str
+    fields: Mapping[str, str | None]
+    text: str
+
+
+def corrected_rows(corrections: Sequence[Correction], batch: Batch) -> Any:
+    """Return an Arrow table of bronze with a row for each correction."""
+
+    def value(one: Correction, name: str) -> object:
+        own = {
+            r.KIND: r.CORRECTED,
+            r.FILE: one.file,
+            r.ROW: one.row,
+            r.POSITION: one.position,
+            r.BATCH: batch.number,
+            r.ARRIVED_AT: batch.arrived_at,
+            r.KNOWN: None if one.fields.keys() >= {*batch.columns} else [*one.fields],
+            r.RAW: one.text.encode(),
+        }
+        return own.get(name, one.fields.get(name))
+
+    schema = batch.schema
+    arrays = [pa.array([value(one, field.name) for one in corrections], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -5,7 +5,7 @@ A bronze table has seven kinds of rows, partitioned by ``_cdc_kind``:
 - ``record``: one record of a file as it came, every field as text in a column of its own name;
 - ``bad``: a record that could not be taken apart, its bytes in ``_cdc_raw`` and the reason in ``_cdc_reason``;
 - ``part``: bytes of a bad record that are too many for its row, in ``_cdc_raw``, from ``_cdc_offset`` on;
-- ``corrected``: a record that takes the place of the one of its file and row, see ``bronze/correction.py``: what was
+- ``corrected``: a record that takes the place of the one of its file and row, see ``bronze/read.py``: what was
   given for it is in ``_cdc_raw``; of several the one of the last batch counts;
 - ``erased``: the place of a record whose key was erased, and nothing else of it;
 - ``folded``: how many records of a file are gone because their changes are in silver's baseline, in ``_cdc_offset``;

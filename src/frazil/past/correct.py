@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.bronze import record as r
-from frazil.bronze.correction import corrected_rows
 from frazil.bronze.pii import treatment_of, verify_key
-from frazil.bronze.read import Batch
+from frazil.bronze.read import Batch, corrected_rows
 from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.runner.batch.driver_batch import spark_frame
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from frazil.bronze.correction import Correction
+    from frazil.bronze.read import Correction
     from frazil.spec import Pipeline, Table
 
 

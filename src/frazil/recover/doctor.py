@@ -32,7 +32,7 @@ from frazil.errors import FrazilError
 from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.iceberg.wholeness import damage_of
-from frazil.sources.asking import Answers
+from frazil.sources.capture import Answers
 from frazil.sources.kinds import captures_of
 from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.spark.java import find_java

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from frazil.bronze import record as r
-from frazil.bronze.correction import Correction
+from frazil.bronze.read import Correction
 from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.errors import ContractError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from frazil.catalog.trouble import explained
-from frazil.sources.asking import Answers
+from frazil.sources.capture import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from threading import Thread
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, runtime_checkable
 
-from frazil.errors import DeclarationError
+from frazil.errors import ContractError, DeclarationError, SourceError
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.errors import FrazilError
-
 
 TYPE_KEY: Final = b"spark_type"
 """Key of the Spark type of a column in the metadata of its field in a Parquet file that a capture landed."""
@@ -294,3 +296,89 @@ def _flush(folder: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+T = TypeVar("T")
+
+
+class Answers(Generic[T]):
+    """What servers answer to a question that is put to all of them at once.
+
+    Args:
+        captures: what is captured of each server.
+        question: asks one; runs in a thread.
+        seconds: how long all of them together may take, from now on.
+    """
+
+    def __init__(self, captures: Sequence[Capture], question: Callable[[Capture], T], seconds: float) -> None:
+        self.captures = captures
+        self._question, self._seconds = question, seconds
+        self._until = time.monotonic() + seconds
+        self._found: dict[int, T] = {}
+        self._failed: dict[int, Exception] = {}
+        # A thread that waits for a silent server must not keep the process from ending.
+        self._threads = [Thread(target=self._ask, args=numbered, daemon=True) for numbered in enumerate(captures)]
+        for thread in self._threads:
+            thread.start()
+
+    def of(self, number: int) -> T:
+        """Return the answer of one of them, once it has answered or had its time.
+
+        Raises:
+            SourceError: it has not answered.
+            Exception: what the question raised.
+        """
+        self._threads[number].join(max(0.0, self._until - time.monotonic()))
+        if number in self._failed:
+            raise self._failed[number]
+        if number not in self._found:
+            raise SourceError(
+                f"{self.captures[number].name}: no answer within {self._seconds:.0f} s",
+                hint="see that the server runs and may be reached from here",
+            )
+        return self._found[number]
+
+    def _ask(self, number: int, capture: Capture) -> None:
+        try:
+            self._found[number] = self._question(capture)
+        except Exception as error:  # noqa: BLE001 - raised where the answer is wanted
+            self._failed[number] = error
+
+
+_FEW_ROWS: Final = 10
+"""Of tables as small as this any share may go."""
+
+_HINT: Final = (
+    "is it whole, and of the right place? If so, raise max_delete_fraction in the source, run the same again, and set "
+    "it back"
+)
+
+
+class TooManyDeletesError(ContractError):
+    """A copy of a table lacks more of its rows than is allowed."""
+
+    code = "FZ402"
+
+
+def verify_deletes(
+    copy: str, before: int, gone: int, limit: float, *, of: str = "the one before", hint: str = _HINT
+) -> None:
+    """Refuse a copy of a table that lacks too many rows.
+
+    Args:
+        copy: names the table and the copy, for people.
+        before: how many rows the table had.
+        gone: how many of them the copy lacks.
+        limit: the share of them that may be gone.
+        of: what had these rows.
+        hint: the way out.
+
+    Raises:
+        TooManyDeletesError: more are.
+    """
+    if before > _FEW_ROWS and gone > limit * before:
+        raise TooManyDeletesError(
+            f"{copy} lacks {gone:,} of {counted(before, 'row')} of {of}; "
+            f"max_delete_fraction {limit:g} allows {int(limit * before):,}",
+            hint=hint,
+        )

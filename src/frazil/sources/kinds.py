@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from frazil.sources.audit_log.capture import log_captures
-from frazil.sources.audit_log.rows import log_rows
+from frazil.sources.audit_log.capture import log_captures, log_rows
 from frazil.sources.audit_log.source import AuditLogSource
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.handover.capture import captures as handover_captures
-from frazil.sources.handover.rows import compared_table, handover_rows
+from frazil.sources.handover.capture import compared_table, handover_rows
 from frazil.sources.handover.source import HandoverSource
 from frazil.sources.postgres.capture import captures as postgres_captures
 from frazil.sources.postgres.capture import postgres_rows
 from frazil.sources.postgres.source import PostgresSource
-from frazil.sources.sharded.rows import sharded_rows
-from frazil.sources.sharded.source import ShardCapture, ShardedSource
+from frazil.sources.sharded.source import ShardCapture, ShardedSource, sharded_rows
 from frazil.sources.snapshot.capture import captures as snapshot_captures
 from frazil.sources.snapshot.capture import dumped_rows
 from frazil.sources.snapshot.source import SnapshotSource

@@ -16,9 +16,8 @@ from frazil.formats.json.lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
 from frazil.sources.base import FileRecords, Listing, SourceFile, change_position, stored_path
 from frazil.sources.capture import TYPE_KEY
-from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
 from frazil.sources.ledger import Ledger, Unchanged
-from frazil.sources.new_files import Content, Copies, find_new
+from frazil.sources.new_files import Content, Copies, FileForm, count_csv, find_new, inspect, named_fields
 from frazil.spec.model.types import type_after
 from frazil.storage.base import Found, Passed, Refused
 from frazil.storage.files import find

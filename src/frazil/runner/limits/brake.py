@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from frazil.bronze import record as r
-from frazil.sources.deletes import verify_deletes
+from frazil.sources.capture import verify_deletes
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:

@@ -13,24 +13,24 @@ of a turn that died: their records count as landed.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
-from frazil.errors import HistoryChangedError
-from frazil.sources.audit_log.bookmark import Bookmark, bookmark_path
-from frazil.sources.audit_log.landing import FILE_RECORDS, Writer, turn_of
-from frazil.sources.audit_log.session import connected
+from frazil.errors import HistoryChangedError, SetupError, SourceError
+from frazil.sources.audit_log.landing import FILE_RECORDS, Bookmark, Writer, bookmark_path, turn_of
 from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
 from frazil.sources.capture import Lag, Landed, Looked, alone
 from frazil.spec.location import expand
-from frazil.spec.secrets import redacted
+from frazil.spec.secrets import redacted, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from frazil.sources.comparison import SourceRows
     from frazil.spec import Pipeline, Table
     from frazil.spec.model.kinds.audit_log import AuditLog
 
@@ -331,3 +331,49 @@ class _Turn:
             if sequence is None:
                 return
             after.fence = self._drawn(sequence)
+
+
+@contextmanager
+def connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
+    """Open a session with the database of a log; ``name`` is what people know the log by."""
+    try:
+        import psycopg  # noqa: PLC0415 - only databases need it
+    except ImportError:
+        raise SetupError(
+            f"{name}: the Python package psycopg is missing", hint="pip install 'frazil[postgres]'"
+        ) from None
+    url = resolve(source.url or "", setting="url", folder=folder)
+    try:
+        with psycopg.connect(url, autocommit=True, application_name="frazil") as session:
+            yield session
+    except psycopg.Error as error:
+        first = redacted((str(error).splitlines() or [type(error).__name__])[0])
+        raise SourceError(
+            f"{name}: {first}", hint="look at url and log of the source, and at what the user may read; then run again"
+        ) from error
+
+
+@contextmanager
+def log_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
+    """Open the table whose changes the log has; the log is in the same database."""
+    from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
+
+    source, folder = table.source, pipeline.folder
+    # A shard is no table of the declaration; it has its records looked at alone.
+    logged = _logged(pipeline) if table in pipeline.tables else [table]
+    [capture] = [one for one in log_captures(pipeline, logged) if table.name in one.tables]
+
+    def find_uncaptured(into: Path, _: int) -> str | None:
+        try:
+            capture.preview(folder, into)
+        except SourceError as error:
+            return error.message
+        return None
+
+    url = resolve(source.url, setting=f"url of the source of table '{table.name}'", folder=folder)
+    with table_rows(url, source.schema_and_table, redacted(source.url), find_uncaptured) as rows:
+        yield rows
+
+
+def _logged(pipeline: Pipeline) -> list[Table]:
+    return [table for table in pipeline.tables if table.source.kind == "audit_log"]

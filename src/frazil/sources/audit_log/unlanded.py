@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.sources.audit_log.bookmark import Bookmark
+    from frazil.sources.audit_log.landing import Bookmark
     from frazil.spec.model.kinds.audit_log import AuditLog
 
 _EPOCH: Final = 1 << 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -9,12 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.formats.field_names import safe_name
 from frazil.formats.json.text import NoObjectError, Pairs, parsed, text_of
-from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded
-from frazil.sources.debezium.eras import mark_of, stream_of
+from frazil.sources.debezium.encodings import Field, NoValueError, described, encoded, is_unavailable
 from frazil.sources.debezium.forms import check_form, is_no_change
-from frazil.sources.debezium.key_changes import CREATES, Deletes, old_key
-from frazil.sources.debezium.place import BEFORE_CHANGES, after_read, has_own_place, lacks_place, micros_of, place_of
-from frazil.sources.debezium.unavailable import is_unavailable
+from frazil.sources.debezium.place import (
+    BEFORE_CHANGES,
+    after_read,
+    has_own_place,
+    lacks_place,
+    mark_of,
+    micros_of,
+    place_of,
+    stream_of,
+)
 from frazil.sources.eras import place_in_era
 from frazil.spec.model.kinds.debezium import BEFORE, OP, POSITION, TIME
 from frazil.spec.sql.names import literal
@@ -24,6 +31,49 @@ if TYPE_CHECKING:
 
     from frazil.sources.trail import Mark, Trail
     from frazil.spec import Table
+
+    Keys = dict[str, str | None]
+
+CREATES: Final = ("c", "create")
+_OLD_KEY: Final = "__debezium.oldkey"
+_STRUCT: Final = re.compile(r"Struct\{([^=,{}]+)=([^=,{}]*)\}")
+"""How Kafka Connect writes a key of one column in a header, unless it was told to write JSON."""
+
+
+@dataclass(slots=True)
+class Deletes:
+    """The last delete of each partition, in one file: its place and its key."""
+
+    _last: dict[str, tuple[str, Keys]] = field(default_factory=dict)
+
+    def see(self, partition: str, place: str, keys: Keys) -> None:
+        """Remember a delete."""
+        self._last[partition] = (place, keys)
+
+    def at(self, partition: str, place: str) -> Keys | None:
+        """Return the key of the delete at a place; None where the last one was elsewhere."""
+        found, keys = self._last.get(partition, ("", None))
+        return keys if found == place else None
+
+
+def old_key(message: Mapping[str, Any]) -> Pairs | None:
+    """Return the key that the headers of a create say its row had; None where they say none that can be read."""
+    headers = message.get("headers")
+    for one in headers if isinstance(headers, list) else ():
+        if isinstance(one, list) and one[:1] == [_OLD_KEY] and isinstance(one[-1], str):
+            return _key(one[-1])
+    return None
+
+
+def _key(text: str) -> Pairs | None:
+    if told := _STRUCT.fullmatch(text):
+        return Pairs([(told[1], told[2])])
+    try:
+        found = parsed(text)
+    except NoObjectError:
+        return None
+    return found if isinstance(found, Pairs) else None
+
 
 TOMBSTONE: Final = "tombstone"
 """What ``__op`` says of a message without a value."""

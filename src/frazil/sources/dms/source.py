@@ -9,10 +9,17 @@ from frazil.formats.csv.file import CsvFile
 from frazil.formats.parquet_file import ParquetFile, count_rows
 from frazil.sources.base import SNAPSHOT, FileRecords, PlainMeaning, RecordMeaning, is_snapshot
 from frazil.sources.dms import layout
-from frazil.sources.dms.listing import TRANSACTIONS, list_files
-from frazil.sources.inspection import FileForm, count_csv, inspect, named_fields
-from frazil.sources.name_order import NameOrderError, misordered
-from frazil.sources.new_files import Copies, find_new
+from frazil.sources.dms.layout import TRANSACTIONS, list_files
+from frazil.sources.new_files import (
+    Copies,
+    FileForm,
+    NameOrderError,
+    count_csv,
+    find_new,
+    inspect,
+    misordered,
+    named_fields,
+)
 from frazil.spec.model.kinds.dms import FILE, time_in_name_sql
 from frazil.spec.sql.names import quote
 
@@ -44,7 +51,7 @@ class DmsSource:
     table: Table
 
     def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
-        """List all files: see :func:`frazil.sources.dms.listing.list_files`."""
+        """List all files: see :func:`frazil.sources.dms.layout.list_files`."""
         return list_files(self.table.source, folder, self.table.stores, ledger)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:

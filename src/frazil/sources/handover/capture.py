@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -13,19 +14,57 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.errors import SourceError
+from frazil.sources.audit_log.capture import log_rows
+from frazil.sources.base import snapshot_position
 from frazil.sources.capture import Landed, land_file
-from frazil.sources.handover.loads import LoadReader
+from frazil.sources.dms.source import DmsSource
+from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.capture import MEMORY, ROWS_AT_ONCE, SnapshotCapture, load_rows
-from frazil.sources.snapshot.dumps import DumpReader, dumps_of, landing_folder
+from frazil.sources.snapshot.dumps import (
+    DumpReader,
+    UnreadableDumpError,
+    dumps_of,
+    inspected,
+    landing_folder,
+    record_batches,
+)
+from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.dms import DmsFiles
 from frazil.spec.model.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from frazil.sources.comparison import SourceRows
     from frazil.sources.snapshot.dumps import Dump
     from frazil.spec import Pipeline, Table
+
+
+class LoadReader:
+    """The rows of a full load as texts, all files with the same columns; its op column is left out."""
+
+    def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
+        self._source, self._op = DmsSource(table), table.source.op.lower()
+        self._files = [
+            inspected(file, folder, self._source.inspect, snapshot_position(file.name)) for file in dump.files
+        ]
+        self._all = self._source.columns(self._files, ())
+        self.columns: tuple[str, ...] = tuple(name for name in self._all if name.lower() != self._op)
+        """Names of the fields."""
+        self.types: dict[str, str] = {}
+        """None: a handover takes types from the declaration."""
+        self.unreadable: UnreadableDumpError | None = None
+
+    def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
+        """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.dumps.DumpReader.batches` does."""
+        opened = ((file.path, self._source.read(file, self._all).reader) for file in self._files)
+        try:
+            yield from record_batches(opened, names, schema)
+        except UnreadableDumpError as error:
+            self.unreadable = error
+
 
 _NAME: Final = "%Y-%m-%dT%H%M%S.%fZ"
 _LANDED: Final = (AT, SNAPSHOT, STEP)
@@ -169,3 +208,35 @@ def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[s
                 own = [pa.repeat(pa.scalar(text, pa.string()), batch.num_rows) for text in (at, unquote(snapshot), ROW)]
                 columns = [column.cast(pa.string()) for column in batch.columns]
                 writer.write_batch(pa.RecordBatch.from_arrays([*own, *columns], schema=schema))
+
+
+def compared_table(table: Table) -> Table | None:
+    """Return the part of a handover that says where its table is: its log, else its snapshots; None for files alone."""
+    changes = changes_table(table)
+    if changes is None:
+        return None
+    if isinstance(changes.source, AuditLog) and changes.source.url is not None:
+        return changes
+    snapshots = snapshots_table(table)
+    return None if snapshots.source.url is None else snapshots
+
+
+@contextmanager
+def handover_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
+    """Open the table that the log is of, or that snapshots are taken of."""
+    part = compared_table(table)
+    assert part is not None  # noqa: S101 - others are not opened
+    if part.source.kind == AuditLog.model_fields["kind"].default:
+        with log_rows(pipeline, part) as rows:
+            yield rows
+        return
+    require_driver()
+    from frazil.sources.snapshot.database import database_rows  # noqa: PLC0415 - needs the driver
+
+    with database_rows(pipeline, part, _unknown) as rows:
+        yield rows
+
+
+def _unknown(into: Path, position: int) -> str:
+    del into, position
+    return "what changes are on their way is known to the sender"

@@ -107,7 +107,7 @@ class PostgresCapture:
     def waiting(self, folder: Path) -> Waiting:
         """Return how many changes of each table are not landed, and which tables a turn would stop."""
         landing, url = self._landing(folder), self._url(folder)
-        from frazil.sources.postgres.uncaptured import count_uncaptured  # noqa: PLC0415 - needs the driver
+        from frazil.sources.postgres.turn import count_uncaptured  # noqa: PLC0415 - needs the driver
 
         with explained(self.name):
             return count_uncaptured(url, landing, self.declared, self.name)
@@ -125,7 +125,7 @@ class PostgresCapture:
         """Open one of the tables as it is now."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
-        from frazil.sources.postgres.uncaptured import find_uncaptured  # noqa: PLC0415 - needs the driver
+        from frazil.sources.postgres.turn import find_uncaptured  # noqa: PLC0415 - needs the driver
 
         def uncaptured(into: Path, end: int) -> str | None:
             return find_uncaptured(url, landing, table, into, end)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from frazil.formats.own_records import NotErased
-from frazil.formats.parquet_file import ParquetFile
+from frazil.formats.own_records import NotErased, equals
+from frazil.formats.parquet_file import ParquetFile, opened
 from frazil.formats.records import Changed
 from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_position, snapshot_position
+from frazil.sources.capture import reveal
 from frazil.sources.postgres.errors import SlotLostError
-from frazil.sources.postgres.landed.emptied import emptied_from, empty, is_emptied
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
 from frazil.sources.record_files import PARQUET, RecordFiles, typed
 from frazil.spec.location import locate
@@ -21,7 +25,7 @@ from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSI
 from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from frazil.formats.records import Parsed, RecordReader
@@ -194,3 +198,74 @@ def _carried(unchanged: str, own: Sequence[str]) -> list[str]:
     """Return the columns that a record carries, given the JSON list of those that it does not."""
     missing = {name.lower() for name in json.loads(unchanged)}
     return [name for name in own if name.lower() not in missing]
+
+
+_BEFORE: Final = b"frazil.emptied_from"
+"""Key of the file's metadata: the hash of what it was when bronze took it."""
+
+_BATCH_ROWS: Final = 65_536
+
+
+def is_emptied(path: Path, rows: Collection[int]) -> bool:
+    """Return whether nothing is left of some records of a file.
+
+    Args:
+        path: the file.
+        rows: their rows, from 1 on.
+
+    Cost: reads one column.
+    """
+    with closing(opened(f"{path}")) as file:
+        wanted = [*rows]
+        return all(
+            equals(batch.column(0), ERASED)[places].all() for batch, places in _places(file, wanted, columns=[OP])
+        )
+
+
+def empty(path: Path, rows: Collection[int], before: str) -> None:
+    """Write a file again, with nothing left of some records but their places; it is there whole at any time.
+
+    Args:
+        path: the file.
+        rows: their rows, from 1 on.
+        before: hash of the file that bronze took.
+
+    Cost: one pass over the file; memory of a row group.
+    """
+    is_in_folder = path.parent.name.startswith((LOAD, RELOAD, RESTART))
+    table = path.parent.parent if is_in_folder else path.parent
+    # Beside the folder of the table, from which a capture removes what it did not finish.
+    hidden = table.with_name(f".{table.name}.emptied.tmp")
+    with closing(opened(f"{path}")) as file:
+        fields = file.schema_arrow
+        schema = fields.with_metadata({**(fields.metadata or {}), _BEFORE: before.encode()})
+        with pq.ParquetWriter(hidden, schema, compression="zstd") as writer:
+            for batch, places in _places(file, [*rows]):
+                writer.write_batch(_without(batch, places, schema))
+    reveal(hidden, path)
+
+
+def emptied_from(uri: str) -> str | None:
+    """Return the hash of the file that bronze took, of one that was emptied since; None of any other."""
+    try:
+        with closing(opened(uri)) as file:
+            found = (file.schema_arrow.metadata or {}).get(_BEFORE)
+    except (pa.ArrowException, OSError):
+        return None
+    return None if found is None else str(found.decode())
+
+
+def _places(file: Any, rows: Collection[int], columns: list[str] | None = None) -> Iterator[tuple[Any, Any]]:
+    """Yield a file in batches, each with which of its records are among some rows."""
+    row, wanted = 1, np.asarray(rows, dtype=np.int64)
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False):
+        yield batch, np.isin(np.arange(row, row + batch.num_rows), wanted)
+        row += batch.num_rows
+
+
+def _without(batch: Any, places: Any, schema: pa.Schema) -> pa.RecordBatch:
+    mask, columns = pa.array(places), []
+    for field, column in zip(schema, batch.columns, strict=True):
+        left = column if field.name == POSITION else pa.scalar(ERASED if field.name == OP else None, field.type)
+        columns.append(pc.if_else(mask, left, column))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

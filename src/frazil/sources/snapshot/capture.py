@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
-from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file
-from frazil.sources.deletes import verify_deletes
+from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file, verify_deletes
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.dumps import (
     Dump,

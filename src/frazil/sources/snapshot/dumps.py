@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
-from frazil.sources.name_order import NameOrderError, misordered
+from frazil.sources.new_files import NameOrderError, misordered
 from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
 from frazil.spec.location import expand
 from frazil.spec.model.stores import NO_STORES, is_store, whole_address

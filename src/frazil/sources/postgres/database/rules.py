@@ -9,9 +9,8 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.sources.postgres.database.catalog import known_table
 from frazil.sources.postgres.database.keys import missing_key, repeated_key
-from frazil.sources.postgres.database.known import difference
+from frazil.sources.postgres.database.known import Column, Known, difference
 from frazil.sources.postgres.database.server import end_of_timeline
 from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.landed.files import check_columns
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.errors import FrazilError
-    from frazil.sources.postgres.database.known import Difference, Known
+    from frazil.sources.postgres.database.known import Difference
     from frazil.sources.postgres.database.server import Server, ServerTable
     from frazil.sources.postgres.landed.landing import Landing, State
     from frazil.spec import Table
@@ -358,3 +357,44 @@ SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg
 _SLOT: Final = """
 SELECT plugin::text, database::text, wal_status = 'lost', confirmed_flush_lsn::text
 FROM pg_replication_slots WHERE slot_name = %s"""
+
+
+def known_table(server: Server, table: ServerTable) -> Known:
+    """Ask the server for what a table is now, in one query: it is asked at each turn."""
+    described = zip(table.numbers, table.columns, table.types, table.altered, strict=True)
+    columns = {
+        number: Column(name=name, type=kind[0], modifier=kind[1], altered=altered)
+        for number, name, kind, altered in described
+    }
+    types = [kind for kind, _ in table.types]
+    [(filenode, partitions, attached, numbers, labels)] = server.rows(_KNOWN, table.oid, types, table.oid)
+    return Known(
+        oid=table.oid,
+        place=(table.schema, table.name),
+        columns=columns,
+        last=max(columns, default=0),
+        filled=table.filled,
+        filenode=filenode or 0,
+        partitions=dict(zip(partitions or (), attached or (), strict=True)),
+        labels=dict(zip(numbers or (), labels or (), strict=True)),
+        row_filter=table.row_filter,
+        generated=table.generated,
+        identity=table.identity,
+    )
+
+
+_KNOWN: Final = """
+WITH RECURSIVE parts AS (
+    SELECT t.relid::oid::int8 AS part, i.xmin::text::int8 AS attached
+    FROM pg_partition_tree(%s::int8::oid) t JOIN pg_inherits i ON i.inhrelid = t.relid WHERE t.level > 0),
+types AS (
+    SELECT unnest(%s::int8[]::oid[]) AS oid
+    UNION
+    SELECT CASE WHEN y.typtype = 'd' THEN y.typbasetype ELSE y.typelem END
+    FROM types JOIN pg_type y USING (oid) WHERE y.typtype = 'd' OR y.typelem <> 0),
+labels AS (
+    SELECT e.oid::int8 AS number, e.enumlabel::text AS label FROM pg_enum e JOIN types ON types.oid = e.enumtypid)
+SELECT pg_relation_filenode(%s::int8::oid)::int8,
+    (SELECT array_agg(part ORDER BY part) FROM parts), (SELECT array_agg(attached ORDER BY part) FROM parts),
+    (SELECT array_agg(number ORDER BY number) FROM labels), (SELECT array_agg(label ORDER BY number) FROM labels)"""
+"""A partition that was detached and attached again has another transaction; a label that was renamed its number."""
