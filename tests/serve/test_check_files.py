@@ -125,14 +125,14 @@ def test_a_file_in_a_store_is_counted_as_the_version_that_was_looked_at(
 ) -> None:
     """Looked at once, and so read in parts, whatever its size."""
     bucket, looked = MemoryStore(), list[str]()
-    head = store_client.head
+    describe = store_client.describe
 
     def noted(access: StoreAccess, key: str) -> dict[str, Any]:
         looked.append(key)
-        return head(access, key)
+        return describe(access, key)
 
     monkeypatch.setattr(store_client, "client", lambda _: bucket)
-    monkeypatch.setattr(store_client, "head", noted)
+    monkeypatch.setattr(store_client, "describe", noted)
     with lake(tmp_path) as proof:
         proof.connection.execute("UPDATE bronze SET _cdc_file = 's3://raw/' || _cdc_file")
         for name in FILES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from typing import TYPE_CHECKING
 
-from frazil.sources.dms.declaration import declaration
+from frazil.sources.dms.declaration import dms_declaration
 from frazil.sources.dms.discover import Discovered, discover
 from frazil.spec.load.parse import parse
 
@@ -34,7 +34,7 @@ def only(folder: Path) -> Discovered:
 
 
 def declared(folder: Path, tables: list[Discovered]) -> Pipeline:
-    return parse(declaration("shop", folder, tables))
+    return parse(dms_declaration("shop", folder, tables))
 
 
 def types(table: Discovered) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
 
-from frazil.sources.dms.declaration import declaration
+from frazil.sources.dms.declaration import dms_declaration
 from frazil.sources.dms.discover import discover
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def test_of_a_time_that_dms_may_have_added_the_declaration_says_what_it_costs(tm
     table = only(tmp_path)
 
     assert (table.sequence_by, table.stamp) == (("dms_timestamp",), "dms_timestamp")
-    assert "then write effective_at for sequence_by" in declaration("shop", tmp_path, [table])
+    assert "then write effective_at for sequence_by" in dms_declaration("shop", tmp_path, [table])
 
 
 def test_files_without_a_header_number_their_columns(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from frazil import api
 from frazil.failpoints import FailpointReached
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
-from frazil.sources.capture import TooManyDeletesError, alone
+from frazil.sources.capture import TooManyDeletesError, try_lock
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.snapshot.capture import BadKeyError, SnapshotCapture, TakenNameError, dumped_rows
 from frazil.spark.session import spark_session
@@ -210,7 +210,7 @@ def test_a_standby_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_two_captures_of_one_table_do_not_meet(session: Any, tmp_path: Path) -> None:
     del session
-    with alone(tmp_path / "landing" / "snapshot" / ".dumps" / "things" / ".lock"):
+    with try_lock(tmp_path / "landing" / "snapshot" / ".dumps" / "things" / ".lock"):
         assert land(tmp_path).busy is not None
 
 

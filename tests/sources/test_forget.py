@@ -13,7 +13,7 @@ from frazil.serve.check.check import check
 from frazil.serve.query.query import query
 from frazil.sources.audit_log.capture import LogCapture
 from frazil.sources.audit_log.landing import Bookmark, bookmark_path
-from frazil.sources.capture import ForgetsFiles, alone
+from frazil.sources.capture import ForgetsFiles, try_lock
 from frazil.sources.debezium.topic import TopicCapture
 from frazil.spark.session import spark_session
 from frazil.spec import AuditLog, Debezium, Table
@@ -58,7 +58,7 @@ def test_files_of_an_audit_log_go_when_their_turn_has_ended(tmp_path: Path) -> N
 
     assert isinstance(capture, ForgetsFiles)
     assert capture.forgettable(tmp_path, [*files, strange]) == dict.fromkeys(files[:2], ("orders",))
-    with alone(root / ".public.log.lock"):
+    with try_lock(root / ".public.log.lock"):
         assert capture.forget(tmp_path, files) == []
     assert capture.forget(tmp_path, files) == files[:2]
     assert capture.forget(tmp_path, files) == []

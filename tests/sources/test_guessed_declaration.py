@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.sources.discovered import FIRST, LOAD, SECOND, declared, only, types, write
 
-from frazil.sources.dms.declaration import NothingFoundError, declaration
+from frazil.sources.dms.declaration import NothingFoundError, dms_declaration
 from frazil.sources.dms.discover import MixedTablesError, discover, proposed_rules
 from frazil.sources.dms.layout import list_files
 from frazil.spec.load.parse import parse
@@ -25,7 +25,7 @@ def test_columns_that_are_unique_together_are_the_keys(tmp_path: Path) -> None:
 
     assert (lines_table.keys, lines_table.keys_seen) == (("order_id", "line", "region"), True)
     assert pairs.keys == ("order_id", "line")
-    assert "keys: [order_id, line]  # guessed: unique together and never NULL in 3 rows" in declaration(
+    assert "keys: [order_id, line]  # guessed: unique together and never NULL in 3 rows" in dms_declaration(
         "shop", tmp_path, [pairs]
     )
 
@@ -38,7 +38,7 @@ def test_a_key_that_was_not_seen_to_be_unique_says_so(tmp_path: Path) -> None:
 
     assert not tables[0].keys_seen
     assert "a guess by name only" in tables[0].doubts[0]
-    assert "keys: [order_id]  # GUESSED BY ITS NAME" in declaration("shop", tmp_path, tables)
+    assert "keys: [order_id]  # GUESSED BY ITS NAME" in dms_declaration("shop", tmp_path, tables)
 
 
 def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_names_that_are_taken_still_give_a_right_declaration(tmp_path: Path) -> 
     write(tmp_path / "hosts", {LOAD: f"{header}\n1,f,v,2024-01-01 00:00:00,x,y"})
 
     tables = discover(f"{tmp_path}")
-    text = declaration("my shop: 1", tmp_path, tables)
+    text = dms_declaration("my shop: 1", tmp_path, tables)
 
     assert [column.name for column in tables[0].columns][1] == "source_file"
     assert "no history: it would add a column valid_from of its own" in text
@@ -66,7 +66,7 @@ def test_no_order_is_proposed_that_deletes_do_not_carry(tmp_path: Path) -> None:
         "bare": (),
         "moved": ("updated_at",),
     }
-    assert "# no sequence_by: deletes do not move updated_at" in declaration("shop", tmp_path, [tables["old"]])
+    assert "# no sequence_by: deletes do not move updated_at" in dms_declaration("shop", tmp_path, [tables["old"]])
 
 
 def test_files_of_two_tables_in_one_folder_are_told_apart(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_files_of_two_tables_in_one_folder_are_told_apart(tmp_path: Path) -> Non
 def test_the_declaration_says_what_was_guessed_and_from_how_much(tmp_path: Path) -> None:
     write(tmp_path / "landing/hosts", {LOAD: "id,updated_at\n1,2024-01-01 10:00:00", FIRST: "op,id,updated_at"})
 
-    text = declaration("shop", tmp_path, discover(f"{tmp_path}/landing"))
+    text = dms_declaration("shop", tmp_path, discover(f"{tmp_path}/landing"))
 
     assert (
         text
@@ -107,7 +107,7 @@ tables:
 def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, project: str, path: str) -> None:
     write(tmp_path / "a/hosts", {LOAD: "id\n1"})
 
-    text = declaration("shop", tmp_path / project, discover(f"{tmp_path}/a"))
+    text = dms_declaration("shop", tmp_path / project, discover(f"{tmp_path}/a"))
 
     assert parse(text).tables[0].source.path == (path,)
     assert list_files(parse(text).tables[0].source, tmp_path / project).files
@@ -116,7 +116,7 @@ def test_paths_start_from_where_the_declaration_will_stand(tmp_path: Path, proje
 def test_a_landing_folder_far_away_is_named_in_full(tmp_path: Path) -> None:
     write(tmp_path / "hosts", {LOAD: "id\n1"})
 
-    text = declaration("shop", Path("/elsewhere"), discover(f"{tmp_path}"))
+    text = dms_declaration("shop", Path("/elsewhere"), discover(f"{tmp_path}"))
 
     assert parse(text).tables[0].source.path == ((tmp_path / "hosts").as_posix(),)
 
@@ -141,12 +141,12 @@ def test_a_few_outliers_decide_a_type_and_are_counted(tmp_path: Path) -> None:
 
     assert tables[0].keys == ("id",)
     assert types(tables[0])["updated_at"] == "string"
-    assert "{name: updated_at, type: string}  # timestamp in 7" in declaration("shop", tmp_path, tables)
+    assert "{name: updated_at, type: string}  # timestamp in 7" in dms_declaration("shop", tmp_path, tables)
 
 
 def test_nothing_found_names_what_files_are_called(tmp_path: Path) -> None:
     with pytest.raises(NothingFoundError) as caught:
-        declaration("shop", tmp_path, discover(f"{tmp_path}"))
+        dms_declaration("shop", tmp_path, discover(f"{tmp_path}"))
 
     assert "LOAD00000001.csv" in (caught.value.hint or "")
     with pytest.raises(MissingFolderError):
@@ -173,7 +173,7 @@ def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) 
     assert (rules["balance"].nullable, rules["balance"].min) == (False, None)
     assert (rules["note"].accepted_values, rules["note"].min) == (None, "0")
     assert {rules[name].on_violation for name in ("status", "quantity", "balance", "note")} == {"warn"}
-    text = declaration("shop", tmp_path, [table])
+    text = dms_declaration("shop", tmp_path, [table])
     assert "# the rules that warn are proposed: all of 62 records looked at keep them" in text
     [parsed] = declared(tmp_path, [table]).tables
     assert parsed.columns == table.columns

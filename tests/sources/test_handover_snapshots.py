@@ -9,7 +9,7 @@ import yaml
 from tests.sources.handovers import DUMPS, FORMS, declared, dump
 
 from frazil.errors import DeclarationError
-from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, captures, compared_table
+from frazil.sources.handover.capture import TakenFieldError, UnknownTimeError, compared_table, handover_captures
 from frazil.sources.kinds import rows_at_source, source_of
 from frazil.sources.snapshot.capture import BadKeyError
 from frazil.sources.snapshot.dumps import UnreadableDumpError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_nothing_is_landed_of_a_snapshot_whose_time_is_unknown(tmp_path: Path) -> None:
     [table] = declared(tmp_path, "dumps and dms").tables
-    [capture] = captures(declared(tmp_path, "dumps and dms"), [table])
+    [capture] = handover_captures(declared(tmp_path, "dumps and dms"), [table])
     dump(tmp_path, "rows", [1])
 
     with pytest.raises(UnknownTimeError, match=r"nothing says when snapshot rows\.jsonl was taken"):
@@ -46,7 +46,7 @@ def test_nothing_is_landed_of_a_snapshot_whose_time_is_unknown(tmp_path: Path) -
 )
 def test_a_snapshot_that_cannot_be_right_is_refused(text: str, error: type[Exception], tmp_path: Path) -> None:
     pipeline = declared(tmp_path, "dumps and dms")
-    [capture] = captures(pipeline, pipeline.tables)
+    [capture] = handover_captures(pipeline, pipeline.tables)
     (tmp_path / "dumps" / "2026-01-01.jsonl").write_text(text, encoding="utf-8")
 
     with pytest.raises(error):
@@ -101,7 +101,7 @@ def test_a_handover_is_compared_where_one_of_its_parts_has_a_table(
 
 def test_a_snapshot_is_landed_once(tmp_path: Path) -> None:
     pipeline = declared(tmp_path, "dumps and dms")
-    [capture] = captures(pipeline, pipeline.tables)
+    [capture] = handover_captures(pipeline, pipeline.tables)
     dump(tmp_path, "2026-01-01", [1, 2])
     dump(tmp_path, "2026-01-02", [1, 2])
 

@@ -9,7 +9,7 @@ import pytest
 
 from frazil.sources.audit_log.capture import LogCapture
 from frazil.sources.capture import LandsTogether
-from frazil.sources.postgres.landed.landing import LOAD, RELOAD, Landing, State
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, CaptureState, Landing
 from frazil.spec import AuditLog
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_the_files_of_a_slot_are_whole_when_no_range_and_no_rows_are_beyond_its_
 ) -> None:
     landing = Landing(tmp_path, "frazil")
     if state is not None:
-        landing.keep(State(system="1", database="shop", **{"tables": TABLES, **state}))
+        landing.keep(CaptureState(system="1", database="shop", **{"tables": TABLES, **state}))
     for table, name in rows.items():
         (landing.table("public", table) / name).mkdir(parents=True)
 
@@ -51,7 +51,7 @@ def test_the_files_of_a_slot_are_whole_when_no_range_and_no_rows_are_beyond_its_
 
 def test_rows_that_were_read_again_beyond_the_position_are_not_whole(tmp_path: Path) -> None:
     landing = Landing(tmp_path, "frazil")
-    landing.keep(State(system="1", database="shop", position=20, tables=TABLES))
+    landing.keep(CaptureState(system="1", database="shop", position=20, tables=TABLES))
     for _, table in PLACES:
         (landing.table("public", table) / f"{LOAD}{10:016X}").mkdir(parents=True)
     assert landing.is_whole(PLACES)

@@ -12,7 +12,7 @@ from tests.sources.replay import declare, land, records, replayed, selected
 from frazil.errors import FrazilError
 from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
-from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table
+from frazil.sources.postgres.landed.load import ExportedSnapshot, RewrittenError, load_table
 from frazil.testing.postgres import postgres_server
 
 if TYPE_CHECKING:
@@ -163,7 +163,9 @@ def test_rows_that_a_truncate_hides_from_a_snapshot_are_asked_for_again(
         assert table is not None
         session.execute("TRUNCATE orders")
         with pytest.raises(RewrittenError):
-            load_table(table, tmp_path, Snapshot(url=url, lsn=lsn, name=name, read_at="", domains={}), lambda _: None)
+            load_table(
+                table, tmp_path, ExportedSnapshot(url=url, lsn=lsn, name=name, read_at="", domains={}), lambda _: None
+            )
 
 
 def refusal(folder: Path) -> FrazilError:

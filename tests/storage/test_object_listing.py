@@ -214,7 +214,7 @@ def test_without_the_client_every_request_names_the_extra_that_has_it(monkeypatc
     for request in (
         lambda: [*store_client.keys(S3, "in")],
         lambda: store_client.get(S3, "in/a.csv"),
-        lambda: store_client.head(S3, "in/a.csv"),
+        lambda: store_client.describe(S3, "in/a.csv"),
         lambda: store_client.put(S3, "in/a.csv", b"1"),
         lambda: store_client.delete(S3, ["in/a.csv"]),
         lambda: store_client.client(S3),

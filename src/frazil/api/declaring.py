@@ -80,13 +80,13 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
 
         write_declaration(file, of_contract(Path(source), name))
         return NewProject(declaration=file)
-    from frazil.sources.dms.declaration import declaration
+    from frazil.sources.dms.declaration import dms_declaration
     from frazil.sources.dms.discover import discover
     from frazil.spec.model.stores import is_store
 
     landing = f"{source}"
     found = discover(landing if is_store(landing) else f"{Path(landing).resolve()}")
-    write_declaration(file, declaration(name, project.resolve(), found))
+    write_declaration(file, dms_declaration(name, project.resolve(), found))
     return NewProject(declaration=file, discovered=tuple(found))
 
 

@@ -114,7 +114,7 @@ def _tried(access: StoreAccess, address: str, *, is_written: bool) -> str:
     done = ["listed"]
     if first is None and fixed and not is_written:
         try:
-            first = store_client.head(access, fixed)  # the place is a file
+            first = store_client.describe(access, fixed)  # the place is a file
         except FileNotFoundError:
             done = ["listed, nothing is there yet"]
     if first is not None:

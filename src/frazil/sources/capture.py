@@ -251,7 +251,7 @@ def reload_capture(capture: Capture, folder: Path, names: Collection[str], progr
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[bool]:
+def try_lock(lock: Path) -> Iterator[bool]:
     """Take the lock of a landing folder; yield False where another process has it.
 
     It is free again when the process ends, however it ends.

@@ -9,15 +9,12 @@ from frazil.sources.audit_log.source import AuditLogSource
 from frazil.sources.debezium.source import DebeziumSource
 from frazil.sources.debezium.topic import topic_captures
 from frazil.sources.dms.source import DmsSource
-from frazil.sources.handover.capture import captures as handover_captures
-from frazil.sources.handover.capture import compared_table, handover_rows
+from frazil.sources.handover.capture import compared_table, handover_captures, handover_rows
 from frazil.sources.handover.source import HandoverSource
-from frazil.sources.postgres.capture import captures as postgres_captures
-from frazil.sources.postgres.capture import postgres_rows
+from frazil.sources.postgres.capture import postgres_captures, postgres_rows
 from frazil.sources.postgres.source import PostgresSource
 from frazil.sources.sharded.source import ShardCapture, ShardedSource, sharded_rows
-from frazil.sources.snapshot.capture import captures as snapshot_captures
-from frazil.sources.snapshot.capture import dumped_rows
+from frazil.sources.snapshot.capture import dumped_rows, snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
 from frazil.spec.check.kinds.handover import changes_table
 from frazil.spec.check.kinds.sharded import shard_tables

@@ -48,7 +48,7 @@ class RecordReading:
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its fields, those inside of others too, and whether it is whole."""
         if not file.name.lower().endswith(JSON_LINES):
-            content = inspect(hashed, file, form_of(file))
+            content = inspect(hashed, file, file_form(file))
             return content if content.broken else self._with_inner(content, file)
         return self._with_inner(self._inspect_json(hashed, file), file)
 
@@ -112,7 +112,7 @@ class RecordReading:
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names; None if it cannot be read."""
         if not file.name.lower().endswith(JSON_LINES):
-            own = named_fields(file, form_of(file))
+            own = named_fields(file, file_form(file))
         else:
             try:
                 with open_text(file.uri) as lines:
@@ -141,7 +141,7 @@ class RecordReading:
         own = self.own_records(names)
         if file.name.lower().endswith(JSON_LINES):
             return JsonLinesFile(file.uri, {name.lower(): name for name in names}, own, **limits)
-        if (dialect := form_of(file).dialect) is None:
+        if (dialect := file_form(file).dialect) is None:
             return ParquetFile(file.uri, names, own=own)
         return CsvFile(file.uri, dialect, names, header=True, own=own, rejected=None, **limits)
 
@@ -271,12 +271,12 @@ class RecordFiles(RecordReading, ABC):
         """Return the settings that records depend on: see :meth:`frazil.sources.base.Source.reading`."""
 
 
-def form_of(file: SourceFile) -> FileForm:
+def file_form(file: SourceFile) -> FileForm:
     """Return how a file that is no JSON is written."""
     return FileForm(dialect=None if file.name.lower().endswith(PARQUET) else _DIALECT)
 
 
-def typed(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def with_types(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     """Give columns the types that a capture wrote into the metadata of their fields."""
     try:
         with closing(opened(file.uri)) as parquet:

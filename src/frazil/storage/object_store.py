@@ -92,7 +92,7 @@ class ObjectStore:
 
     def _one(self, key: str) -> Found | None:
         try:
-            return None if is_hidden(key.rpartition("/")[2]) else self._found(store_client.head(self._access, key))
+            return None if is_hidden(key.rpartition("/")[2]) else self._found(store_client.describe(self._access, key))
         except FileNotFoundError:
             return None
 
@@ -120,7 +120,7 @@ class ObjectStore:
 
     def stat(self, uri: str) -> Found:
         """Look at one object, as :meth:`frazil.storage.base.Storage.stat`."""
-        return self._found(store_client.head(self._access, split(uri)[1]))
+        return self._found(store_client.describe(self._access, split(uri)[1]))
 
     def names_version(self, uri: str) -> bool:
         """Return whether its store gave the object an ETag when it was listed."""

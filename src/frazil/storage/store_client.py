@@ -210,7 +210,7 @@ def get(access: StoreAccess, key: str, **options: Any) -> Any:
         return obstore.get(client(access), key, options=options or None)
 
 
-def head(access: StoreAccess, key: str) -> dict[str, Any]:
+def describe(access: StoreAccess, key: str) -> dict[str, Any]:
     """Describe an object as :func:`keys` does."""
     obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from frazil.errors import HistoryChangedError, SetupError, SourceError
 from frazil.sources.audit_log.landing import FILE_RECORDS, Bookmark, Writer, bookmark_path, turn_of
 from frazil.sources.audit_log.unlanded import UnlandedRecords, log_name
-from frazil.sources.capture import Lag, Landed, Looked, alone
+from frazil.sources.capture import Lag, Landed, Looked, try_lock
 from frazil.spec.location import expand
 from frazil.spec.secrets import redacted, resolve
 
@@ -61,7 +61,7 @@ class LogCapture:
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land what the log has now; memory of one file a table."""
         root = self._root(folder)
-        with alone(root / f".{self._first.log}.lock") as is_alone:
+        with try_lock(root / f".{self._first.log}.lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process of Frazil")
             with connected(self._first, folder, self.name) as session:
@@ -109,7 +109,7 @@ class LogCapture:
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
         """Remove landing files of turns that have ended."""
-        with alone(self._root(folder) / f".{self._first.log}.lock") as is_alone:
+        with try_lock(self._root(folder) / f".{self._first.log}.lock") as is_alone:
             gone = [*self.forgettable(folder, files)] if is_alone else []
             for file in gone:
                 file.unlink()

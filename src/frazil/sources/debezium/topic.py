@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from frazil.errors import DeclarationError
-from frazil.sources.capture import Lag, Landed, Looked, alone, land_file
+from frazil.sources.capture import Lag, Landed, Looked, land_file, try_lock
 from frazil.sources.debezium.broker import Broker
 from frazil.sources.debezium.forms import BINARY, RecordFormError, is_binary
 from frazil.sources.debezium.landed import NAME, LostOffsetsError
@@ -77,7 +77,7 @@ class TopicCapture:
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
         """Land what is visible of each partition now."""
         root = self._root(folder)
-        with alone(root / ".lock") as is_alone:
+        with try_lock(root / ".lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process")
             with self._broker(folder) as broker:
@@ -130,7 +130,7 @@ class TopicCapture:
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
         """Replace landing files, but for the newest of each partition, by empty ones of their offsets."""
-        with alone(self._root(folder) / ".lock") as is_alone:
+        with try_lock(self._root(folder) / ".lock") as is_alone:
             gone = [*self.forgettable(folder, files)] if is_alone else []
             for file in gone:
                 file.with_suffix("").touch()

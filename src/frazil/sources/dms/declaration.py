@@ -28,7 +28,7 @@ class NothingFoundError(SourceError):
     retryable = False
 
 
-def declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> str:
+def dms_declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -> str:
     """Write a declaration for discovered tables.
 
     Args:

@@ -128,7 +128,7 @@ def has_header(file: SourceFile, source: DmsFiles) -> bool:
     return source.header and file.variant != TRANSACTIONS
 
 
-def form_of(file: SourceFile, table: Table) -> FileForm:
+def dms_form(file: SourceFile, table: Table) -> FileForm:
     """Return how a file is written."""
     source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
@@ -216,7 +216,7 @@ def known_fields(
     return dict(known.values()) if len(known) > 1 else {}
 
 
-def fields_of(table: Table, file: NewFile, columns: Sequence[str]) -> tuple[str, ...]:
+def file_fields(table: Table, file: NewFile, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that the fields of a file go to, in file order.
 
     A transaction file has ``TABLE_AND_SCHEMA`` between the op column and the fields.

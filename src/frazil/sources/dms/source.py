@@ -80,11 +80,11 @@ class DmsSource:
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file."""
-        return inspect(hashed, file, layout.form_of(file, self.table))
+        return inspect(hashed, file, layout.dms_form(file, self.table))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names."""
-        return named_fields(file, layout.form_of(file, self.table))
+        return named_fields(file, layout.dms_form(file, self.table))
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
         """Return bronze's columns."""
@@ -96,7 +96,7 @@ class DmsSource:
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
         """Open a file."""
-        source, names = self.table.source, layout.fields_of(self.table, file, columns)
+        source, names = self.table.source, layout.file_fields(self.table, file, columns)
         here = {name.lower(): name for name in columns}
         op, header = here[source.op.lower()], layout.has_header(file, source)
         lacks_op = None if file.load or op in names else NO_OP_COLUMN

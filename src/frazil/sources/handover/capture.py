@@ -180,7 +180,7 @@ class HandoverCapture(SnapshotCapture):
         return DumpReader(dump, self.table, folder)
 
 
-def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[HandoverCapture]:
+def handover_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[HandoverCapture]:
     """Return what lands the snapshots of each table."""
     del pipeline
     return [HandoverCapture(snapshots_table(table), handover=table) for table in tables]

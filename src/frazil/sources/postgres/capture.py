@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationError
-from frazil.sources.postgres.errors import explained, require_driver
+from frazil.sources.postgres.errors import require_driver, translate_server_errors
 from frazil.sources.postgres.landed.landing import Landing
 from frazil.spec.location import locate
 from frazil.spec.secrets import redacted, resolve
@@ -37,7 +37,7 @@ RANGE_BYTES: Final = 64 * 1024 * 1024
 """WAL of one range. A transaction is landed whole, with the range that its end is in."""
 
 
-def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[PostgresCapture]:
+def postgres_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[PostgresCapture]:
     """Return what is to be captured: one for each slot of each database."""
     del pipeline
     slots: dict[tuple[str, str], list[Table]] = {}
@@ -81,7 +81,7 @@ class PostgresCapture:
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import Turn  # noqa: PLC0415 - needs the driver
 
-        with explained(self.name):
+        with translate_server_errors(self.name):
             return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
 
     def is_whole(self, folder: Path) -> bool:
@@ -93,7 +93,7 @@ class PostgresCapture:
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.reload import Reload  # noqa: PLC0415 - needs the driver
 
-        with explained(self.name):
+        with translate_server_errors(self.name):
             return Reload(self.declared, url, landing, self.name, progress).read(names, self.range_bytes)
 
     def behind(self, folder: Path) -> Lag:
@@ -101,7 +101,7 @@ class PostgresCapture:
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import behind  # noqa: PLC0415 - needs the driver
 
-        with explained(self.name):
+        with translate_server_errors(self.name):
             return behind(self.declared, url, landing, self.name)
 
     def waiting(self, folder: Path) -> Waiting:
@@ -109,16 +109,16 @@ class PostgresCapture:
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import count_uncaptured  # noqa: PLC0415 - needs the driver
 
-        with explained(self.name):
+        with translate_server_errors(self.name):
             return count_uncaptured(url, landing, self.declared, self.name)
 
     def examine(self, folder: Path) -> Iterator[Looked]:
         """Look at server, publication, tables and slot."""
         landing, url = self._landing(folder), self._url(folder)
-        from frazil.sources.postgres.database.examine import examine  # noqa: PLC0415 - needs the driver
+        from frazil.sources.postgres.database.examine import examine_server  # noqa: PLC0415 - needs the driver
 
-        with explained(self.name):
-            yield from examine(url, self.declared, landing, self.name)
+        with translate_server_errors(self.name):
+            yield from examine_server(url, self.declared, landing, self.name)
 
     @contextmanager
     def rows(self, folder: Path, table: Table) -> Iterator[SourceRows]:

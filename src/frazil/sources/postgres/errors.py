@@ -87,7 +87,7 @@ _PASSING: Final = ("08", "40", "53", "55", "57", "58", "XX")
 
 
 @contextmanager
-def explained(where: str, hints: Mapping[str, str] = _HINTS) -> Iterator[None]:
+def translate_server_errors(where: str, hints: Mapping[str, str] = _HINTS) -> Iterator[None]:
     """Turn what the driver raises into errors for people, by SQLSTATE.
 
     Args:

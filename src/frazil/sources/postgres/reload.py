@@ -31,8 +31,8 @@ from frazil.sources.capture import Landed, verify_deletes
 from frazil.sources.postgres.database.rules import own_order
 from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError, ServerSetupError, SlotLostError
-from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, State, place_text
-from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table, write_truncate
+from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, CaptureState, place_text
+from frazil.sources.postgres.landed.load import ExportedSnapshot, RewrittenError, load_table, write_truncate
 from frazil.sources.postgres.turn import MOST_LOADS, NOW, Turn, make_slot
 from frazil.spec.model.kinds.postgres import BEHIND, OLD, OP, POSITION
 
@@ -84,7 +84,7 @@ class Reload(Turn):
         return Landed(files=self._files, records=self._records)
 
     def _lost(
-        self, state: State | None, broken: Sequence[FrazilError], chosen: Collection[tuple[str, str]]
+        self, state: CaptureState | None, broken: Sequence[FrazilError], chosen: Collection[tuple[str, str]]
     ) -> list[SlotLostError]:
         """Return why changes are missed; stop for anything else that is wrong."""
         rules = self._rules
@@ -111,7 +111,7 @@ class Reload(Turn):
                     hint=f"begin again: frazil drop --select {table.name}; rm -r {folder}; frazil run",
                 )
 
-    def _go_on(self, places: Collection[tuple[str, str]], state: State, missed: set[tuple[str, str]]) -> None:
+    def _go_on(self, places: Collection[tuple[str, str]], state: CaptureState, missed: set[tuple[str, str]]) -> None:
         """Land the rows of tables whose slot is well; of those that were missed the changes are landed from now on."""
         known = {*state.tables} - {".".join(place) for place in missed}
         if known != {*state.tables}:
@@ -132,7 +132,7 @@ class Reload(Turn):
             )
         )
 
-    def _begin_anew(self, places: Collection[tuple[str, str]], known: State | None) -> None:
+    def _begin_anew(self, places: Collection[tuple[str, str]], known: CaptureState | None) -> None:
         """Begin an era with a slot that works, and the rows of all its tables: what was missed is in them."""
         tables = self._chosen(places)
         era = max(self._landing.last_era(), known.era if known else 0) + 1
@@ -169,7 +169,7 @@ class Reload(Turn):
             self._progress("waits for a snapshot: transactions that are open now end first")
             with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
                 place = place_text(lsn, era)
-                snapshot = Snapshot(
+                snapshot = ExportedSnapshot(
                     url=self._url,
                     lsn=lsn,
                     name=name,

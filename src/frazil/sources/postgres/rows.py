@@ -11,7 +11,7 @@ from psycopg import sql
 
 from frazil.sources.comparison import BUCKET_DIGITS, SUM_DIGITS
 from frazil.sources.postgres.database.server import Server
-from frazil.sources.postgres.errors import ServerSetupError, explained
+from frazil.sources.postgres.errors import ServerSetupError, translate_server_errors
 from frazil.sources.postgres.landed.landing import lsn_of
 from frazil.sources.postgres.types import base_type
 
@@ -223,7 +223,7 @@ def table_rows(
         ServerError: the server does not answer.
     """
     with (
-        explained(where),
+        translate_server_errors(where),
         Server(url) as server,
         locked_table(server, where, _now(server, place, oid), publication or "") as table,
     ):

@@ -19,7 +19,7 @@ from frazil.sources.base import PlainMeaning, RecordMeaning, SourceFile, change_
 from frazil.sources.capture import reveal
 from frazil.sources.postgres.errors import SlotLostError
 from frazil.sources.postgres.landed.landing import LOAD, RELOAD, RESTART, Landing
-from frazil.sources.record_files import PARQUET, RecordFiles, typed
+from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.spec.location import locate
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, ERASED, OLD, OP, POSITION, UNCHANGED
 from frazil.spec.sql.names import quote
@@ -108,12 +108,12 @@ class PostgresSource(RecordFiles):
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
         """Look into a file: its columns have the types of the database."""
         content = super().inspect(hashed, file)
-        return content if content.broken else replace(content, columns=typed(file, content.columns))
+        return content if content.broken else replace(content, columns=with_types(file, content.columns))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names, with the types of the database; None if it cannot be read."""
         named = super().named_fields(file)
-        return None if named is None else typed(file, named)
+        return None if named is None else with_types(file, named)
 
     def order_field(self) -> str:
         """Return the field with the place of each change."""

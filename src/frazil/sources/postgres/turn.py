@@ -16,8 +16,8 @@ from frazil.sources.postgres.database.rules import PLUGIN, Rules
 from frazil.sources.postgres.database.server import Server, exported_snapshot
 from frazil.sources.postgres.errors import ServerError
 from frazil.sources.postgres.landed.files import RangeFiles, TableRange
-from frazil.sources.postgres.landed.landing import LOAD, NO_TIMELINE, RELOAD, Landing, State, lsn_of, server_lsn
-from frazil.sources.postgres.landed.load import RewrittenError, Snapshot, load_table
+from frazil.sources.postgres.landed.landing import LOAD, NO_TIMELINE, RELOAD, CaptureState, Landing, lsn_of, server_lsn
+from frazil.sources.postgres.landed.load import ExportedSnapshot, RewrittenError, load_table
 from frazil.sources.postgres.landed.pgoutput import Decoder, changed_tables
 from frazil.spec.model.kinds.postgres import BEHIND
 
@@ -77,7 +77,7 @@ class Turn:
         found = distance(self._server.flushed() - state.position, moment, files=self._files, records=self._records)
         return replace(found, failed=self._rules.failed)
 
-    def _look(self) -> tuple[State | None, list[FrazilError]]:
+    def _look(self) -> tuple[CaptureState | None, list[FrazilError]]:
         """Return how far the files reach, and what is wrong with the server."""
         state = self._landing.state()
         self._rules = Rules(self._server, self._declared, self._landing, self._where)
@@ -87,7 +87,7 @@ class Turn:
             self._landing.keep(replace(state, timeline=NO_TIMELINE))
         return state, broken
 
-    def _published(self, state: State | None) -> dict[tuple[str, str], ServerTable]:
+    def _published(self, state: CaptureState | None) -> dict[tuple[str, str], ServerTable]:
         """Return the declared tables as they are published; add those to the publication that are not in it."""
         _obey(self._rules.published(state))
         self._rules.verify_keys()
@@ -105,7 +105,7 @@ class Turn:
         }
         return {place: table for place, table in found.items() if table is not None}
 
-    def _with_slot(self, state: State | None) -> State:
+    def _with_slot(self, state: CaptureState | None) -> CaptureState:
         """Return how far the files reach; make the slot where nothing was captured yet."""
         _obey(self._rules.slot(state))
         if self._rules.found_slot is None:
@@ -121,8 +121,8 @@ class Turn:
             self._advance(state.position)
         return replace(state, timeline=self._rules.timeline)
 
-    def _new_state(self, position: int, era: int = 0) -> State:
-        return State(
+    def _new_state(self, position: int, era: int = 0) -> CaptureState:
+        return CaptureState(
             system=self._rules.system,
             database=self._server.session.info.dbname,
             timeline=self._rules.timeline,
@@ -130,7 +130,7 @@ class Turn:
             era=era,
         )
 
-    def _with_rows(self, state: State, tables: dict[tuple[str, str], ServerTable]) -> State:
+    def _with_rows(self, state: CaptureState, tables: dict[tuple[str, str], ServerTable]) -> CaptureState:
         """Land the initial rows of tables that lack them."""
         loaded = {place: self._landing.loaded_at(*place) for place in tables}
         for place in tables:
@@ -148,7 +148,7 @@ class Turn:
             self._landing.keep(state)
         return state
 
-    def _refill(self, tables: dict[tuple[str, str], ServerTable], state: State) -> None:
+    def _refill(self, tables: dict[tuple[str, str], ServerTable], state: CaptureState) -> None:
         """Land rows again that have values, or came with a partition, of which PostgreSQL sends no change."""
         again = []
         for place, changed in self._rules.changed.items():
@@ -172,7 +172,7 @@ class Turn:
                 found.append(replace(table, oid=oid, schema=schema, name=name, is_partitioned=False, pages=pages))
         return found
 
-    def _load_all(self, missing: list[ServerTable], state: State, prefix: str) -> None:
+    def _load_all(self, missing: list[ServerTable], state: CaptureState, prefix: str) -> None:
         for _ in range(MOST_LOADS):
             if not missing:
                 return
@@ -182,7 +182,7 @@ class Turn:
             hint="run again when nobody does so",
         )
 
-    def _load(self, tables: list[ServerTable], state: State, prefix: str) -> list[ServerTable]:
+    def _load(self, tables: list[ServerTable], state: CaptureState, prefix: str) -> list[ServerTable]:
         """Land rows from one snapshot; return the tables that were rewritten meanwhile: they need another.
 
         Initial rows stand before all changes, others at the place of the snapshot.
@@ -191,7 +191,7 @@ class Turn:
         read_at = self._server.one(NOW)
         self._progress("waits for a snapshot: transactions that are open now end first")
         with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
-            snapshot = Snapshot(
+            snapshot = ExportedSnapshot(
                 url=self._url,
                 lsn=lsn,
                 name=name,
@@ -213,7 +213,7 @@ class Turn:
                 failpoint("capture.rows_shown")
         return again
 
-    def _range(self, state: State, end: int) -> State:
+    def _range(self, state: CaptureState, end: int) -> CaptureState:
         """Land the changes that were committed from the state's position to ``end``."""
         tables = {
             state.known[name].oid: TableRange(

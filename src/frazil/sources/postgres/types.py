@@ -27,7 +27,7 @@ _HEADER_BYTES: Final = 4
 _MOST_DIGITS: Final = 38
 
 
-def spark_type(oid: int, modifier: int) -> str:
+def spark_type_of(oid: int, modifier: int) -> str:
     """Return the Spark type of a type of PostgreSQL.
 
     Args:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from frazil.errors import ContractError, SourceError
 from frazil.failpoints import failpoint
-from frazil.sources.capture import TYPE_KEY, Landed, Looked, alone, land_file, verify_deletes
+from frazil.sources.capture import TYPE_KEY, Landed, Looked, land_file, try_lock, verify_deletes
 from frazil.sources.postgres.errors import require_driver
 from frazil.sources.snapshot.dumps import (
     Dump,
@@ -95,7 +95,7 @@ class SnapshotCapture:
         require_driver()
         from frazil.sources.snapshot.database import is_due, keep_dump, take_dump  # noqa: PLC0415 - needs the driver
 
-        with alone(dumps_folder(self.table, folder) / ".lock") as is_alone:
+        with try_lock(dumps_folder(self.table, folder) / ".lock") as is_alone:
             if not is_alone:
                 return Landed(busy="another process of Frazil")
             dumps = all_dumps(self.table, folder)
@@ -143,9 +143,9 @@ class SnapshotCapture:
         """Look whether the table can be dumped; yield nothing where there is no server."""
         if self.table.source.path is None:
             require_driver()
-            from frazil.sources.snapshot.database import examine  # noqa: PLC0415 - needs the driver
+            from frazil.sources.snapshot.database import examine_table  # noqa: PLC0415 - needs the driver
 
-            yield from examine(self.table, folder)
+            yield from examine_table(self.table, folder)
 
     def preview(self, folder: Path, into: Path) -> None:
         """Land what differs between the newest dump and the database now, in another landing folder."""
@@ -279,7 +279,7 @@ def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
         yield rows
 
 
-def captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[SnapshotCapture]:
+def snapshot_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[SnapshotCapture]:
     """Return what compares the dumps of each table."""
     del pipeline
     return [SnapshotCapture(table) for table in tables]

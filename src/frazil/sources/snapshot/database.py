@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from frazil.failpoints import failpoint
 from frazil.sources.capture import Looked, reveal
 from frazil.sources.postgres.database.server import Server
-from frazil.sources.postgres.errors import explained
-from frazil.sources.postgres.landed.load import Snapshot, load_table
+from frazil.sources.postgres.errors import translate_server_errors
+from frazil.sources.postgres.landed.load import ExportedSnapshot, load_table
 from frazil.sources.postgres.rows import locked_table, table_rows
 from frazil.sources.snapshot.dumps import Dump, all_dumps, dump_at, dumps_folder
 from frazil.spec.secrets import redacted, resolve
@@ -95,11 +95,15 @@ def dump_of_now(table: Table, folder: Path, progress: Callable[[str], None]) -> 
         yield dump_at(f"{place}", folder)
 
 
-def examine(table: Table, folder: Path) -> Iterator[Looked]:
+def examine_table(table: Table, folder: Path) -> Iterator[Looked]:
     """Look whether the table can be read."""
     where = redacted(table.source.url)
     place = table.source.schema_and_table
-    with explained(where, _HINTS), Server(_url(table, folder)) as server, locked_table(server, where, place) as found:
+    with (
+        translate_server_errors(where, _HINTS),
+        Server(_url(table, folder)) as server,
+        locked_table(server, where, place) as found,
+    ):
         may = server.one("SELECT has_table_privilege(%s, 'SELECT')", found.sql_name)
         detail = f"{found.full_name} {'can be dumped' if may else 'cannot be read'}"
         yield Looked(ok=bool(may), detail=detail, hint=None if may else _HINTS["42501"])
@@ -119,12 +123,12 @@ def _dump(table: Table, folder: Path, place: Path, progress: Callable[[str], Non
     """Write the files of a dump; return when it was taken, by the server's clock."""
     url, where = _url(table, folder), redacted(table.source.url)
     with (
-        explained(where, _HINTS),
+        translate_server_errors(where, _HINTS),
         Server(url) as server,
         locked_table(server, where, table.source.schema_and_table) as found,
     ):
         name, now = server.one("SELECT pg_export_snapshot()"), server.one(_NOW)
-        snapshot = Snapshot(url=url, name=name, read_at=now, domains=server.domains())
+        snapshot = ExportedSnapshot(url=url, name=name, read_at=now, domains=server.domains())
         load_table(found, place, snapshot, progress)
     return datetime.strptime(now, "%Y-%m-%d %H:%M:%S.%f").replace(tzinfo=UTC)
 

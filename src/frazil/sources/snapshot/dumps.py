@@ -16,7 +16,7 @@ import pyarrow as pa
 from frazil.errors import HistoryChangedError, SourceError
 from frazil.sources.base import NewFile, SourceFile, stored_path
 from frazil.sources.new_files import NameOrderError, misordered
-from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, typed
+from frazil.sources.record_files import CSV, JSON_LINES, PARQUET, RecordReading, with_types
 from frazil.spec.location import expand
 from frazil.spec.model.stores import NO_STORES, is_store, whole_address
 from frazil.storage.base import Found, MissingFolderError, is_hidden
@@ -218,7 +218,7 @@ class DumpReader:
 
     def _inspected(self, found: Found) -> NewFile:
         file = inspected(found, self._folder, self._reader.inspect)
-        return replace(file, columns=typed(file, file.columns)) if self._is_typed else file
+        return replace(file, columns=with_types(file, file.columns)) if self._is_typed else file
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
         """Yield the rows as record batches.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from frazil.sources.base import Listing, PlainMeaning, RecordMeaning, change_position
-from frazil.sources.record_files import PARQUET, RecordFiles, typed
+from frazil.sources.record_files import PARQUET, RecordFiles, with_types
 from frazil.sources.snapshot.dumps import DumpGoneError, landing_folder, unsettled
 from frazil.spec.model.kinds.snapshot import OP, TAKEN_AT
 from frazil.spec.sql.names import quote
@@ -66,12 +66,12 @@ class SnapshotSource(RecordFiles):
         """Look into a file: its columns have the types of the database, where it has one."""
         content = super().inspect(hashed, file)
         is_typed = self.table.source.types_fields and not content.broken
-        return replace(content, columns=typed(file, content.columns)) if is_typed else content
+        return replace(content, columns=with_types(file, content.columns)) if is_typed else content
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
         """Return the columns that a file names, with the types of the database; None if it cannot be read."""
         named = super().named_fields(file)
-        return typed(file, named) if named is not None and self.table.source.types_fields else named
+        return with_types(file, named) if named is not None and self.table.source.types_fields else named
 
     def position(self, path: str, name: str) -> str:
         """Return the position of a dump: all its differences, from whichever other dump, have the same."""

@@ -26,7 +26,7 @@ _LONG_SECONDS: Final = 25 * 3600.0
 _APPLICATION: Final = "frazil"
 
 
-def examine(url: str, declared: Sequence[Table], landing: Landing, where: str) -> Iterator[Looked]:
+def examine_server(url: str, declared: Sequence[Table], landing: Landing, where: str) -> Iterator[Looked]:
     """Yield everything that is wrong with a server, or about to be; what it is where all is right.
 
     Raises:

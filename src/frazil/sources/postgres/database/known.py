@@ -25,7 +25,7 @@ _TEXTS: Final = frozenset({1043, 25})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class KnownColumn:
     """A column that is published.
 
     Attributes:
@@ -60,7 +60,7 @@ class Known:
 
     oid: int
     place: tuple[str, str]
-    columns: Mapping[int, Column]
+    columns: Mapping[int, KnownColumn]
     last: int
     filled: frozenset[int]
     filenode: int
@@ -77,7 +77,7 @@ class Known:
             **{
                 **kept,
                 "place": tuple(kept["place"]),
-                "columns": {int(number): Column(**column) for number, column in kept["columns"].items()},
+                "columns": {int(number): KnownColumn(**column) for number, column in kept["columns"].items()},
                 "filled": frozenset(kept["filled"]),
                 "partitions": {int(oid): attached for oid, attached in kept["partitions"].items()},
                 "labels": {int(oid): label for oid, label in kept["labels"].items()},
@@ -108,7 +108,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class TableDifference:
     """What became of a table since it was known.
 
     Attributes:
@@ -124,7 +124,7 @@ class Difference:
     attached: frozenset[int] = frozenset()
 
 
-def difference(known: Known, now: Known) -> Difference:
+def table_difference(known: Known, now: Known) -> TableDifference:
     """Compare a table with what it was; its number is the same."""
     renamed = {
         known.columns[number].name: column.name
@@ -133,7 +133,7 @@ def difference(known: Known, now: Known) -> Difference:
     }
     refilled = [*_refilled(known, now)]
     gone = [oid for oid, attached in known.partitions.items() if now.partitions.get(oid) != attached]
-    return Difference(
+    return TableDifference(
         missed=_missed(known, now, renamed, gone),
         renamed=renamed,
         refilled=refilled[0] if refilled else None,
@@ -178,7 +178,7 @@ def _refilled(known: Known, now: Known) -> list[str]:
     return [*found, *(f"enum label '{old}' is called '{new}' now" for old, new in relabelled)]
 
 
-def _is_rewritten(known: Known, now: Known, before: Column, after: Column) -> bool:
+def _is_rewritten(known: Known, now: Known, before: KnownColumn, after: KnownColumn) -> bool:
     """Return whether the rows were written again, as ``ALTER COLUMN … TYPE … USING`` does.
 
     A table with partitions has no file of its own: any change of the column counts, but for its name.
@@ -186,7 +186,7 @@ def _is_rewritten(known: Known, now: Known, before: Column, after: Column) -> bo
     return known.filenode != now.filenode or (now.filenode == 0 and before.name == after.name)
 
 
-def _keeps_values(before: Column, after: Column) -> bool:
+def _keeps_values(before: KnownColumn, after: KnownColumn) -> bool:
     """Return whether all values are printed as before, as far as the types tell."""
     if before.type != after.type:
         return (before.type, after.type) in _WIDER

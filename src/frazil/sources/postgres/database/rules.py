@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.sources.postgres.database.keys import missing_key, repeated_key
-from frazil.sources.postgres.database.known import Column, Known, difference
+from frazil.sources.postgres.database.known import Known, KnownColumn, table_difference
 from frazil.sources.postgres.database.server import end_of_timeline
 from frazil.sources.postgres.errors import ColumnRenamedError, ServerSetupError, SlotLostError, TableReplacedError
 from frazil.sources.postgres.landed.files import check_columns
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.errors import FrazilError
-    from frazil.sources.postgres.database.known import Difference
+    from frazil.sources.postgres.database.known import TableDifference
     from frazil.sources.postgres.database.server import Server, ServerTable
-    from frazil.sources.postgres.landed.landing import Landing, State
+    from frazil.sources.postgres.landed.landing import CaptureState, Landing
     from frazil.spec import Table
 
 PLUGIN: Final = "pgoutput"
@@ -49,7 +49,7 @@ class Rules:
         self.tables: dict[tuple[str, str], ServerTable] = {}
         self.now: dict[tuple[str, str], Known] = {}
         """What these tables are in the catalog."""
-        self.changed: dict[tuple[str, str], Difference] = {}
+        self.changed: dict[tuple[str, str], TableDifference] = {}
         """What became of those that were known and go on."""
         self._known: Mapping[str, Known] = {}
         self.stopped: dict[tuple[str, str], FrazilError] = {}
@@ -84,7 +84,7 @@ class Rules:
             if table.source.schema_and_name in self.stopped
         }
 
-    def server(self, state: State | None) -> Iterator[FrazilError]:
+    def server(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield what is wrong with the server: it writes no logical WAL, or has not the past that was landed."""
         if (level := self._server.one("SHOW wal_level")) != _WAL_LEVEL:
             yield ServerSetupError(
@@ -104,7 +104,7 @@ class Rules:
         ):
             yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
 
-    def published(self, state: State | None) -> Iterator[FrazilError]:
+    def published(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield what is wrong with the publication; what is wrong with a table stops that table alone.
 
         A table that is only not in it yet is not wrong. Without a state the tables are taken as they are now, whatever
@@ -155,7 +155,7 @@ class Rules:
         self.now[place] = known_table(self._server, table)
         # A table that is not published has none of its columns or rows left out; another rule tells of that.
         if is_compared and known is not None and table.is_published:
-            self.changed[place] = difference(known, self.now[place])
+            self.changed[place] = table_difference(known, self.now[place])
             if stops := self._stops(place, self.changed[place]):
                 self.stopped[place] = stops
                 return None
@@ -180,7 +180,7 @@ class Rules:
             places=frozenset({place}),
         )
 
-    def _stops(self, place: tuple[str, str], changed: Difference) -> FrazilError | None:
+    def _stops(self, place: tuple[str, str], changed: TableDifference) -> FrazilError | None:
         """Return why a table cannot go on by itself after what became of it; None where it can."""
         full = ".".join(place)
         if changed.missed is not None:
@@ -249,7 +249,7 @@ class Rules:
             )
         return None
 
-    def _lapsed(self, table: ServerTable, state: State | None) -> FrazilError | None:
+    def _lapsed(self, table: ServerTable, state: CaptureState | None) -> FrazilError | None:
         """Return that a table's rows were landed, and its changes were not for a time; None where they were."""
         loaded = self._landing.loaded_at(*table.place)
         if state is None or loaded is None:
@@ -279,7 +279,7 @@ class Rules:
         """Return the tables that are declared for a place."""
         return [table for table in self._declared if table.source.schema_and_name == place]
 
-    def slot(self, state: State | None) -> Iterator[FrazilError]:
+    def slot(self, state: CaptureState | None) -> Iterator[FrazilError]:
         """Yield why the slot cannot give what comes after the landed files; a slot that is to be made is right."""
         if state is None and self.loaded:
             yield self.lost(f"the landing folder {self._landing.folder} has files, but does not say how far they reach")
@@ -329,7 +329,7 @@ class Rules:
         return f"frazil drop --select {table.name}; rm -r {shlex.quote(f'{folder}')}"
 
 
-def _undeclared(table: Table, changed: Difference) -> list[tuple[str, str]]:
+def _undeclared(table: Table, changed: TableDifference) -> list[tuple[str, str]]:
     """Return old and new names of columns that were renamed, as far as the declaration does not say so."""
     finals = final_names(table)
     return [
@@ -363,7 +363,7 @@ def known_table(server: Server, table: ServerTable) -> Known:
     """Ask the server for what a table is now, in one query: it is asked at each turn."""
     described = zip(table.numbers, table.columns, table.types, table.altered, strict=True)
     columns = {
-        number: Column(name=name, type=kind[0], modifier=kind[1], altered=altered)
+        number: KnownColumn(name=name, type=kind[0], modifier=kind[1], altered=altered)
         for number, name, kind, altered in described
     }
     types = [kind for kind, _ in table.types]

@@ -96,7 +96,7 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.session = connect(url)
+        self.session = open_session(url)
 
     def __enter__(self) -> Self:
         return self
@@ -254,7 +254,7 @@ def exported_snapshot(url: str, number: str) -> Iterator[tuple[int, str]]:
     What was committed before the position is in the snapshot, and nothing else. It comes from a slot that is gone with
     its session.
     """
-    with connect(url, replication="database") as session:
+    with open_session(url, replication="database") as session:
         command = f'CREATE_REPLICATION_SLOT "frazil_load_{number}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
         result = session.pgconn.exec_(command.encode())
         if result.status != ExecStatus.TUPLES_OK:
@@ -269,7 +269,7 @@ def end_of_timeline(url: str, timeline: int, now: int) -> int:
     """Return the position at which a server left a timeline; 0 where its present one does not come of it."""
     if now == 1:
         return 0
-    with connect(url, replication="database") as session:
+    with open_session(url, replication="database") as session:
         result = session.pgconn.exec_(f"TIMELINE_HISTORY {now}".encode())
         if result.status != ExecStatus.TUPLES_OK:
             raise psycopg.errors.error_from_result(result)
@@ -279,7 +279,7 @@ def end_of_timeline(url: str, timeline: int, now: int) -> int:
     return next((lsn_of(line[1]) for line in lines if int(line[0]) == timeline), 0)
 
 
-def connect(url: str, **settings: str) -> psycopg.Connection[Any]:
+def open_session(url: str, **settings: str) -> psycopg.Connection[Any]:
     """Open a session that prints values as landing files have them."""
     session = psycopg.connect(
         url,

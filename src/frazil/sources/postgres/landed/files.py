@@ -13,7 +13,7 @@ from frazil.failpoints import failpoint
 from frazil.sources.capture import TYPE_KEY, reveal
 from frazil.sources.postgres.errors import ServerSetupError
 from frazil.sources.postgres.landed.landing import hex_lsn, place_text, range_name
-from frazil.sources.postgres.types import BYTEA, base_type, spark_type
+from frazil.sources.postgres.types import BYTEA, base_type, spark_type_of
 from frazil.spec.model.kinds.postgres import COMMITTED_AT, OLD, OP, OWN_FIELDS, POSITION, UNCHANGED, XID
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def schema_of(
         old: places of the columns whose old values stand in it too.
         metadata: of the file.
     """
-    kinds = [spark_type(oid, modifier) for oid, modifier in types]
+    kinds = [spark_type_of(oid, modifier) for oid, modifier in types]
     own = [(name, OWN_FIELDS[name]) for name in _BEFORE]
     beside = [*own, *((f"{OLD}{columns[at]}", kinds[at]) for at in old)]
     return pa.schema([*_typed_texts(beside), *schema_of_rows(columns, types)], metadata)
@@ -50,7 +50,7 @@ def schema_of(
 
 def schema_of_rows(columns: Sequence[str], types: Sequence[tuple[int, int]]) -> pa.Schema:
     """Return the schema of rows that nothing stands beside; as :func:`schema_of`."""
-    kinds = (spark_type(oid, modifier) for oid, modifier in types)
+    kinds = (spark_type_of(oid, modifier) for oid, modifier in types)
     return pa.schema(_typed_texts(zip(columns, kinds, strict=True)))
 
 

@@ -56,7 +56,7 @@ NO_TIMELINE: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class CaptureState:
     """How far the files of a slot reach.
 
     Attributes:
@@ -94,7 +94,7 @@ class Landing:
         self.folder = folder
         self._state = folder / f".frazil-{slot}.json"
 
-    def state(self) -> State | None:
+    def state(self) -> CaptureState | None:
         """Return how far the files reach; None before anything was captured."""
         try:
             kept = json.loads(self._state.read_text(encoding="utf-8"))
@@ -102,7 +102,7 @@ class Landing:
             return None
         known = {name: Known.parse(table) for name, table in kept.get("known", {}).items()}
         lists = {name: tuple(kept.get(name, ())) for name in ("tables", "stopped")}
-        return State(**kept | lists | {"known": known})
+        return CaptureState(**kept | lists | {"known": known})
 
     def level_at(self) -> float | None:
         """Return when the server last had nothing else, in seconds since 1970; None before that was ever so."""
@@ -112,7 +112,7 @@ class Landing:
         """Remember that the files have all that the server had at a moment."""
         os.utime(self._state, (moment, moment))
 
-    def keep(self, state: State) -> None:
+    def keep(self, state: CaptureState) -> None:
         """Keep the state, durably."""
         known = {name: table.as_values() for name, table in state.known.items()}
         text = f"{json.dumps({**asdict(replace(state, known={})), 'known': known})}\n".encode()

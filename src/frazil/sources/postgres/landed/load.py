@@ -13,7 +13,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from psycopg import sql
 
-from frazil.sources.postgres.database.server import connect
+from frazil.sources.postgres.database.server import open_session
 from frazil.sources.postgres.landed.files import hex_digits, schema_of, schema_of_rows
 from frazil.sources.postgres.landed.landing import hex_lsn
 from frazil.sources.postgres.types import BYTEA, base_type
@@ -45,7 +45,7 @@ has it tells the old file of a table, the function the present one. Another tabl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ExportedSnapshot:
     """A snapshot of a database.
 
     Attributes:
@@ -66,7 +66,7 @@ class Snapshot:
     position: str | None = None
 
 
-def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: Callable[[str], None]) -> int:
+def load_table(table: ServerTable, folder: Path, snapshot: ExportedSnapshot, progress: Callable[[str], None]) -> int:
     """Copy the rows of a table as they are in a snapshot; return how many.
 
     Raises:
@@ -107,7 +107,7 @@ def load_table(table: ServerTable, folder: Path, snapshot: Snapshot, progress: C
     return done
 
 
-def write_truncate(table: ServerTable, folder: Path, snapshot: Snapshot, position: str) -> None:
+def write_truncate(table: ServerTable, folder: Path, snapshot: ExportedSnapshot, position: str) -> None:
     """Write the record that empties a table at a position, for the rows that come behind it, at their time."""
     types = [base_type(*kind, snapshot.domains) for kind in table.types]
     schema = _schema(table, types, snapshot)
@@ -116,7 +116,7 @@ def write_truncate(table: ServerTable, folder: Path, snapshot: Snapshot, positio
     pq.write_table(pa.Table.from_arrays(row, schema=schema), folder / f"{0:06}.parquet", compression="zstd")
 
 
-def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: Snapshot) -> pa.Schema:
+def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: ExportedSnapshot) -> pa.Schema:
     if snapshot.lsn is None:
         return schema_of_rows(table.columns, types)
     return schema_of(table.columns, types, (), snapshot=hex_lsn(snapshot.lsn))
@@ -133,7 +133,7 @@ class _RowTooLargeError(Exception):
 class _Writer:
     """Writes blocks of rows to one file."""
 
-    def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], snapshot: Snapshot) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], snapshot: ExportedSnapshot) -> None:
         self.path, self.schema, self.is_binary = path, schema, is_binary
         self.own = {OP: "r", COMMITTED_AT: snapshot.read_at, POSITION: snapshot.position}
 
@@ -149,10 +149,12 @@ class _Writer:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def _load_part(snapshot: Snapshot, table: ServerTable, query: sql.Composed, writer: _Writer, block_bytes: int) -> int:
+def _load_part(
+    snapshot: ExportedSnapshot, table: ServerTable, query: sql.Composed, writer: _Writer, block_bytes: int
+) -> int:
     place = sql.Identifier(table.schema, table.name)
     names = ["", *(f"{number}" for number in range(len(writer.is_binary)))]
-    with connect(snapshot.url) as session, session.transaction():
+    with open_session(snapshot.url) as session, session.transaction():
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         session.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot.name)))
         session.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(place))
