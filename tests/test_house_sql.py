@@ -130,7 +130,7 @@ SQL_MODULES = {
     "sources/snapshot/capture.py",
 }
 """Modules that write SQL for Spark, and ``catalog/catalogs.py`` for a catalog's database."""
-DUCKDB_MODULES = {"audit/change_hash.py", "duck/stores.py"}
+DUCKDB_MODULES = {"audit/change_hash.py", "duck/database.py"}
 """Modules that write SQL for DuckDB, as those of ``serve`` do: ``duck/sql.py`` quotes its names and texts."""
 
 

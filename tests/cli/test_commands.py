@@ -66,6 +66,13 @@ def test_every_module_of_a_command_is_one() -> None:
     assert sorted(said) == sorted(COMMANDS)
 
 
+def test_help_groups_the_commands_into_panels() -> None:
+    found = command("--help")
+
+    panels = ["Options", "Start", "Run", "Look", "Prove", "Operate", "Protect"]
+    assert re.findall(r"╭─ (\w+) ─", found.stdout) == panels
+
+
 def test_every_command_is_a_function_that_returns_values() -> None:
     assert set(WITH_DECLARATION) <= set(api.__all__)
     assert set(ASKED) <= set(WITH_DECLARATION)

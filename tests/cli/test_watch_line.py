@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frazil.cli.console import out
-from frazil.cli.render.watch import show_watch_line
+from frazil.cli.run.watch import show_watch_line
 from frazil.runner.report.report import MartReport, RunReport, TableReport
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.cli.render.erase import show_erase
+from frazil.cli.protect.erase import show_erase
 from frazil.erase.receipt import OccurrencesLeftError
 from frazil.erase.report import EraseProof, EraseReport
 from frazil.failpoints import FailpointReached

@@ -12,7 +12,7 @@ from tests.databases import empty_database
 from tests.serve.in_memory import MARTS, database, fill, layers, oracle, shown, with_marts
 
 import frazil
-from frazil.serve.check.checksum import BUCKETS, in_buckets, parts
+from frazil.serve.check.checksum import BUCKETS, bucket_ranges, in_buckets
 from frazil.serve.check.finding import Proof
 from frazil.serve.check.marts import mart_steps
 from frazil.spec import Pipeline
@@ -92,7 +92,7 @@ def test_what_the_oracle_says_is_proven_by_hashes(seed: int, change_seq: str | N
 def test_each_key_is_in_one_part(rows: int) -> None:
     with empty_database() as connection:
         connection.execute(f"CREATE TABLE keys AS SELECT range AS key FROM range({3 * BUCKETS})")
-        for part in parts(rows):
+        for part in bucket_ranges(rows):
             found = connection.execute(f"DELETE FROM keys WHERE {in_buckets('key', part)} RETURNING key").fetchall()
 
             assert sorted({key % BUCKETS for (key,) in found}) == [*part]

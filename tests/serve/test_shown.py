@@ -9,7 +9,7 @@ import pytest
 from frazil.cli import console
 from frazil.cli.grid import fitted
 from frazil.cli.progress import CheckProgress
-from frazil.cli.render.check import show_proofs
+from frazil.cli.prove.check import show_proofs
 from frazil.serve.check.finding import Finding
 from frazil.serve.query.query import is_star
 

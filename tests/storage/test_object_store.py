@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.catalog.store_conf import VendedAddress, iceberg_properties, lake_address, vended_login
-from frazil.duck.stores import StoreUnknownToDuckDBError, duckdb_secret
+from frazil.duck.database import StoreUnknownToDuckDBError, duckdb_secret
 from frazil.spark.session import SECRET_SETTINGS
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, ServiceCatalog, Table
 from frazil.spec.model.stores import Store, StoreAccess

@@ -76,9 +76,9 @@ def init(folder: Path | str, *, source: Path | str | None = None) -> NewProject:
         return NewProject(declaration=file)
     name = project.resolve().name.lower().replace("-", "_").replace(" ", "_") or "lake"
     if Path(source).is_file():
-        from frazil.interop.from_odcs import declaration as of_contract
+        from frazil.interop.from_odcs import contract_declaration
 
-        write_declaration(file, of_contract(Path(source), name))
+        write_declaration(file, contract_declaration(Path(source), name))
         return NewProject(declaration=file)
     from frazil.sources.dms.declaration import dms_declaration
     from frazil.sources.dms.discover import discover
@@ -128,7 +128,7 @@ def validate(declaration: Declaration) -> Validation:
     from frazil.catalog.clients import CLIENTS_HINT, missing_client
     from frazil.errors import DeclarationProblems
     from frazil.plan.names import name_problems
-    from frazil.serve.tables.fields import known_sources
+    from frazil.serve.schema import known_sources
     from frazil.spec.check.check import check as check_declaration
 
     pipeline = load(declaration)

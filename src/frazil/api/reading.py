@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.runner.report.past_runs import OpenRun
-    from frazil.serve.check.check import Listener
+    from frazil.serve.check.check import CheckListener
     from frazil.serve.check.finding import Finding
     from frazil.serve.check.rules import RuleTest
     from frazil.serve.key import KeyStory
@@ -54,7 +54,7 @@ def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
 
 
 def check(
-    declaration: Declaration, *, select: Sequence[str] = (), listener: Listener | None = None
+    declaration: Declaration, *, select: Sequence[str] = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
     """Prove that the tables say what the changes say, as :func:`frazil.serve.check.check.check`; starts no JVM.
 
@@ -76,7 +76,7 @@ def check(
 
 
 def check_certificates(
-    declaration: Declaration, *, known: Sequence[str] = (), listener: Listener | None = None
+    declaration: Declaration, *, known: Sequence[str] = (), listener: CheckListener | None = None
 ) -> tuple[Finding, ...]:
     """Prove that the lake is what its certificates say, and that none of them was changed or removed.
 
@@ -101,7 +101,7 @@ def check_source(
     *,
     select: Sequence[str] = (),
     against: Path | str | None = None,
-    listener: Listener | None = None,
+    listener: CheckListener | None = None,
 ) -> tuple[Finding, ...]:
     """Compare marts with the tables at their sources, or with a dump, as :func:`frazil.serve.check.compare.compare`.
 

@@ -6,20 +6,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import duckdb
 
 from frazil.duck.sql import literal
-from frazil.duck.stores import duckdb_secret
 from frazil.errors import SetupError
 from frazil.host.scratch import spill_folder
 from frazil.iceberg.damage import folder_addresses
 from frazil.storage.object_store import StoreAddress
+from frazil.storage.store_client import login
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from frazil.catalog.catalogs import Located
+    from frazil.spec.model.stores import StoreAccess
 
 _EXTENSIONS: Final = ("avro", "iceberg")
 
@@ -123,3 +125,41 @@ def _extension(name: str) -> Path:
         f"DuckDB's extension {name} for version {duckdb.__version__} is not installed",
         hint=f"pip install duckdb-extension-{name}=={duckdb.__version__}",
     )
+
+
+class StoreUnknownToDuckDBError(SetupError):
+    """DuckDB has no client here for a kind of object store."""
+
+    code = "FZ911"
+
+    def __init__(self, root: str) -> None:
+        super().__init__(
+            f"DuckDB cannot read {root} here: it reads S3 and what speaks its language",
+            hint="ask Spark or Trino; frazil run, rebuild and maintain work on it",
+        )
+
+
+def duckdb_secret(access: StoreAccess, name: str) -> str:
+    """Write the statement that lets DuckDB into what a login is for, and nowhere else. It can hold secrets.
+
+    Raises:
+        StoreUnknownToDuckDBError: it is not S3.
+    """
+    if access.scheme != "s3":
+        raise StoreUnknownToDuckDBError(access.root)
+    settings = {"TYPE": "s3", "REGION": access.get("region") or "us-east-1"}
+    if known := login(access):
+        settings |= {"KEY_ID": known["access_key_id"], "SECRET": known["secret_access_key"]}
+        settings |= {"SESSION_TOKEN": known["session_token"]} if known.get("session_token") else {}
+    if endpoint := access.get("endpoint"):
+        parts = urlsplit(endpoint)
+        settings |= {"ENDPOINT": f"{parts.netloc}{parts.path}".rstrip("/")}
+        settings |= {"USE_SSL": "false" if parts.scheme == "http" else "true"}
+    settings["URL_STYLE"] = "path" if access.path_style else "vhost"
+    written = ", ".join(f"{key} {_literal(value)}" for key, value in settings.items())
+    scopes = ", ".join(_literal(f"{scheme}://{access.bucket}/{access.below}") for scheme in ("s3", "s3a", "s3n"))
+    return f"CREATE SECRET {name} ({written}, SCOPE [{scopes}])"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -40,7 +40,7 @@ class NoContractError(DeclarationError):
     code = "FZ109"
 
 
-def declaration(path: Path, name: str) -> str:
+def contract_declaration(path: Path, name: str) -> str:
     """Write a declaration with a table for each object of a data contract.
 
     Types come from ``physicalType`` where it is one of ours, else from ``logicalType``. Keys, required properties,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class RollbackMove:
     """A table that goes back.
 
     Attributes:
@@ -59,7 +59,7 @@ class Rollback:
 
     table: str
     to: str
-    moves: tuple[Move, ...]
+    moves: tuple[RollbackMove, ...]
     stays: tuple[str, ...]
     stale: tuple[tuple[str, str, str], ...]
 
@@ -69,7 +69,7 @@ class FoldedPointError(PointError):
 
     code = "FZ187"
 
-    def __init__(self, move: Move, baseline: Baseline) -> None:
+    def __init__(self, move: RollbackMove, baseline: Baseline) -> None:
         super().__init__(
             f"{move.table} cannot go back to batch {move.to_batch}: changes up to batch {baseline.batch} are folded "
             "into the baseline, and the next run could not apply them again",
@@ -119,7 +119,7 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     )
 
 
-def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Sequence[Move]) -> None:
+def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Sequence[RollbackMove]) -> None:
     """Stop where the changes that a mart would lack are no longer kept one by one."""
     made = source_tables(pipeline, table)
     baseline = baseline_of(read_snapshot(located.get(made.changes.key)).bookmark)
@@ -131,7 +131,7 @@ def _refuse_folded(pipeline: Pipeline, table: Table, located: Located, moves: Se
 
 def _gold_moves(
     pipeline: Pipeline, table: Table, located: Located, point: Point, known: Mapping[str, Mapping[str, Any]]
-) -> tuple[list[Move], list[tuple[str, str, str]]]:
+) -> tuple[list[RollbackMove], list[tuple[str, str, str]]]:
     """Return how the aggregates over a table go back, and the paths of those that cannot."""
     moves, stale = [], []
     for made, reads in _gold_over(pipeline, table):
@@ -168,12 +168,12 @@ def _has(metadata: Mapping[str, Any], point: Point) -> bool:
     return any(snapshot["snapshot-id"] == int(point.text) for snapshot in metadata.get("snapshots", ()))
 
 
-def _move(made: LakeTable, metadata: Mapping[str, Any], point: Point) -> Move:
+def _move(made: LakeTable, metadata: Mapping[str, Any], point: Point) -> RollbackMove:
     to = snapshot_at(made.full_name, metadata, point)
     now = int(metadata["refs"]["main"]["snapshot-id"])
     if batch_of(metadata, to) == 0:
         raise PointError(f"{made.full_name}: snapshot {to} is no batch of a run", hint="name a batch, a cut or a time")
-    return Move(
+    return RollbackMove(
         table=made.full_name,
         path=(CATALOG, *made.key),
         snapshot=now,

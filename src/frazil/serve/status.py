@@ -17,7 +17,7 @@ from frazil.errors import FrazilError, HistoryChangedError, StorageError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.runner.report.past_runs import standing
 from frazil.serve.lag import CaptureLag, Lags
-from frazil.serve.tables.foreign import verify_foreign
+from frazil.serve.tables.layers import verify_foreign
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import read_snapshot, tables, unfinished_erase
 from frazil.silver.baseline import baseline_of

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, print_json
+from frazil.cli.console import error_exit, out, print_json
+from frazil.cli.grid import fitted
 from frazil.cli.options import AsJson, Verbose, local
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.serve.query.diff import ChangedRow, Diff, Side
 
 
 def diff(
@@ -24,7 +29,7 @@ def diff(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show what changed in a mart between two points: counts, and rows with old and new values."""
+    """Show the rows of a mart that changed between two points, with old and new values."""
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.diff(path, mart, begin, end, limit=limit)
         if as_json:
@@ -32,6 +37,39 @@ def diff(
 
             print_json(plain(found))
         else:
-            from frazil.cli.render.diff import show_diff  # noqa: PLC0415
+            from frazil.cli.look.diff import show_diff  # noqa: PLC0415
 
             show_diff(found)
+
+
+def show_diff(found: Diff) -> None:
+    """Print the counts, and the rows: of an updated one each value that changed as ``old → new``."""
+    out.print(f"{found.mart}: {_side(found.begin)} to {_side(found.end)}", style="bold", markup=False)
+    counts = f"{found.inserted} inserted, {found.updated} updated, {found.deleted} deleted"
+    if found.rows:
+        keys = [*found.rows[0].key]
+        fitted(["change", *keys, *found.columns], [_cells(row, found.columns) for row in found.rows])
+    more = found.changed - len(found.rows)
+    note = f"; {counted(more, 'row')} not shown, --limit shows more" if more else ""
+    out.print(f"{counts}{note}", style="dim", markup=False)
+
+
+def _side(side: Side) -> str:
+    return f"batch {side.batch} (snapshot {side.snapshot})"
+
+
+def _cells(row: ChangedRow, columns: tuple[str, ...]) -> list[Any]:
+    return [row.change, *row.key.values(), *(_cell(row, name) for name in columns)]
+
+
+def _cell(row: ChangedRow, name: str) -> Any:
+    if row.old is None or row.new is None:
+        return (row.old or row.new or {})[name]
+    old, new = row.old[name], row.new[name]
+    return new if old == new else f"{_text(old)} → {_text(new)}"
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else f"{value}".lower()
+    return f"{value}".removesuffix("+00:00")

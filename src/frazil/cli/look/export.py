@@ -40,7 +40,7 @@ def export(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Describe the marts for other tools, as YAML; or write the settings for a cluster of Spark."""
+    """Describe the marts for other tools, as YAML, or write Spark's settings for a cluster."""
     if (platform is None) is (what == "spark-conf"):
         raise typer.BadParameter("spark-conf, and nothing else, needs --platform")
     with error_exit(as_json=as_json, verbose=verbose):

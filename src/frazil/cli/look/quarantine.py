@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil import api
 from frazil.cli.console import error_exit, out, print_json
+from frazil.cli.grid import fitted, grid
 from frazil.cli.options import AsJson, Verbose, Where, local
-from frazil.cli.render.quarantine import show_quarantine
 from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from frazil.serve.quarantine import BrokenRule, Quarantine
 
 
 def quarantine(
@@ -30,7 +33,7 @@ def quarantine(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show which rules records break, and with --table the records."""
+    """Show the rules that records break; with --table, the records."""
     if to is not None and table is None:
         raise typer.BadParameter("--to needs --table")
     with error_exit(as_json=as_json, verbose=verbose):
@@ -50,3 +53,31 @@ def quarantine(
             print_json(plain(found))
         else:
             show_quarantine(found)
+
+
+def show_quarantine(found: Quarantine) -> None:
+    """Print the rules that records break, and the records of a table."""
+    if not found.rules:
+        out.print("nothing is in quarantine", markup=False)
+        return
+    grid(
+        None,
+        ("table", "rule", "column", "records", "batches", "for example"),
+        [
+            (rule.table, rule.rule, rule.column or "", f"{rule.records:,}", _batches(rule), rule.example)
+            for rule in found.rules
+        ],
+        right=["records"],
+    )
+    if found.records:
+        fitted(
+            ("file", "row", "batch", "reason", "raw"),
+            [(one.file, one.row, one.batch, one.reason, one.raw) for one in found.records],
+        )
+        of = sum(rule.records for rule in found.rules)
+        out.print(f"{len(found.records):,} of {counted(of, 'record')}", style="dim", markup=False)
+
+
+def _batches(rule: BrokenRule) -> str:
+    is_one = rule.first_batch == rule.last_batch
+    return f"{rule.first_batch}" if is_one else f"{rule.first_batch} to {rule.last_batch}"

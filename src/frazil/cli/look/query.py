@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit
+from frazil.cli.console import error_exit, out
+from frazil.cli.grid import fitted
 from frazil.cli.options import AsJson, Verbose, Where, local
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from frazil.spec import Pipeline
 
 
 def query(
@@ -35,8 +44,6 @@ def query(
 ) -> None:
     """Query the lake with SQL, by DuckDB."""
     with error_exit(as_json=as_json, verbose=verbose):
-        from frazil.cli.look.prompt import prompt  # noqa: PLC0415 - DuckDB takes a quarter of a second
-        from frazil.cli.render.query import Answers  # noqa: PLC0415
         from frazil.serve.query.query import QueryError  # noqa: PLC0415
 
         if as_json + as_csv + (parquet is not None) > 1:
@@ -57,3 +64,77 @@ def query(
             prompt(answers.give)
         else:
             answers.give(sql)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """How queries are answered.
+
+    Attributes:
+        pipeline: names the lake.
+        form: what goes to standard output.
+        parquet: a file to write instead, or None.
+        limit: rows at most, or None.
+        all_columns: show the columns of bookkeeping to people too; files and JSON always have them.
+        as_of: a point in the past, or None for now.
+    """
+
+    pipeline: Pipeline
+    form: Literal["grid", "json", "csv"]
+    parquet: Path | None
+    limit: int | None
+    all_columns: bool
+    as_of: str | None = None
+
+    def give(self, sql: str) -> None:
+        """Run a query and show or write what it gives."""
+        if self.parquet is not None:
+            count = api.write_parquet(self.pipeline, sql, self.parquet, limit=self.limit, as_of=self.as_of)
+            out.print(f"{counted(count, 'row')} in {self.parquet}", style="dim", markup=False)
+        elif self.form == "json":
+            from frazil.serve.query.query import as_json  # noqa: PLC0415 - imports DuckDB
+
+            sys.stdout.write(as_json(api.query(self.pipeline, sql, limit=self.limit, as_of=self.as_of)) + "\n")
+            sys.stdout.flush()
+        elif self.form == "csv":
+            self._csv(sql)
+        else:
+            self._grid(sql)
+
+    def _grid(self, sql: str) -> None:
+        from frazil.serve.query.query import is_star, without_bookkeeping  # noqa: PLC0415 - imports DuckDB
+
+        found = api.query(self.pipeline, sql, limit=self.limit, as_of=self.as_of)
+        shown = without_bookkeeping(found) if not self.all_columns and is_star(sql) else found
+        fitted(shown.columns, shown.rows)
+        hidden = len(found.columns) - len(shown.columns)
+        note = f"; {counted(hidden, 'column')} of bookkeeping hidden, --all-columns shows them" if hidden else ""
+        out.print(f"{counted(len(shown.rows), 'row')}{note}", style="dim", markup=False)
+
+    def _csv(self, sql: str) -> None:
+        api.write_csv(self.pipeline, sql, sys.stdout, limit=self.limit, as_of=self.as_of)
+        sys.stdout.flush()
+
+
+_LEAVE: Final = (r"\q", "exit", "quit")
+
+
+def prompt(answer: Callable[[str], None]) -> None:
+    r"""Read statements line by line and have each answered, until ``\q``, ``exit``, ``quit`` or Ctrl-D."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401, PLC0415 - arrow keys and history, by being imported
+    out.print(r"SQL over the lake; a statement ends with ;   \q leaves", style="dim", markup=False)
+    lines: list[str] = []
+    while True:
+        try:
+            line = input("   ...> " if lines else "frazil> ")
+        except EOFError:
+            out.print()
+            return
+        if not lines and line.strip().rstrip(";").lower() in _LEAVE:
+            return
+        lines += [line] if line.strip() else []
+        if line.rstrip().endswith(";"):
+            with contextlib.suppress(typer.Exit), error_exit():
+                answer("\n".join(lines))
+            lines = []

@@ -25,7 +25,10 @@ def serve(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Start a query server on the lake, until SIGTERM or Ctrl-C; it is downloaded at its first use."""
+    """Start a query server on the lake, until Ctrl-C or SIGTERM.
+
+    The server is downloaded on first use.
+    """
     del what  # there is one
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)

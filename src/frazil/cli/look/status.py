@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from frazil import api
-from frazil.cli.console import error_exit, print_json
+from frazil.cli.console import error_exit, out, print_json
+from frazil.cli.grid import grid
+from frazil.cli.lag import is_behind, lag_line
+from frazil.cli.notes import passed_over
 from frazil.cli.options import AsJson, Verbose, Where
-from frazil.cli.render.status import show_status
+from frazil.spec.amount import counted, sized
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from frazil.api import Status
+    from frazil.runner.report.past_runs import OpenRun, PastFailure
+    from frazil.serve.lag import CaptureLag
+    from frazil.serve.status import MadeStatus, TableStatus
 
 
 def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Show the state of every table and what waits at its source."""
+    """Show the state of every table, and what waits at its source."""
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.status(path)
         if as_json:
@@ -20,3 +32,89 @@ def status(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = 
             print_json(plain(found))
         else:
             show_status(found)
+
+
+_SHOWN = 5
+
+
+def show_status(status: Status) -> None:
+    """Print where every table stands, what waits at its source, and what failed and is not yet right again."""
+    names = ["table", "batch", "behind", "rows", "deleted", "files", "delete files", "snapshots", "size", "committed"]
+    for table in status.tables:
+        _table(table)
+    rows = [_made(made) for table in status.tables for made in table.marts] + [_made(made) for made in status.gold]
+    grid(None, names, rows, right=set(names) - {"table", "committed"})
+    for made in (*(mart for table in status.tables for mart in table.marts), *status.gold):
+        if made.trouble:
+            whose = "" if made.name in made.trouble else f"{made.name}: "
+            out.print(f"{whose}{made.trouble}", style="red", markup=False)
+    for made in status.gold:
+        _failures(made.failures)
+    if status.open_run is not None:
+        _open_run(status.open_run)
+
+
+def _table(table: TableStatus) -> None:
+    out.print(
+        f"[bold]{table.table}[/]: batch {table.batch}, {counted(table.files, 'file')}, "
+        f"{counted(table.rows, 'record')}, {counted(table.changes, 'change')}, {table.quarantined:,} in quarantine"
+    )
+    if table.horizon:
+        out.print(f"  changes before {table.horizon} are folded into the baseline", markup=False)
+    for lag in table.captured:
+        _lag(lag)
+    if table.waiting:
+        more = f" and {len(table.waiting) - _SHOWN} more" if len(table.waiting) > _SHOWN else ""
+        out.print(f"  wait at the source: {', '.join(table.waiting[:_SHOWN])}{more}", style="yellow", markup=False)
+    if table.touched:
+        out.print(f"  touched since: {', '.join(table.touched[:_SHOWN])}", style="yellow", markup=False)
+    if table.passed:
+        out.print(f"  {passed_over(table.passed)}", style="yellow", markup=False)
+    if table.trouble:
+        out.print(f"  {table.trouble}", style="red", markup=False)
+    if table.unfinished_erase:
+        says = (
+            f"the erase {table.unfinished_erase} has not come to its end: frazil erase of any key of the table ends it"
+        )
+        out.print(f"  {says}", style="red", markup=False)
+    if table.treating:
+        says = f"old files may hold values of columns with pii: frazil erase --table {table.table} --pii ends this"
+        out.print(f"  {says}", style="red", markup=False)
+    _failures(table.failures)
+
+
+def _lag(lag: CaptureLag) -> None:
+    if lag.trouble:
+        out.print(f"  {lag.name}: how far behind is not known: {lag.trouble}", style="red", markup=False)
+        if lag.hint:
+            out.print(f"    hint: {lag.hint}", markup=False)
+    else:
+        out.print(f"  {lag_line(lag)}", style="yellow" if is_behind(lag) else None, markup=False)
+
+
+def _open_run(run: OpenRun) -> None:
+    began = f"the run {run.run_id} began at {run.began_at:%Y-%m-%d %H:%M:%S} and"
+    if run.is_running:
+        out.print(f"{began} is at work", markup=False)
+    else:
+        says = "did not end: it was interrupted or killed. The next run takes up where it was"
+        out.print(f"{began} {says}", style="yellow", markup=False)
+
+
+def _failures(failures: Sequence[PastFailure]) -> None:
+    for failure in failures:
+        at = f"{failure.at:%Y-%m-%d %H:%M:%S}"
+        out.print(
+            f"  {failure.name} failed at {at} in run {failure.run_id}: [{failure.code}] {failure.message}",
+            style="red",
+            markup=False,
+        )
+        if failure.hint:
+            out.print(f"    hint: {failure.hint}", markup=False)
+
+
+def _made(made: MadeStatus) -> list[Any]:
+    at = f"{made.committed_at:%Y-%m-%d %H:%M:%S}" if made.committed_at else "never"
+    deleted = "" if made.deleted_rows is None else made.deleted_rows
+    counts = [made.batch, made.lag, made.rows, deleted, made.data_files, made.delete_files, made.snapshots]
+    return [made.name, *counts, sized(made.size_bytes), at]

@@ -32,7 +32,7 @@ def cut(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Mark all marts and aggregates at one point, to be read as one: frazil query --as-of NAME."""
+    """Mark all marts and aggregates at one consistent point, for query --as-of NAME."""
     with error_exit(as_json=as_json, verbose=verbose):
         if (name is not None) + list_all + (drop is not None) != 1:
             raise DeclarationError("one of NAME, --list and --drop NAME is wanted", hint="frazil cut month-end")

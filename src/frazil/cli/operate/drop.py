@@ -26,7 +26,7 @@ def drop(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Remove tables that earlier declarations left behind, or those that --select names, with their files."""
+    """Drop tables that earlier declarations left behind, or those that --select names."""
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         found = api.droppable(pipeline, select or ())

@@ -8,11 +8,14 @@ from pathlib import Path
 from frazil import api
 from frazil.cli.console import error_exit, print_json
 from frazil.cli.options import AsJson, Select, Verbose, Where
-from frazil.cli.render.maintain import show_maintained
+from frazil.cli.reporting import show_maintained
 
 
 def maintain(path: Where = Path(), *, select: Select = None, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Compact, merge manifests, expire snapshots, remove orphan files, compute statistics; bookmarks always stay."""
+    """Compact files, expire snapshots, remove orphan files and compute statistics.
+
+    Snapshots with the bookmarks that the next run needs are kept.
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         api.selection(pipeline, select or ())  # a wrong word shows before Java starts

@@ -23,7 +23,10 @@ def rollback(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Set the marts of a table, and aggregates over them, back to a point; the next run catches up."""
+    """Roll the marts of a table, and aggregates over them, back to a point.
+
+    The next run brings them up to date again.
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         found = api.rollback_plan(pipeline, table, to)

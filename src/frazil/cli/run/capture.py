@@ -14,9 +14,9 @@ import typer
 from frazil import api
 from frazil.cli.console import err, error_exit, out
 from frazil.cli.interrupt import gently
+from frazil.cli.lag import landed_line
 from frazil.cli.options import AsJson, Select, Where
 from frazil.cli.progress import Progress
-from frazil.cli.render.capture import landed_line
 
 if TYPE_CHECKING:
     from frazil.sources.capture import Landed
@@ -32,7 +32,7 @@ def capture(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Land changes of databases and topics as they come, until SIGTERM or Ctrl-C; no Spark."""
+    """Land changes of databases and topics as files, without Spark, until Ctrl-C or SIGTERM."""
     if reload and select:
         raise typer.BadParameter("--reload names the tables itself, without --select")
     with error_exit(as_json=as_json):

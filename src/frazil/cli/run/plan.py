@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil import api
-from frazil.cli.console import error_exit, print_json
+from frazil.cli.console import err, error_exit, out, print_json
+from frazil.cli.notes import show_failures, show_notes
 from frazil.cli.options import AsJson, Select, Verbose, Where
-from frazil.cli.render.plan import show_plan
+from frazil.plan.explain import explain
+from frazil.spec.amount import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from frazil.plan.plan import Plan
 
 
 def plan(
@@ -21,7 +28,10 @@ def plan(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Show what a run would do, and do nothing; what cannot be planned is an error of its table alone."""
+    """Show what a run would do, without doing it.
+
+    A table that cannot be planned is reported as an error; all others are planned.
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         found = api.plan(path, select=select or (), rebuild=full_refresh)
         if as_json:
@@ -30,3 +40,51 @@ def plan(
             show_plan(found)
         if found.exit_code:
             raise typer.Exit(found.exit_code)
+
+
+def show_plan(plan: Plan) -> None:
+    """Print the steps of a plan, what is worth knowing of it, and what cannot be planned."""
+    space = plan.pipeline.lake.namespaces.gold
+    for step in plan.steps:
+        out.print(explain(step), markup=False)
+    show_notes(plan.passed, plan.warnings, {f"{space}.{name}": why for name, why in plan.gold_left.items()})
+    for captured, tables in plan.captures.items():
+        if plan.waiting.get(captured) == {}:
+            continue  # all of its tables stop
+        out.print(_captured(captured, tables, plan.waiting.get(captured)), markup=False)
+    if plan.steps or not plan.errors:
+        todo = f"{counted(len(plan.steps), 'step')}; do {'it' if len(plan.steps) == 1 else 'them'}: frazil run"
+        idle = "nothing to do of what was captured: frazil run" if _may_wait(plan) else "nothing to do"
+        out.print(todo if plan.steps else idle, style="green", markup=False)
+    show_failures(plan.errors)
+
+
+def _captured(captured: str, tables: Sequence[str], waiting: Mapping[str, int | None] | str | None) -> str:
+    if waiting is None:
+        return f"{', '.join(tables)}: a run captures {captured} first; this is of what was captured"
+    if isinstance(waiting, str):
+        return f"{', '.join(tables)}: what waits at {captured} is not known: {waiting}"
+    counts = (
+        f"{table}: " + ("all rows are to be loaded" if count is None else f"{counted(count, 'change')} to be captured")
+        for table, count in waiting.items()
+    )
+    return f"{captured}: {', '.join(counts)}"
+
+
+def _may_wait(plan: Plan) -> bool:
+    """Return whether a run may find more than what was captured."""
+    known = plan.waiting.values()
+    return any(isinstance(of, str) or any(count != 0 for count in of.values()) for of in known)
+
+
+def show_rebuild(plan: Plan) -> str:
+    """Print on standard error which tables a rebuild writes again, and return how many that are, in words."""
+    space = plan.pipeline.lake.namespaces.marts
+    for name in plan.selection.tables:
+        stand = plan.state.tables.get(name)
+        if stand is None:
+            err.print(f"{name}: {plan.failed[name].message}", style="yellow", markup=False)
+            continue
+        rows = ", ".join(f"{space}.{mart} ({counted(count, 'row')})" for mart, count in stand.rows.items())
+        err.print(f"{name}: silver and {rows}, from {counted(stand.bronze, 'batch', 'batches')}", markup=False)
+    return counted(len(plan.selection.tables), "table")

@@ -7,8 +7,8 @@ from pathlib import Path
 from frazil import api
 from frazil.cli.console import confirm, error_exit
 from frazil.cli.options import AsJson, FailFast, Select, Verbose, Where, Yes
-from frazil.cli.render.plan import show_rebuild
 from frazil.cli.reporting import run_and_report
+from frazil.cli.run.plan import show_rebuild
 
 
 def rebuild(
@@ -20,7 +20,7 @@ def rebuild(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Rebuild silver and marts from bronze; the rows are the same as before."""
+    """Rebuild silver and marts from bronze."""
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         plan = None

@@ -32,7 +32,10 @@ def replay(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Apply quarantined records again, at their old position: after a change of the declaration, or corrected."""
+    """Apply quarantined records again, after a fix of the declaration or with corrections.
+
+    Each record keeps its old position among the changes.
+    """
     if corrected is not None and table is None:
         raise typer.BadParameter("--from needs --table")
     with error_exit(as_json=as_json, verbose=verbose):

@@ -22,7 +22,10 @@ def run(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Bring every table up to date; with nothing new, commit nothing. A table that fails stops no other."""
+    """Bring every table up to date; a failed table does not stop the others.
+
+    Without new files a run commits nothing.
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         run_and_report(

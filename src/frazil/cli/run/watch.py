@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from itertools import chain
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -15,10 +16,13 @@ from frazil.cli.console import err, error_exit, out
 from frazil.cli.interrupt import gently
 from frazil.cli.options import AsJson, Select, Verbose, Where
 from frazil.cli.progress import Progress
-from frazil.cli.render.watch import show_watch_line, watched
+from frazil.spec.amount import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from frazil.runner.report.report import RunReport
+    from frazil.spec import Pipeline
 
 
 def watch(
@@ -30,7 +34,10 @@ def watch(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Follow the landing folders with a warm session until SIGTERM or Ctrl-C; finish the run in progress first."""
+    """Run whenever new files arrive, with a warm session, until Ctrl-C or SIGTERM.
+
+    The run in progress is finished first.
+    """
     with error_exit(as_json=as_json, verbose=verbose):
         pipeline = api.load(path)
         followed = api.selection(pipeline, select or ())
@@ -58,3 +65,22 @@ def _print_values(report: RunReport, lag_seconds: float) -> None:
 
 def _tell(text: str) -> None:
     err.print(f"{dt.datetime.now(dt.UTC):%H:%M:%S}  {text}", style="yellow", markup=False)
+
+
+def show_watch_line(report: RunReport, lag_seconds: float) -> None:
+    """Print one run of a watch on a line: when, what, and how long after its newest file."""
+    files, rows = sum(table.files for table in report.tables), sum(table.rows + table.bad for table in report.tables)
+    # All marts of a table count the same changes as late.
+    late = sum(max((mart.late for mart in table.marts), default=0) for table in report.tables)
+    bad = sum(table.quarantined for table in report.tables)
+    notes = "".join(f", {count:,} {what}" for what, count in (("late", late), ("quarantined", bad)) if count)
+    now, read = f"{dt.datetime.now(dt.UTC):%H:%M:%S}", f"{counted(files, 'file')}, {counted(rows, 'record')}"
+    out.print(f"{now}  {read}{notes}  lag {lag_seconds:.1f} s", markup=False)
+
+
+def watched(pipeline: Pipeline, names: Collection[str]) -> Iterator[str]:
+    """Return lines on what a watch follows: the tables, and the folders of each."""
+    yield f"watching {counted(len(names), 'table')}"
+    for table in pipeline.tables:
+        if table.name in names:
+            yield f"  {table.name}: {', '.join(chain.from_iterable(table.source.locations.values()))}"

@@ -32,7 +32,7 @@ def doctor(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Look at Java, jars, memory, disk, catalog and folders: what is wrong, and how to fix it."""
+    """Check Java, jars, memory, disk, catalog and folders, with a fix for each problem."""
     with error_exit(as_json=as_json, verbose=verbose):
         if repair:
             _repair(path, yes=yes, as_json=as_json)

@@ -31,7 +31,7 @@ def generate(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Write test files in the form of DMS, clean or with errors, the same for the same seed, and a declaration."""
+    """Generate a declaration and DMS sample files; the same seed writes the same bytes."""
     with error_exit(as_json=as_json, verbose=verbose):
         files = api.SampleFiles(
             rows=rows,

@@ -25,7 +25,7 @@ def init(
     ] = None,
     verbose: Verbose = False,
 ) -> None:
-    """Write a project that runs: a declaration, and sample files unless --from names real ones."""
+    """Create a project: a declaration, and sample files unless --from names a source."""
     with error_exit(verbose=verbose):
         begun = api.init(folder, source=source)
         if begun.discovered:

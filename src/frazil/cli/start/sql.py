@@ -19,7 +19,7 @@ def sql(
         bool, typer.Option("--with-rows", help="Write the rows that the tables have now to the log.")
     ] = False,
 ) -> None:
-    """Print SQL that a source database needs; give it to psql."""
+    """Print the SQL that a source database needs, for psql."""
     del what  # there is one
     with error_exit():
         out.out(api.audit_trigger(log, tables or (), rows=with_rows), end="", highlight=False)

@@ -11,7 +11,7 @@ from frazil.spec.amount import counted
 
 
 def validate(path: Where = Path(), *, as_json: AsJson = False, verbose: Verbose = False) -> None:
-    """Find every mistake of a declaration at once; looks at the headers of the files and starts no JVM."""
+    """Report every mistake in a declaration at once, without starting Java."""
     with error_exit(as_json=as_json, verbose=verbose):
         valid = api.validate(path)
         pipeline = valid.pipeline

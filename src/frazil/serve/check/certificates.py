@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from frazil.audit.certificates import Certificate
     from frazil.audit.table_seal import TableFiles
     from frazil.catalog.catalogs import Located
-    from frazil.serve.check.check import Listener
+    from frazil.serve.check.check import CheckListener
     from frazil.spec import Pipeline
     from frazil.spec.tables import LakeTable
 
@@ -34,7 +34,7 @@ _SHOWN: Final = 3
 
 
 def check_certificates(
-    pipeline: Pipeline, *, known: Sequence[str] = (), listener: Listener | None = None
+    pipeline: Pipeline, *, known: Sequence[str] = (), listener: CheckListener | None = None
 ) -> list[Finding]:
     """Prove what the certificates of a lake say.
 
@@ -72,7 +72,7 @@ def check_certificates(
 
 
 def _findings(
-    pipeline: Pipeline, chain: Sequence[Certificate], located: Located, known: Sequence[str], listener: Listener
+    pipeline: Pipeline, chain: Sequence[Certificate], located: Located, known: Sequence[str], listener: CheckListener
 ) -> Iterator[Finding]:
     name = pipeline.pipeline
     if not chain:

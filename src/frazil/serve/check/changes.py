@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from frazil.bronze import record as r
 from frazil.duck.sql import identifier, literal
-from frazil.serve.check.checksum import KEY, content_of, in_buckets, key_of, parts
+from frazil.serve.check.checksum import KEY, bucket_ranges, content_of, in_buckets, key_of
 from frazil.serve.check.finding import Step
 from frazil.serve.check.fold import names_of, time_of
 from frazil.sources.base import SNAPSHOT
@@ -57,7 +57,7 @@ def _loads_name_each_key_once(proof: Proof) -> Verdict:
 
     Cost: a scan of the keys of all loads; where keys come several times another one, and one of the other columns.
     """
-    every = parts(proof.here.changes.snapshot.records, _KEYS_AT_ONCE)
+    every = bucket_ranges(proof.here.changes.snapshot.records, _KEYS_AT_ONCE)
     counts = [proof.one(f"SELECT count(*), coalesce(max(_cdc_n), 0) FROM ({_keys(proof, part)})") for part in every]
     keys, note = sum(count for count, _ in counts), _folded_loads(proof)
     if not keys:
@@ -181,7 +181,7 @@ def _at_most_late(proof: Proof) -> dict[int, int]:
     here = proof.here
     key, first = key_of(here.table.keys), identifier((*here.table.sequence_by, r.POSITION)[0])
     found: Counter[int] = Counter()
-    for part in parts(here.changes.snapshot.records, _KEYS_AT_ONCE):
+    for part in bucket_ranges(here.changes.snapshot.records, _KEYS_AT_ONCE):
         groups = (
             f"SELECT {key} AS {KEY}, {r.BATCH}, count(*) AS _cdc_n, "
             f"min({first}) AS _cdc_first, max({first}) AS _cdc_last "
@@ -218,7 +218,7 @@ def _late(proof: Proof, batches: Sequence[int]) -> dict[int, tuple[int, str]]:
         new = f"coalesce(_cdc_at._{time} >= _cdc_held._{time}, true)"
     names = names_of(keys)
     found: dict[int, tuple[int, str]] = {}
-    for part in parts(here.changes.snapshot.records):
+    for part in bucket_ranges(here.changes.snapshot.records):
         where = f"{told} AND {in_buckets(key_of(keys), part)}"
         of_keys = f"{key_of(keys)} IN (SELECT {key_of(keys)} FROM {here.changes.rows} WHERE {suspected} AND {where})"
         rows = (

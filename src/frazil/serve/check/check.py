@@ -17,8 +17,7 @@ from frazil.serve.check.changes import change_steps
 from frazil.serve.check.files import file_steps
 from frazil.serve.check.finding import Finding, Proof
 from frazil.serve.check.marts import mart_steps
-from frazil.serve.tables.foreign import verify_foreign
-from frazil.serve.tables.layers import layers
+from frazil.serve.tables.layers import layers, verify_foreign
 from frazil.serve.tables.manifests import verify_files
 from frazil.serve.tables.tables import tables
 from frazil.spec.sql.select import selected
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from frazil.serve.tables.layers import Layer, Layers
     from frazil.spec import Pipeline, Table
 
-__all__ = ["Finding", "Listener", "check"]
+__all__ = ["CheckListener", "Finding", "check"]
 
 _LIMITS: Final = {
     "memory_limit": "1GB",
@@ -42,7 +41,7 @@ _LIMITS: Final = {
 """Settings of DuckDB: what does not fit into memory goes to temporary files, and each proof reads the disk."""
 
 
-class Listener(Protocol):
+class CheckListener(Protocol):
     """Who is told what happens while a check goes on. Called in order, in the caller's thread; must not raise."""
 
     def began(self, table: str, what: str) -> None:
@@ -68,7 +67,7 @@ class Silent:
         del finding
 
 
-def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: Listener | None = None) -> list[Finding]:
+def check(pipeline: Pipeline, *, select: Sequence[str] = (), listener: CheckListener | None = None) -> list[Finding]:
     """Prove the laws that can be seen in the tables, as they are at this moment.
 
     - ONCE: no path and no content was taken twice.
@@ -141,7 +140,7 @@ class _Connection:
 
 
 def _findings(
-    pipeline: Pipeline, table: Table, located: Located, connection: _Connection, listener: Listener
+    pipeline: Pipeline, table: Table, located: Located, connection: _Connection, listener: CheckListener
 ) -> Iterator[Finding]:
     listener.began(table.name, "look for its files")
     try:

@@ -53,7 +53,7 @@ def in_buckets(key: str, buckets: Sequence[int] | range) -> str:
     return f"{key} % {BUCKETS} IN ({', '.join(map(str, buckets))})"
 
 
-def parts(rows: int, at_once: int = ROWS_AT_ONCE) -> list[range]:
+def bucket_ranges(rows: int, at_once: int = ROWS_AT_ONCE) -> list[range]:
     """Divide the buckets so that one part has some ``at_once`` of so many rows."""
     step = max(1, BUCKETS * at_once // max(rows, at_once))
     return [range(first, min(first + step, BUCKETS)) for first in range(0, BUCKETS, step)]
@@ -104,7 +104,7 @@ def digested(proof: Proof, upto: int, sets: Sequence[tuple[str, ...]]) -> str:
             f"CREATE TEMP TABLE {_PLACES} AS SELECT _cdc_text, row_number() OVER (ORDER BY _cdc_text) AS _cdc_rank "
             f"FROM (SELECT DISTINCT {r.POSITION} AS _cdc_text FROM {here.changes.rows})",
         )
-    every = [range(BUCKETS)] if is_complete(here) else parts(here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)
+    every = [range(BUCKETS)] if is_complete(here) else bucket_ranges(here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)
     for part in every:
         some = _digests(here, upto, sets, in_buckets(key_of(here.table.keys), part))
         statements.append(f"INSERT INTO {name} SELECT {names_of(own)} FROM ({some})")
@@ -165,7 +165,7 @@ def same_types(one: Layer, other: Layer, columns: Sequence[str]) -> bool:
     return all(one.snapshot.columns.get(name) == other.snapshot.columns.get(name) for name in columns)
 
 
-def difference(
+def row_differences(
     proof: Proof, have: Callable[[str], str], want: Callable[[str], str], buckets: Sequence[int] | None
 ) -> str:
     """Return which rows differ, value by value and repeats counted, with the keys of some; empty if none do.
@@ -180,7 +180,7 @@ def difference(
     if buckets is None:
         conditions = ["true"]
     else:
-        step = len(parts(proof.here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)[0])
+        step = len(bucket_ranges(proof.here.changes.snapshot.records, EXACT_ROWS_AT_ONCE)[0])
         some = [buckets[first : first + step] for first in range(0, len(buckets), step)]
         conditions = [in_buckets(key_of(keys), each) for each in some]
     missing = extra = 0

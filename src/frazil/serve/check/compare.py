@@ -15,8 +15,8 @@ from frazil.runner.report.past_runs import standing
 from frazil.serve.check.dump import dump_rows
 from frazil.serve.check.explain import FOREIGN, IN_FLIGHT, LOST, QUARANTINED, UNKNOWN, Explanation
 from frazil.serve.check.finding import Finding
-from frazil.serve.check.marts import living
-from frazil.serve.check.same_text import bucket_of, digest_of, form_of, row_text
+from frazil.serve.check.marts import living_rows
+from frazil.serve.check.same_text import bucket_of, comparison_form, digest_of, row_text_sql
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_files
 from frazil.serve.tables.tables import tables
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from frazil.catalog.catalogs import Located
-    from frazil.serve.check.check import Listener
+    from frazil.serve.check.check import CheckListener
     from frazil.serve.tables.layers import Layer, Layers
     from frazil.sources.comparison import SourceRows, Sums
     from frazil.spec import History, Pipeline, Table
@@ -53,7 +53,7 @@ class NothingToCompareError(DeclarationError):
 
 
 def compare(
-    pipeline: Pipeline, listener: Listener, *, select: Sequence[str] = (), against: str | None = None
+    pipeline: Pipeline, listener: CheckListener, *, select: Sequence[str] = (), against: str | None = None
 ) -> list[Finding]:
     """Compare the living rows of each table with those at its source, or of one with those of a dump.
 
@@ -147,7 +147,9 @@ def _opened(pipeline: Pipeline, table: Table, against: str | None) -> Iterator[S
             yield rows
 
 
-def _finding(pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: Listener) -> Finding:
+def _finding(
+    pipeline: Pipeline, table: Table, located: Located, against: str | None, listener: CheckListener
+) -> Finding:
     def untold(why: str, hint: str | None = None) -> Finding:
         return Finding(source_table=table.name, law=_LAW, table=table.name, ok=None, detail=why, hint=hint)
 
@@ -180,7 +182,7 @@ class Comparison:
         both = [
             Compared(name=name, type=kind, form=forms[name])
             for name, kind in types.items()
-            if forms.get(name) == form_of(kind) is not None
+            if forms.get(name) == comparison_form(kind) is not None
         ]
         self._keys = [column for column in both if column.name in here.table.keys]
         self._columns = [*self._keys, *(column for column in both if column.name not in here.table.keys)]
@@ -227,9 +229,9 @@ class Comparison:
 
     def _sums(self) -> Sums:
         mart, layer = self._pair
-        key, row = row_text(self._keys), row_text(self._columns)
+        key, row = row_text_sql(self._keys), row_text_sql(self._columns)
         found = self._duck.execute(
-            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living(mart, layer)} GROUP BY 1"
+            f"SELECT {bucket_of(key)}, count(*), sum({digest_of(row)}) FROM {living_rows(mart, layer)} GROUP BY 1"
         ).fetchall()
         return {bucket: (count, int(total)) for bucket, count, total in found}
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from frazil.duck.sql import identifier
 from frazil.host.scratch import spill_folder
-from frazil.serve.check.same_text import bucket_of, digest_of, for_people, form_of, row_text, typed
+from frazil.serve.check.same_text import bucket_of, comparison_form, digest_of, for_people, row_text_sql, typed_sql
 from frazil.sources.snapshot.dumps import DumpReader, dump_at
 from frazil.spec.model.stores import is_store
 
@@ -68,7 +68,7 @@ class DumpRows:
 
     def forms(self, types: Mapping[str, str]) -> dict[str, str]:
         """Return the form of each column: texts are read as the lake reads them."""
-        found = {name: form_of(kind) for name, kind in types.items()}
+        found = {name: comparison_form(kind) for name, kind in types.items()}
         return {name: form for name, form in found.items() if form is not None}
 
     def sums(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> Sums:
@@ -97,7 +97,7 @@ class DumpRows:
         """Return the values of the rows of some keys; those that are none of their type as they stand there."""
         shown = ", ".join(f"coalesce({for_people(column)}, {_raw(column)})" for column in columns)
         found = self._duck.execute(
-            f"SELECT {row_text(keys)} AS _cdc_key, {shown} FROM ({self._typed(columns)}) "
+            f"SELECT {row_text_sql(keys)} AS _cdc_key, {shown} FROM ({self._typed(columns)}) "
             "WHERE list_contains(?, _cdc_key)",
             [[*texts]],
         ).fetchall()
@@ -114,14 +114,14 @@ class DumpRows:
             for column in columns
             if column.form != "text"
         )
-        text = f"concat({row_text(columns)}, {broken})" if broken else row_text(columns)
-        return f"SELECT {row_text(keys)} AS _cdc_key, {text} AS _cdc_text FROM ({self._typed(columns)})"
+        text = f"concat({row_text_sql(columns)}, {broken})" if broken else row_text_sql(columns)
+        return f"SELECT {row_text_sql(keys)} AS _cdc_key, {text} AS _cdc_text FROM ({self._typed(columns)})"
 
     def _typed(self, columns: Sequence[Compared]) -> str:
         here = {name.lower(): name for name in self.columns}
         fields = [f"dump.{identifier(here[column.name.lower()])}" for column in columns]
         values = [
-            f"{typed(column, field)} AS {identifier(column.name)}, {field} AS {_raw(column)}"
+            f"{typed_sql(column, field)} AS {identifier(column.name)}, {field} AS {_raw(column)}"
             for column, field in zip(columns, fields, strict=True)
         ]
         return f"SELECT {', '.join(values)} FROM dump"

@@ -14,10 +14,10 @@ from frazil.bronze.read import Batch, records
 from frazil.duck.sql import identifier, literal
 from frazil.host.scratch import spill_folder
 from frazil.serve.check.finding import Difference
-from frazil.serve.check.fold import shown, ties, wanted, with_values
-from frazil.serve.check.marts import living
-from frazil.serve.check.same_text import bucket_of, digest_of, for_people, row_text, typed
-from frazil.serve.tables.state import read_ledger
+from frazil.serve.check.fold import mart_columns, ties, wanted, with_values
+from frazil.serve.check.marts import living_rows
+from frazil.serve.check.same_text import bucket_of, digest_of, for_people, row_text_sql, typed_sql
+from frazil.serve.tables.state import scan_ledger
 from frazil.silver.contract import LAWS, declared_mart
 from frazil.sources.comparison import BUCKET_DIGITS
 from frazil.sources.kinds import source_of
@@ -66,7 +66,7 @@ class Explanation:
     def load(self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]) -> None:
         """Find the keys in some buckets whose rows differ."""
         self._keys, self._columns = keys, columns
-        key, digest = row_text(keys), digest_of(row_text(columns))
+        key, digest = row_text_sql(keys), digest_of(row_text_sql(columns))
         chosen = "true"
         if len(buckets) < _ALL_BUCKETS:
             chosen = f"{bucket_of(key)} IN ({', '.join(map(literal, buckets))})"
@@ -75,7 +75,7 @@ class Explanation:
             self._insert("there", ("key", "digest"), list(zip(*some, strict=True)))
         self._duck.execute(
             f"CREATE TEMP TABLE here AS SELECT {key} AS key, {digest} AS digest "
-            f"FROM {living(self._mart, self._layer)} AND {chosen}"
+            f"FROM {living_rows(self._mart, self._layer)} AND {chosen}"
         )
         self._duck.execute(
             f"CREATE TEMP TABLE differing AS SELECT *, NULL::VARCHAR AS why, NULL::VARCHAR AS detail "
@@ -132,8 +132,8 @@ class Explanation:
     def _values(self, texts: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
         values = ", ".join(map(for_people, self._columns))
         found = self._duck.execute(
-            f"SELECT {row_text(self._keys)}, {values} FROM {living(self._mart, self._layer)} "
-            f"AND list_contains(?, {row_text(self._keys)})",
+            f"SELECT {row_text_sql(self._keys)}, {values} FROM {living_rows(self._mart, self._layer)} "
+            f"AND list_contains(?, {row_text_sql(self._keys)})",
             [list(texts)],
         ).fetchall()
         return {key: tuple(row) for key, *row in found}
@@ -154,7 +154,7 @@ class Explanation:
 
     @property
     def _is_differing(self) -> str:
-        return f"{row_text(self._keys)} IN (SELECT key FROM differing WHERE why IS NULL)"
+        return f"{row_text_sql(self._keys)} IN (SELECT key FROM differing WHERE why IS NULL)"
 
     def _find_foreign(self) -> None:
         """Find the keys of which the mart does not hold what its changes give."""
@@ -165,11 +165,11 @@ class Explanation:
         columns = here.columns_in(layer)
         tracked = () if isinstance(mart, Current) else tuple(name for name in here.tracked(mart) if name in columns)
         changes = with_values(here, layer.snapshot.batch, columns, self._is_differing)
-        folded = f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({shown(columns, mart)})"
-        alive = living(mart, layer).partition(" WHERE ")[2]
+        folded = f"SELECT * FROM ({wanted(changes, mart, tracked)}) AS folded({mart_columns(columns, mart)})"
+        alive = living_rows(mart, layer).partition(" WHERE ")[2]
         self._duck.execute(
-            f"CREATE TEMP TABLE folded AS SELECT {row_text(self._keys)} AS key, "
-            f"{digest_of(row_text(self._columns))} AS digest FROM ({folded}) WHERE {alive}"
+            f"CREATE TEMP TABLE folded AS SELECT {row_text_sql(self._keys)} AS key, "
+            f"{digest_of(row_text_sql(self._columns))} AS digest FROM ({folded}) WHERE {alive}"
         )
         self._duck.execute("DELETE FROM here WHERE key NOT IN (SELECT key FROM differing)")
         foreign = _differing("here", "folded")
@@ -177,7 +177,7 @@ class Explanation:
         if not count:
             return
         # DuckDB cannot tell which of several changes stands that only the content hash orders.
-        tied = f"SELECT {row_text(self._keys)} FROM ({ties(here)})"
+        tied = f"SELECT {row_text_sql(self._keys)} FROM ({ties(here)})"
         detail = "CASE WHEN here THEN 'its changes give another row' ELSE 'its changes give a row' END"
         self._mark(FOREIGN, f"SELECT key, {detail} AS detail FROM ({foreign}) WHERE key NOT IN ({tied})")
 
@@ -190,14 +190,14 @@ class Explanation:
             detail = f"concat('change of batch ', {r.BATCH}, ' is not applied')"
             self._mark(
                 IN_FLIGHT,
-                f"SELECT {row_text(self._keys)} AS key, {detail} AS detail FROM {here.changes.rows} "
+                f"SELECT {row_text_sql(self._keys)} AS key, {detail} AS detail FROM {here.changes.rows} "
                 f"WHERE {behind} AND {self._is_differing}",
             )
         behind = f"SELECT * FROM {here.bronze.rows} WHERE {r.KIND} IN ('{r.RECORD}', '{r.CORRECTED}') AND {r.BATCH} > "
         self._of_records(f"{behind} {here.changes.snapshot.batch}", "is not typed yet", {*here.fields.values()})
         self._unseen = self._rows.uncaptured(folder)
         source = source_of(here.table)
-        ledger = read_ledger(self._duck, here.bronze.location) if here.bronze.location else Ledger()
+        ledger = scan_ledger(self._duck, here.bronze.location) if here.bronze.location else Ledger()
         self._of_files(source, source.find_new(self._pipeline.folder, ledger).files, "is not taken yet")
         elsewhere = here.table.source.landed_in(f"{folder}")
         if elsewhere is not None and self._unseen is None:
@@ -252,12 +252,12 @@ class Explanation:
     def _with_key(self, rows: str, fields: Sequence[str]) -> str:
         """Select the text of a key and the places of records, given the fields with the key."""
         values = [
-            f"{typed(column, f'raw.{identifier(name)}')} AS {identifier(column.name)}"
+            f"{typed_sql(column, f'raw.{identifier(name)}')} AS {identifier(column.name)}"
             for column, name in zip(self._keys, fields, strict=True)
         ]
         places = f"{r.FILE}, {r.ROW}, {r.POSITION}"
         return (
-            f"SELECT {row_text(self._keys)} AS key, {places} "
+            f"SELECT {row_text_sql(self._keys)} AS key, {places} "
             f"FROM (SELECT {', '.join(values)}, {places} FROM ({rows}) AS raw)"
         )
 
@@ -268,7 +268,7 @@ class Explanation:
         if not fields or not here.quarantine.snapshot.records:
             return
         newest = (
-            f"SELECT {row_text(self._keys)} AS key, max(({r.POSITION}, {r.ROW})) AS place FROM {here.changes.rows} "
+            f"SELECT {row_text_sql(self._keys)} AS key, max(({r.POSITION}, {r.ROW})) AS place FROM {here.changes.rows} "
             f"WHERE {self._is_differing} GROUP BY 1"
         )
         bad = (

@@ -66,7 +66,7 @@ def names_of(columns: Iterable[str], prefix: str = "") -> str:
     return ", ".join(f"{prefix}{identifier(name)}" for name in columns)
 
 
-def added(mart: Current | History) -> tuple[str, ...]:
+def added_columns(mart: Current | History) -> tuple[str, ...]:
     """Columns that a mart has beside those of the contract and the place of its record."""
     match mart:
         case Current(deletes="soft"):
@@ -77,9 +77,9 @@ def added(mart: Current | History) -> tuple[str, ...]:
             return ("valid_from", "valid_to", "is_current", "is_deleted")
 
 
-def shown(columns: Sequence[str], mart: Current | History) -> str:
+def mart_columns(columns: Sequence[str], mart: Current | History) -> str:
     """Columns of a mart that its changes decide, quoted, in the order of :func:`wanted`."""
-    return names_of((*columns, *added(mart), r.POSITION, r.ROW))
+    return names_of((*columns, *added_columns(mart), r.POSITION, r.ROW))
 
 
 def ties(here: Layers) -> str:
@@ -174,7 +174,7 @@ def _filled(name: str, since: int, value: str | None = None) -> str:
 
 
 def wanted(changes: Changes, mart: Current | History, tracked: Sequence[str]) -> str:
-    """Select the rows that a mart must hold after the changes; its columns are those of :func:`shown`, in order.
+    """Select the rows that a mart must hold after the changes; its columns are those of :func:`mart_columns`, in order.
 
     Args:
         changes: what is folded.

@@ -9,21 +9,21 @@ from frazil.bronze import record as r
 from frazil.serve.check.checksum import (
     KEY,
     Sums,
+    bucket_ranges,
     content_of,
-    difference,
     differing,
     digested,
     digests,
     hash_name,
     in_buckets,
     key_of,
-    parts,
+    row_differences,
     same_types,
     sums,
     with_positions,
 )
 from frazil.serve.check.finding import Step
-from frazil.serve.check.fold import added, names_of, shown, ties, wanted, with_values
+from frazil.serve.check.fold import added_columns, mart_columns, names_of, ties, wanted, with_values
 from frazil.silver.contract import LAWS, declared_mart
 from frazil.spec import Current, History
 from frazil.spec.amount import counted
@@ -80,7 +80,7 @@ def mart_steps(proof: Proof) -> Iterator[Step]:
 
 def _one_row_a_key(proof: Proof, layer: Layer) -> Verdict:
     keys = proof.here.table.keys
-    for part in parts(layer.snapshot.records):
+    for part in bucket_ranges(layer.snapshot.records):
         (several,) = proof.one(
             f"SELECT count(*) FROM (SELECT {key_of(keys)} FROM {layer.rows} WHERE {in_buckets(key_of(keys), part)} "
             "GROUP BY ALL HAVING count(*) > 1)"
@@ -124,7 +124,7 @@ def _sound_versions(mart: History, proof: Proof, layer: Layer) -> Verdict:
     overlapping = f"lead(valid_from) OVER (PARTITION BY {{}} {by_begin}) < coalesce(valid_to, 'infinity')"
     # Versions of two keys with one hash can only look as if they overlapped, never as if they did not.
     is_wrong = f"{backwards.format(key)} OR {mislabelled} OR coalesce({overlapping.format(key)}, false)"
-    for part in parts(layer.snapshot.records):
+    for part in bucket_ranges(layer.snapshot.records):
         (found,) = proof.one(
             f"SELECT count(*) FILTER (wrong) FROM (SELECT {is_wrong} AS wrong FROM {rows} "
             f"WHERE {in_buckets(key, part)})"
@@ -165,7 +165,7 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
     if here.changes.snapshot.bookmark.get("laws", 0) < LAWS:
         return None, "an older version of Frazil made its changes: frazil run rebuilds it"
     columns, key = here.columns_in(layer), key_of(here.table.keys)
-    names, tracked, rows = shown(columns, mart), _tracked(here, pair), known_rows(mart, layer)
+    names, tracked, rows = mart_columns(columns, mart), _tracked(here, pair), known_rows(mart, layer)
     tied = _tied(proof)
     loose = f" AND {key} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else ""
 
@@ -178,10 +178,10 @@ def _converged(proof: Proof, pair: Mart) -> Verdict:
 
     buckets: Sequence[int] | None = None
     if same_types(layer, here.changes, columns):
-        rest = names_of((*added(mart), r.POSITION, r.ROW))
+        rest = names_of((*added_columns(mart), r.POSITION, r.ROW))
         held = sums(proof, key, f"{content_of(columns)}, {rest}", f"{rows} WHERE true{loose}")
         buckets = differing(held, _folded(proof, pair, tied=bool(tied)))
-    wrong = difference(proof, have, want, buckets)
+    wrong = row_differences(proof, have, want, buckets)
     note = f"; {counted(tied, 'key is', 'keys are')} left out, whose order only the content hash decides"
     detail = wrong or f"its rows are what {'batch 1 folds' if batch == 1 else f'batches 1 to {batch} fold'} to"
     return not wrong, f"{detail}{note if tied else ''}"
@@ -194,10 +194,10 @@ def _folded(proof: Proof, pair: Mart, *, tied: bool) -> Sums:
     sets = list(dict.fromkeys(columns for one in level for columns in (here.columns_in(one[1]), _tracked(here, one))))
     table = digested(proof, layer.snapshot.batch, sets)
     content, state = (hash_name(sets.index(columns)) for columns in (here.columns_in(layer), _tracked(here, pair)))
-    names = shown((KEY, content), mart)
-    row = names_of((content, *added(mart), r.POSITION, r.ROW))
+    names = mart_columns((KEY, content), mart)
+    row = names_of((content, *added_columns(mart), r.POSITION, r.ROW))
     found: Sums = {}
-    every = parts(here.changes.snapshot.records)
+    every = bucket_ranges(here.changes.snapshot.records)
     for done, part in enumerate(every):
         proof.progressed(f"{100 * done // len(every)} %")
         where = in_buckets(KEY, part) + (f" AND {KEY} NOT IN (SELECT {KEY} FROM {_TIED})" if tied else "")
@@ -248,17 +248,18 @@ def _agreed(proof: Proof, one: Mart, other: Mart) -> Verdict:
     names, key, content = names_of(columns), key_of(proof.here.table.keys), content_of(columns)
 
     def have(where: str) -> str:
-        return f"SELECT {names} FROM {living(mart, layer)} AND {where}"
+        return f"SELECT {names} FROM {living_rows(mart, layer)} AND {where}"
 
     def want(where: str) -> str:
-        return f"SELECT {names} FROM {living(first_mart, first)} AND {where}"
+        return f"SELECT {names} FROM {living_rows(first_mart, first)} AND {where}"
 
     buckets: Sequence[int] | None = None
     if same_types(layer, first, columns):
         buckets = differing(
-            sums(proof, key, content, living(mart, layer)), sums(proof, key, content, living(first_mart, first))
+            sums(proof, key, content, living_rows(mart, layer)),
+            sums(proof, key, content, living_rows(first_mart, first)),
         )
-    wrong = difference(proof, have, want, buckets)
+    wrong = row_differences(proof, have, want, buckets)
     return not wrong, wrong or f"they show the same living rows at batch {batch}"
 
 
@@ -269,7 +270,7 @@ def known_rows(mart: Current | History, layer: Layer) -> str:
     return layer.rows
 
 
-def living(mart: Current | History, layer: Layer) -> str:
+def living_rows(mart: Current | History, layer: Layer) -> str:
     """Write what stands after FROM to read the living rows of a mart; it ends in a condition."""
     match mart:
         case Current(deletes="hard"):

@@ -12,7 +12,7 @@ from frazil.catalog.trouble import translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier, literal
 from frazil.errors import ContractError
-from frazil.serve.check.marts import known_rows, living
+from frazil.serve.check.marts import known_rows, living_rows
 from frazil.serve.check.table_rules import TableLook
 from frazil.serve.history_rules import OF_VERSIONS, unique_versions
 from frazil.serve.tables.layers import layers
@@ -158,7 +158,7 @@ def _of_table(
             raise one.damage
     for one in {id(one): one for one in tested}.values():
         verify_files(one.location or "")
-    rows = living(mart, layer)
+    rows = living_rows(mart, layer)
     if isinstance(mart, Current):
         yield from _Tester(duck, table, layer, rows).results(rules)
     look = TableLook(duck=duck, pipeline=pipeline, located=located, here=here, layer=layer, rows=rows, now=now)

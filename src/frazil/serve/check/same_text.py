@@ -18,7 +18,7 @@ _TYPES: Final = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "bina
 """Spark's types that DuckDB calls otherwise."""
 
 
-def form_of(kind: str) -> str | None:
+def comparison_form(kind: str) -> str | None:
     """Return the form of a type of the lake; None where DuckDB cannot write it."""
     if kind == f"decimal({_MOST_DIGITS},{_MOST_DIGITS})":
         return None
@@ -37,7 +37,7 @@ def form_of(kind: str) -> str | None:
     }.get(kind.partition("(")[0])
 
 
-def row_text(columns: Sequence[Compared]) -> str:
+def row_text_sql(columns: Sequence[Compared]) -> str:
     """Write the text of a row: that of each of some columns."""
     pieces = f", '{SEPARATOR}', ".join(_piece(column, identifier(column.name)) for column in columns)
     return f"concat({pieces})"
@@ -59,7 +59,7 @@ def for_people(column: Compared) -> str:
     return f"CASE WHEN {name} IS NOT NULL THEN concat({name if column.form == 'text' else _piece(column, name)}) END"
 
 
-def typed(column: Compared, text: str) -> str:
+def typed_sql(column: Compared, text: str) -> str:
     """Write a text as a value of a column's type; NULL where it is none, as :mod:`frazil.silver.cast` sees it.
 
     DuckDB reads more freely than the lake does, so a key may be found for a record that went to quarantine.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.duck.sql import identifier
-from frazil.serve.check.marts import living
+from frazil.serve.check.marts import living_rows
 from frazil.serve.tables.layers import layers
 from frazil.serve.tables.manifests import verify_files
 from frazil.spec.amount import counted
@@ -112,7 +112,7 @@ class TableLook:
                 f"o.{identifier(field)} = t.{identifier(name)}"
                 for name, field in zip(reference.columns, fields, strict=True)
             )
-            dangling += f" AND NOT EXISTS (SELECT 1 FROM (SELECT * FROM {living(mart, other)}) AS o WHERE {same})"
+            dangling += f" AND NOT EXISTS (SELECT 1 FROM (SELECT * FROM {living_rows(mart, other)}) AS o WHERE {same})"
         (broken,) = self._one(f"SELECT count(*) FROM (SELECT * FROM {self.rows}) AS t WHERE {dangling}")
         return Verdict(rows=rows, broken=broken, detail=self._keys(dangling if broken else ""))
 

@@ -11,6 +11,8 @@ from frazil.errors import StorageError
 from frazil.iceberg.foreign import verify_bookmark
 from frazil.iceberg.metadata import NotOnThisMachineError
 from frazil.iceberg.snapshot import TableSnapshot
+from frazil.plan.tables.altered import AlteredTableError, altered_tables
+from frazil.plan.tables.layout import BRONZE
 from frazil.serve.tables.tables import read_snapshot
 from frazil.silver.contract import settle
 from frazil.silver.evolution import evolved
@@ -154,3 +156,21 @@ def layers(pipeline: Pipeline, table: Table, located: Located) -> Layers:
         event_times=tuple(dict.fromkeys(times)),
         fields={name.lower(): name for name in fields},
     )
+
+
+def verify_foreign(table: Table, name: str, found: TableSnapshot, *, is_bronze: bool) -> None:
+    """Refuse a table of the lake that does not say what it holds, or of which columns were renamed or dropped.
+
+    Args:
+        table: the declaration that it is made of.
+        name: its own, with the namespace.
+        found: where it stands.
+        is_bronze: it is made of files, not of other tables.
+
+    Raises:
+        BookmarkLostError: it does not say which batches it holds.
+        AlteredTableError: columns of it were renamed or dropped.
+    """
+    verify_bookmark(name, found, table=table.name, is_bronze=is_bronze)
+    for why in altered_tables(table, {BRONZE if is_bronze else name: found.altered}).values():
+        raise AlteredTableError(f"{name}: {why}", hint="frazil run rebuilds it")

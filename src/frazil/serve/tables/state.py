@@ -123,10 +123,10 @@ def _bookmark(location: str | None) -> Mapping[str, Any]:
 def _ledger(located: Located, bronze: str) -> Ledger:
     verify_manifests(bronze)
     with connect(located) as database:
-        return read_ledger(database, bronze)
+        return scan_ledger(database, bronze)
 
 
-def read_ledger(database: duckdb.DuckDBPyConnection, bronze: str) -> Ledger:
+def scan_ledger(database: duckdb.DuckDBPyConnection, bronze: str) -> Ledger:
     """Read which files a bronze table knows; ``bronze`` is the address of its metadata file."""
     fields = ", ".join(f"_cdc_ledger.{name}" for name in LEDGER_FIELDS)
     rows = database.execute(

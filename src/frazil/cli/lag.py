@@ -1,4 +1,4 @@
-"""What a capture landed, in one line."""
+"""How far captures are behind their servers, in one line each."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Commands that remove personal data for good."""

@@ -1,1 +1,0 @@
-"""What functions of :mod:`frazil.api` return, as text for a terminal."""
