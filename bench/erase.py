@@ -19,7 +19,7 @@ import frazil
 from bench.meter import Meter, Reading
 from frazil import api
 from frazil.runner.one_table import table_session
-from frazil.spark.procedure import call
+from frazil.spark.gateway import call
 from frazil.spark.session import spark_session
 from frazil.spec.amount import counted
 

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.audit.certificates import CertificateStore, certificate_key
 from frazil.audit.certify import _others
-from frazil.audit.table_seal import TableFiles
+from frazil.audit.table_seal import TableHistory
 from frazil.errors import DeclarationError
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 
@@ -73,7 +73,7 @@ def test_the_key_is_a_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_snapshots_since_another_are_known_as_long_as_all_are_there() -> None:
     snapshots = {2: {"snapshot-id": 2, "parent-snapshot-id": 1}, 3: {"snapshot-id": 3, "parent-snapshot-id": 2}}
-    table = TableFiles(location="x", snapshot=3, snapshots=snapshots, folder="file:///lake/marts/t")
+    table = TableHistory(location="x", snapshot=3, snapshots=snapshots, folder="file:///lake/marts/t")
 
     assert table.since(3) == []
     assert table.since(2) == [snapshots[3]]
@@ -81,7 +81,7 @@ def test_snapshots_since_another_are_known_as_long_as_all_are_there() -> None:
     assert table.since(9) is None
     assert table.since(None) is None
     assert table.short("file:/lake/marts/t/data/a.parquet") == "data/a.parquet"
-    stored = TableFiles(location="x", snapshot=None, snapshots={}, folder="s3://bucket/lake/t")
+    stored = TableHistory(location="x", snapshot=None, snapshots={}, folder="s3://bucket/lake/t")
     assert stored.short("s3a://bucket/lake/t/data/a.parquet") == "data/a.parquet"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tests.databases import empty_database
 
-from frazil.audit.change_hash import ChangeHash, batch_hashes, row_text
+from frazil.audit.change_hash import ChangeHash, batch_hashes, hashed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,4 +71,4 @@ def test_batches_are_chained() -> None:
 
 
 def test_names_are_quoted() -> None:
-    assert row_text({'we"ird': "int"}) == """concat("we""ird", ';')"""
+    assert hashed_text({'we"ird': "int"}) == """concat("we""ird", ';')"""

@@ -17,7 +17,7 @@ from tests.bronze.conftest import plainly_cut
 from frazil.formats import whole_file
 from frazil.formats.csv import lines as csv_lines
 from frazil.formats.csv import reader as csv_reader
-from frazil.formats.csv.kept import Cut
+from frazil.formats.csv.kept import RecordSpans
 from frazil.sources.dms.layout import HeaderError
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def test_most_line_ends_are_the_usual_one() -> None:
     dialect = csv_lines.Dialect()
 
     def usual(text: bytes) -> bytes:
-        return Cut.of(text, dialect.scan(text)).usual_end()
+        return RecordSpans.of(text, dialect.scan(text)).usual_end()
 
     assert [usual(text) for text in (b"a\n\nb\nc\n", b"a", b"a\r\nb", b"a" + b"\n" * 30, b"a\n\nb\n\n")] == [
         b"\n", b"", b"", b"", b"\n\n",

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from frazil.catalog.trouble import told, translated
+from frazil.catalog.trouble import translate_error, translated
 from frazil.errors import FrazilError
 
 if TYPE_CHECKING:
@@ -26,21 +26,21 @@ import signal
 import sys
 import frazil
 from frazil.spark.session import spark_session
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 spark = spark_session(frazil.load(sys.argv[1]), memory="512m", short=True)
 java = spark._jvm.java.lang.reflect.Array
 for size in (1, 2, 4):
     try:
         kept = java.newInstance(spark._jvm.java.lang.Long.TYPE, size * 100_000_000)
     except Exception as error:
-        print(told(error))
+        print(translate_error(error))
         break
 os.killpg(spark._sc._gateway.proc.pid, signal.SIGKILL)
 spark._sc._gateway.proc.wait()
 try:
     spark.range(3).count()
 except Exception as error:
-    print(told(error))
+    print(translate_error(error))
 """
 
 
@@ -74,7 +74,7 @@ def sqlite_error(code: int) -> sqlite3.Error:
     ],
 )
 def test_an_error_is_known_by_its_type_or_number(error: Exception, code: str | None) -> None:
-    known = told(error)
+    known = translate_error(error)
 
     assert (known.code if known else None) == code
 
@@ -125,7 +125,7 @@ def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, 
     with pytest.raises(Exception, match=java) as caught:
         jvm.java.util.concurrent.CompletableFuture.failedFuture(cause).join()
 
-    known = told(caught.value)
+    known = translate_error(caught.value)
     assert (known.code if known else None) == code
 
 

@@ -17,7 +17,7 @@ import pytest
 import frazil
 from frazil import api
 from frazil.spark.jars import default_jars, ready_jars
-from frazil.testing.generate import COLUMNS, declaration, generate
+from frazil.testing.generate import COLUMNS, generate, sample_declaration
 from frazil.testing.sample_files import SampleFiles
 from frazil.testing.spark_cluster import QUICK_JAVA, spark_cluster
 
@@ -79,7 +79,7 @@ def shop(folder: Path, files: SampleFiles) -> tuple[Path, Path]:
     (home / "landing").mkdir(parents=True)
     for path in made.load:
         path.rename(home / "landing" / path.name)
-    (home / "frazil.yml").write_text(declaration("landing"))
+    (home / "frazil.yml").write_text(sample_declaration("landing"))
     return home, coming
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.properties.world import World
 
 import frazil
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError
 from frazil.lake import commit, heads, tables
 from frazil.lake.commit import TableTransaction
@@ -160,7 +160,7 @@ def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_pat
         with pytest.raises(BusyError, match="took this one for dead"):
             slow.append(session.sql("SELECT 1 AS n"))
 
-    assert isinstance(told(caught.value), BusyError)
+    assert isinstance(translate_error(caught.value), BusyError)
     assert rows(session) == [2]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from frazil.iceberg.expiry import expirable
+from frazil.iceberg.metadata import expirable
 
 
 def metadata(*times: int, refs: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:

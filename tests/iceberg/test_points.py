@@ -13,8 +13,8 @@ from frazil.iceberg.points import (
     Point,
     PointError,
     read_point,
-    shown,
     snapshot_at,
+    time_text,
 )
 from frazil.iceberg.snapshot import BOOKMARK
 
@@ -59,7 +59,7 @@ def test_a_time_is_in_utc_unless_it_has_an_offset(text: str, means: str) -> None
     point = read_point(text)
 
     assert point.kind == "time"
-    assert shown(point.moment) == means
+    assert time_text(point.moment) == means
     assert read_point(means).moment == point.moment
 
 

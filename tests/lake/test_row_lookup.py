@@ -12,7 +12,7 @@ from tests.properties.world import World
 from frazil.lake import row_lookup
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
-from frazil.lake.row_lookup import AT_FILE, AT_POS, count_rows, find_rows
+from frazil.lake.row_lookup import AT_FILE, AT_POS, count_matching_rows, find_rows
 from frazil.lake.table_files import table_files
 from frazil.lake.tables import ensure
 from frazil.plan.tables.layout import TableLayout
@@ -215,8 +215,8 @@ def test_values_that_are_compared_otherwise_or_nested_are_left_to_spark(table: T
 def test_rows_are_counted_as_they_live(table: Table) -> None:
     rows = table.session.table(NAME)
 
-    assert count_rows(table.files(), {}) == rows.count()
-    assert count_rows(table.files(), {"yes": False}) == rows.where("NOT yes").count()
+    assert count_matching_rows(table.files(), {}) == rows.count()
+    assert count_matching_rows(table.files(), {"yes": False}) == rows.where("NOT yes").count()
 
 
 def test_tables_that_only_iceberg_can_read_are_left_to_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from frazil.audit import run_files
 from frazil.catalog.lock import lock
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import FrazilError, SourceError, StorageError
 from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
@@ -89,7 +89,7 @@ def test_events_have_what_open_lineage_asks_for(pipeline: Pipeline) -> None:
 
 def test_no_secret_gets_into_a_record_and_no_value_of_a_row(pipeline: Pipeline) -> None:
     path = pipeline.tables[0].source.path[0]
-    bug = explained(ValueError("cannot cast 4711 to a date"))
+    bug = as_frazil_error(ValueError("cannot cast 4711 to a date"))
 
     ran(pipeline, 1, orders=MissingFolderError(path, path, "only local folders can be read"), items=bug)
 

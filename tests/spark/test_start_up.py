@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.spark.java import JavaHome
-from frazil.spark.start_up import start_up_options
+from frazil.spark.jvm import start_up_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

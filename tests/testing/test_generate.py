@@ -14,7 +14,7 @@ import yaml
 from frazil.errors import DeclarationError
 from frazil.spec import Pipeline
 from frazil.testing import generate as module
-from frazil.testing.generate import COLUMNS, declaration, generate
+from frazil.testing.generate import COLUMNS, generate, sample_declaration
 from frazil.testing.sample_files import SampleFiles
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_sizes_that_make_no_sense_are_refused(tmp_path: Path, wrong: dict[str, A
 
 
 def test_the_declaration_fits_the_files() -> None:
-    pipeline = Pipeline.model_validate(yaml.safe_load(declaration("landing/orders")))
+    pipeline = Pipeline.model_validate(yaml.safe_load(sample_declaration("landing/orders")))
 
     (orders,) = pipeline.tables
     assert {column.name: column.type for column in orders.columns or ()} == COLUMNS

@@ -102,11 +102,10 @@ def generate(folder: Path | str, files: SampleFiles | None = None) -> SampleProj
 
 def _generate(file: Path, landing: Path, path: str, files: SampleFiles) -> Generated:
     from frazil.spec.load.project import write_declaration
-    from frazil.testing.generate import declaration
-    from frazil.testing.generate import generate as write
+    from frazil.testing.generate import generate, sample_declaration
 
-    made = write(landing, files)
-    write_declaration(file, declaration(path))
+    made = generate(landing, files)
+    write_declaration(file, sample_declaration(path))
     return made
 
 

@@ -17,7 +17,7 @@ import duckdb
 
 from frazil.audit.certificates import FORM, CertificateStore, certificate_key
 from frazil.audit.change_hash import ChangeHash, change_hashes, newest_position
-from frazil.audit.table_seal import TableFiles, file_hashes, snapshot_files, table_files
+from frazil.audit.table_seal import TableHistory, file_hashes, read_table_history, snapshot_files
 from frazil.catalog.catalogs import NoLakeError, catalog_reader
 from frazil.catalog.store_conf import lake_address
 from frazil.errors import FrazilError
@@ -60,7 +60,9 @@ class Certifying:
         if not pipeline.certificates:
             return None
         before = _locations(pipeline)
-        bases = {name: table_files(at).snapshot for name, at in _named(pipeline, before)} if removes_metadata else {}
+        bases = (
+            {name: read_table_history(at).snapshot for name, at in _named(pipeline, before)} if removes_metadata else {}
+        )
         return cls(pipeline, act, before, bases)
 
     def write(
@@ -103,13 +105,13 @@ class Certifying:
         stood: dict[str, Any] = dict(state.get("tables", {}))
         located = dict(_named(self._pipeline, _locations(self._pipeline)))
         gone = [name for name in stood if name not in located]
-        files: dict[str, TableFiles] = {}
+        files: dict[str, TableHistory] = {}
         tables: dict[str, Any] = {}
         for name, at in located.items():
             certified = stood.get(name, {})
             if certified.get("metadata") == _file_name(at):
                 continue
-            files[name] = table_files(at)
+            files[name] = read_table_history(at)
             if files[name].snapshot not in (None, certified.get("snapshot")):
                 tables[name] = self._table(name, files[name], certified, run_id)
             stood[name] = {"snapshot": files[name].snapshot, "metadata": _file_name(at)}
@@ -136,7 +138,7 @@ class Certifying:
         store.write(content, certificate_key(self._pipeline))
         failpoint("certificate.after_write")
 
-    def _table(self, name: str, now: TableFiles, stood: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    def _table(self, name: str, now: TableHistory, stood: Mapping[str, Any], run_id: str) -> dict[str, Any]:
         """Describe a table as it is, against where it stood when the certificate before was written."""
         base, certified = self._base(name), stood.get("snapshot")
         left = [] if base is None or not stood else _at(now, base).since(certified)
@@ -165,10 +167,10 @@ class Certifying:
         if name in self._bases:
             return self._bases[name]
         location = self._before.get(_key(name))
-        return None if location is None else table_files(location).snapshot
+        return None if location is None else read_table_history(location).snapshot
 
     def _changes(
-        self, known: Mapping[str, Mapping[str, Any]], files: Mapping[str, TableFiles], tables: Mapping[str, Any]
+        self, known: Mapping[str, Mapping[str, Any]], files: Mapping[str, TableHistory], tables: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Hash the changes that came to silver; return the state of all source tables, and what is new."""
         changes, new = dict(known), {}
@@ -232,15 +234,15 @@ def _told(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _batch(table: TableFiles) -> int:
+def _batch(table: TableHistory) -> int:
     at: Mapping[str, Any] | None = table.newest
     while at and BOOKMARK not in at.get("summary", {}):
         at = table.snapshots.get(at.get("parent-snapshot-id", 0))
     return int(json.loads(at["summary"][BOOKMARK]).get("batch", 0)) if at else 0
 
 
-def _at(table: TableFiles, snapshot: int) -> TableFiles:
-    return TableFiles(location=table.location, snapshot=snapshot, snapshots=table.snapshots)
+def _at(table: TableHistory, snapshot: int) -> TableHistory:
+    return TableHistory(location=table.location, snapshot=snapshot, snapshots=table.snapshots)
 
 
 def _locations(pipeline: Pipeline) -> Located:

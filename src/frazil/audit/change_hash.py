@@ -96,7 +96,7 @@ def batch_hashes(
 ) -> Iterator[tuple[int, int, str]]:
     """Yield batch, number of rows and hash of each batch after one; ``rows`` is what stands after FROM."""
     batch = identifier(r.BATCH)
-    sql = f"SELECT {batch}::BIGINT AS b, sha256({row_text(columns)}) AS h FROM {rows} WHERE {batch} > {int(after)}"
+    sql = f"SELECT {batch}::BIGINT AS b, sha256({hashed_text(columns)}) AS h FROM {rows} WHERE {batch} > {int(after)}"
     found = _pieces(connection.execute(f"{sql} ORDER BY 1, 2").to_arrow_reader(rows_at_once))
     for at, some in itertools.groupby(found, key=lambda piece: piece[0]):
         count, hashed = 0, hashlib.sha256()
@@ -119,7 +119,7 @@ def _pieces(batches: Any) -> Iterator[tuple[int, memoryview]]:
             first = end
 
 
-def row_text(columns: Mapping[str, str]) -> str:
+def hashed_text(columns: Mapping[str, str]) -> str:
     """Write the text of a row in DuckDB's SQL, the texts of its columns one after another.
 
     A text, or what is written as one, is its number of bytes, a colon and itself; any other value its text and a

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.host.machine import usable_cores
-from frazil.iceberg.avro_file import entries, same_store, unreadable
 from frazil.iceberg.damage import local_path
-from frazil.iceberg.metadata import read_metadata
-from frazil.iceberg.snapshot import columns_of
+from frazil.iceberg.metadata import entries, read_metadata, same_store, unreadable
+from frazil.iceberg.snapshot import spark_columns
 from frazil.storage.files import sha256_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _DELETED: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFiles:
+class TableHistory:
     """What a table's metadata says of its newest snapshot, or of an older one.
 
     Attributes:
@@ -69,7 +68,7 @@ class TableFiles:
         return file.removeprefix(folder).lstrip("/")
 
 
-def table_files(location: str) -> TableFiles:
+def read_table_history(location: str) -> TableHistory:
     """Read a table's metadata file.
 
     Raises:
@@ -81,17 +80,17 @@ def table_files(location: str) -> TableFiles:
         schemas = {schema["schema-id"]: schema["fields"] for schema in metadata.get("schemas", ())}
         snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
         head = metadata.get("refs", {}).get("main", {}).get("snapshot-id", metadata.get("current-snapshot-id"))
-        columns = columns_of(schemas.get(metadata.get("current-schema-id"), ()))
+        columns = spark_columns(schemas.get(metadata.get("current-schema-id"), ()))
         folder = f"{metadata['location']}"
     except FileNotFoundError as error:
         raise unreadable(location, "no such file") from error
     except (OSError, ValueError, LookupError) as error:
         raise unreadable(location, f"{error}") from error
     known = head if head in snapshots else None
-    return TableFiles(location=location, snapshot=known, snapshots=snapshots, columns=columns, folder=folder)
+    return TableHistory(location=location, snapshot=known, snapshots=snapshots, columns=columns, folder=folder)
 
 
-def snapshot_files(table: TableFiles, new: Collection[int] | None = None) -> tuple[list[str], list[str]]:
+def snapshot_files(table: TableHistory, new: Collection[int] | None = None) -> tuple[list[str], list[str]]:
     """List the files of a table's newest snapshot by address: its list of manifests and manifests, then all others.
 
     Args:
@@ -116,7 +115,7 @@ def snapshot_files(table: TableFiles, new: Collection[int] | None = None) -> tup
     return above, rows
 
 
-def file_hashes(table: TableFiles, addresses: Iterable[str]) -> dict[str, str]:
+def file_hashes(table: TableHistory, addresses: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of files, by their addresses from the table's folder on.
 
     Raises:

@@ -103,7 +103,7 @@ _OVERTAKEN: Final = re.compile(
 _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
 
 
-def told(error: BaseException, pipeline: Pipeline | None = None) -> FrazilError | None:
+def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> FrazilError | None:
     """Translate an error of another library into one of ours, or None if it is none we know: then it is a bug.
 
     Args:
@@ -127,7 +127,7 @@ def translated(pipeline: Pipeline | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = told(error, pipeline)
+        known = translate_error(error, pipeline)
         if known is None or known is error:
             raise
         raise known from error
@@ -141,9 +141,9 @@ def _first(chain: list[Fault], is_it: Callable[[Fault], object]) -> str | None:
     return None
 
 
-def explained(error: Exception, pipeline: Pipeline | None = None) -> FrazilError:
-    """Return any error as one of ours: what :func:`told` does not know is a bug, FZ000, with the error as its cause."""
-    known = told(error, pipeline)
+def as_frazil_error(error: Exception, pipeline: Pipeline | None = None) -> FrazilError:
+    """Return any error as a Frazil error: one that :func:`translate_error` does not know is a bug, FZ000."""
+    known = translate_error(error, pipeline)
     if known is None:
         first = str(error).strip().splitlines()
         known = FrazilError(

@@ -84,7 +84,7 @@ def error_exit(*, as_json: bool = False, verbose: bool = False) -> Iterator[None
 def _translated(error: Exception) -> FrazilError | None:
     if isinstance(error, FrazilError):
         return error
-    from frazil.catalog.trouble import told as translated  # noqa: PLC0415 - most commands end without
+    from frazil.catalog.trouble import translate_error as translated  # noqa: PLC0415 - most commands end without
 
     return translated(error)
 

@@ -1,16 +1,23 @@
-"""Read the files that say what a table is: metadata, and lists of manifests, wherever they are."""
+"""Read metadata files, manifest lists and manifests, wherever they are, and choose the snapshots that may expire."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import zlib
-from typing import Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import fastavro
 
 from frazil.errors import StorageError
-from frazil.iceberg.damage import local_path
+from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.spec.model.stores import is_store
 from frazil.storage.files import storage_of
+from frazil.storage.object_store import StoreAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
 
 
 class NotOnThisMachineError(StorageError):
@@ -62,3 +69,76 @@ def read_file(location: str) -> bytes:
         raise NotOnThisMachineError(location)
     with storage_of(location).open(location) if path is None else path.open("rb") as file:
         return file.read()
+
+
+def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a file, each of which must have a field ``has``; ``read`` returns its bytes.
+
+    Raises:
+        DamagedTableError: the file is missing, cannot be read, or has an entry without that field.
+        NotOnThisMachineError: there is no client for its address.
+        ObjectStoreError: an object store refuses the request, or does not answer.
+    """
+    try:
+        found: list[Any] = list(fastavro.reader(BytesIO(read(location))))
+    except StorageError:
+        raise
+    except OSError as error:
+        raise unreadable(location, error.strerror) from error
+    except Exception as error:
+        # Bytes that are no Avro, or other ones than were written, can raise whatever their misreading leads to.
+        raise unreadable(location, f"{error}" or type(error).__name__) from error
+    for entry in found:
+        if not isinstance(entry, dict) or has not in entry:
+            raise unreadable(location, f"an entry without {has}")
+        yield entry
+
+
+def same_store(location: str, other: str) -> str:
+    """Return an address that a file of a table names, reached as the table is."""
+    return location.beside(other) if isinstance(location, StoreAddress) else other
+
+
+def unreadable(location: str, why: str | None) -> DamagedTableError:
+    """Return the error for a file that cannot be read."""
+    path = local_path(location)
+    return DamagedTableError(location if path is None else f"{path}", f"cannot be read: {why}")
+
+
+def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: int) -> list[int]:
+    """Return when the snapshots were made that may go, in milliseconds since 1970, oldest first.
+
+    What a branch or a tag names stays. A branch also keeps its ``retain_last`` newest snapshots, and those that are not
+    older; a branch that has numbers of its own for that keeps by them.
+
+    Args:
+        metadata: the table's metadata file, as Iceberg's table format has it.
+        older_than_ms: snapshots made before this time may go.
+        retain_last: snapshots that each branch keeps, however old they are.
+    """
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
+    kept: set[int] = set()
+    for ref in metadata.get("refs", {}).values():
+        if ref.get("type") == "tag":
+            kept.add(ref["snapshot-id"])
+            continue
+        least = ref.get("min-snapshots-to-keep", retain_last)
+        age_ms = ref.get("max-snapshot-age-ms")
+        since = older_than_ms if age_ms is None else metadata["last-updated-ms"] - age_ms
+        for number, snapshot in enumerate(_ancestors(snapshots, ref["snapshot-id"])):
+            if number >= least and snapshot["timestamp-ms"] < since and number:
+                break
+            kept.add(snapshot["snapshot-id"])
+    return sorted(
+        snapshot["timestamp-ms"]
+        for name, snapshot in snapshots.items()
+        if name not in kept and snapshot["timestamp-ms"] < older_than_ms
+    )
+
+
+def _ancestors(snapshots: Mapping[int, Mapping[str, Any]], newest: int) -> Iterator[Mapping[str, Any]]:
+    """Yield a snapshot and those that it was made of, newest first, as far as they are there."""
+    at = snapshots.get(newest)
+    while at is not None:
+        yield at
+        at = snapshots.get(at.get("parent-snapshot-id", -1))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from frazil.errors import HistoryChangedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -131,7 +133,7 @@ def metadata_snapshot(
     table = TableSnapshot(
         branches=tuple(name for name in refs if name != "main"),
         location=location,
-        columns=columns_of(columns),
+        columns=spark_columns(columns),
         snapshots=len(snapshots),
     )
 
@@ -156,7 +158,7 @@ def altered_columns(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str
     return {old: new for old, new in found.items() if old.lower() != new.lower()}
 
 
-def columns_of(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def spark_columns(fields: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the columns of a schema with types as Spark writes them, from its fields in Iceberg's JSON."""
     return {field["name"]: _spark_type(field["type"]) for field in fields}
 
@@ -168,4 +170,33 @@ def _spark_type(kind: str | Mapping[str, Any]) -> str:
         return f"array<{_spark_type(kind['element'])}>"
     if kind["type"] == "map":
         return f"map<{_spark_type(kind['key'])},{_spark_type(kind['value'])}>"
-    return f"struct<{','.join(f'{name}:{inner}' for name, inner in columns_of(kind['fields']).items())}>"
+    return f"struct<{','.join(f'{name}:{inner}' for name, inner in spark_columns(kind['fields']).items())}>"
+
+
+class BookmarkLostError(HistoryChangedError):
+    """A table has rows and no snapshot that says which changes they hold."""
+
+    code = "FZ702"
+
+
+def verify_bookmark(name: str, found: TableSnapshot, *, table: str, is_bronze: bool = False) -> None:
+    """Refuse a table that has rows and does not say which changes they hold.
+
+    Args:
+        name: of the table of the lake.
+        found: where it stands.
+        table: the source table that it is made of, for the way out.
+        is_bronze: it is made of files, not of other tables.
+
+    Raises:
+        BookmarkLostError: the table has a snapshot, and no ancestor of it carries a bookmark.
+    """
+    if found.bookmark or found.snapshot_id is None or found.summary.get("total-records") == "0":
+        return
+    raise BookmarkLostError(
+        f"{name} has rows and no bookmark: something else wrote it, or expired its history",
+        hint=f"roll it back to a snapshot with a bookmark; or take the files again: frazil drop --select {table}, then "
+        "frazil run"
+        if is_bronze
+        else f"run: frazil rebuild --select {table}, which rebuilds silver and marts from bronze",
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.iceberg.avro_file import entries
 from frazil.iceberg.damage import DamagedTableError, local_path
+from frazil.iceberg.metadata import entries
 from frazil.iceberg.snapshot import RUN_BRANCH, metadata_snapshot
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark.sql import functions as F
 
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError, FrazilError
 from frazil.iceberg.clock import verify_clock
 from frazil.iceberg.durable import make_table_durable
@@ -292,7 +292,7 @@ def refused_as_second(path: tuple[str, ...]) -> Iterator[None]:
     except FrazilError:
         raise
     except Exception as error:
-        if isinstance(told(error), BusyError):
+        if isinstance(translate_error(error), BusyError):
             raise came_second(path) from error
         raise
 

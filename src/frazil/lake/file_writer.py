@@ -93,7 +93,7 @@ class FileWriter:
         waiting: dict[str, list[pa.Table]] = {}
         files = []
         for rows in stream:
-            for part, some in parts(parted_by, rows):
+            for part, some in split_by_partition(parted_by, rows):
                 mine = waiting.setdefault(part, [])
                 mine.append(some.select(self.columns).rename_columns(self.schema.names).cast(self.schema))
                 if sum(piece.nbytes for piece in mine) >= self.file_bytes:
@@ -141,8 +141,8 @@ class FileWriter:
         return java_class(self.spark, name)
 
 
-def parts(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Split rows by the column that their table is parted by, with the parts' folders; empty parts are left out."""
+def split_by_partition(name: str | None, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the folder and the rows of each partition that has rows."""
     if name is None:
         if rows.num_rows:
             yield "", rows
@@ -170,7 +170,7 @@ def _field(column: Mapping[str, Any]) -> pa.Field:
     return pa.field(column["name"], _kind(column["type"]), metadata={FIELD_ID: f"{column['id']}".encode()})
 
 
-def plain_type(of: str) -> pa.DataType | None:
+def arrow_type(of: str) -> pa.DataType | None:
     """Return Arrow's type for one of Iceberg's that is not nested, in the words of its JSON; None where it has none."""
     digits = _DECIMAL.fullmatch(of)
     return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS.get(of)
@@ -187,7 +187,7 @@ def nested_type(of: Mapping[str, Any]) -> pa.DataType | None:
 def _kind(of: str | Mapping[str, Any]) -> pa.DataType:
     """Return Arrow's type for one of Iceberg's, in the words of its JSON."""
     if isinstance(of, str):
-        kind = plain_type(of)
+        kind = arrow_type(of)
         if kind is None:
             raise TypeError(of)
         return kind

@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.host.faults import faults
-from frazil.iceberg.foreign import verify_bookmark
-from frazil.iceberg.snapshot import TableSnapshot, altered_columns, columns_of, table_snapshot
+from frazil.iceberg.snapshot import TableSnapshot, altered_columns, spark_columns, table_snapshot, verify_bookmark
 from frazil.spark.gateway import java_table, schema_fields, snapshot_fields
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
     names = re.findall(r"[^\[\], ]+", table.refs().keySet().toString())
     branches = tuple(name for name in names if name != "main")
     location = table.operations().current().metadataFileLocation()
-    columns = columns_of(schema_fields(spark, table.schema()))
+    columns = spark_columns(schema_fields(spark, table.schema()))
     found = TableSnapshot(branches=branches, location=location, columns=columns)
     return found if newest is None else table_snapshot(found, snapshot_fields(spark, newest), fields, altered)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 from frazil.errors import BusyError
 from frazil.lake.file_writer import FILE_PATH, LIVING, FileWriter
 from frazil.lake.row_delta import takes_row_deltas
@@ -121,7 +121,7 @@ def _commit(spark: SparkSession, table: Any, before: Any, change: Any, at: Table
             return False
         commit_snapshot(spark, table, before, newest)
     except Exception as error:
-        if isinstance(told(error), BusyError):
+        if isinstance(translate_error(error), BusyError):
             return False
         raise
     return True

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
 from frazil.host.machine import usable_cores
-from frazil.lake.file_writer import CODEC, CODEC_SETTING, LEVEL_SETTING, LIVING, FileWriter, part_column, parts
+from frazil.lake.file_writer import (
+    CODEC,
+    CODEC_SETTING,
+    LEVEL_SETTING,
+    LIVING,
+    FileWriter,
+    part_column,
+    split_by_partition,
+)
 from frazil.spark.gateway import direct_executor, java_table
 
 if TYPE_CHECKING:
@@ -97,7 +105,7 @@ def stage_row_delta(
         writer = FileWriter.of(spark, table, Path(folder), delta.columns, file_bytes=file_bytes)
         for file in _side_by_side(writer.rows, delta.rows):
             change.addRows(file)
-        for part, some in parts(writer.parted_by, delta.places) if delta.places is not None else ():
+        for part, some in split_by_partition(writer.parted_by, delta.places) if delta.places is not None else ():
             change.addDeletes(writer.places(some, part))
     for key, value in summary.items():
         change.set(key, value)

@@ -89,7 +89,7 @@ def find_rows(
     return rows.join(values, keys=names, join_type="left semi") if len(names) > 1 else rows
 
 
-def count_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
+def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
     """Count the rows of a table of which each of some columns is NULL or as said; None where only Spark can.
 
     Raises:

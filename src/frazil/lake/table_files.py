@@ -6,18 +6,19 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from frazil.host.machine import usable_cores
-from frazil.iceberg.avro_file import entries
 from frazil.iceberg.damage import local_path
 from frazil.iceberg.kept_files import SMALL_BYTES, read_kept
-from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, nested_type, plain_type
-from frazil.spark.gateway import java_table, schema_fields
+from frazil.iceberg.metadata import entries
+from frazil.lake.file_writer import FIELD_ID, FILE_PATH, POS, arrow_type, nested_type
+from frazil.spark.gateway import java_class, java_table, schema_fields
 from frazil.storage.files import storage_of
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
                 return None
             found[content][file["file_path"]] = TableFile.of(file)
     plain = ((field["name"], field["id"], field["type"]) for field in fields if isinstance(field["type"], str))
-    known = {name: (number, kind) for name, number, of in plain if (kind := plain_type(of)) is not None}
+    known = {name: (number, kind) for name, number, of in plain if (kind := arrow_type(of)) is not None}
     others = ((field["name"], field["id"], field["type"]) for field in fields if not isinstance(field["type"], str))
     nested = {name: (number, kind) for name, number, of in others if (kind := nested_type(of)) is not None}
     deleted = _deleted(found[_PLACES].values(), address)
@@ -266,3 +267,51 @@ def _open(file: TableFile, address: Callable[[str], str], dictionaries: Sequence
     if file.size_bytes <= SMALL_BYTES:
         return pq.ParquetFile(pa.BufferReader(read_kept(place)), read_dictionary=dictionaries)
     return pq.ParquetFile(storage_of(place).open(place), read_dictionary=dictionaries, pre_buffer=True)
+
+
+_SCHEME: Final = "file:"
+
+
+def local_data_files(
+    spark: SparkSession,
+    name: str,
+    snapshot_id: int,
+    values: Mapping[str, Sequence[str]],
+    above: tuple[str, int],
+) -> list[Path] | None:
+    """Return the Parquet files that may have rows with some values.
+
+    Args:
+        spark: a session.
+        name: quoted name of a table.
+        snapshot_id: the snapshot that is read.
+        values: column -> its values.
+        above: a column, and a number that it is greater than.
+
+    Returns:
+        The files, by their paths; None without a JVM gateway, where a file is not on this machine or not Parquet, or
+        where rows of one are deleted.
+    """
+    table = java_table(spark, name)
+    if table is None:
+        return None
+    expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
+    condition = expressions.greaterThan(*above)
+    for column, some in values.items():
+        either = expressions.alwaysFalse()
+        for value in some:
+            either = getattr(expressions, "or")(either, expressions.equal(column, value))
+        condition = getattr(expressions, "and")(condition, either)
+    found = []
+    tasks = table.newScan().useSnapshot(snapshot_id).filter(condition).planFiles()
+    try:
+        iterator = tasks.iterator()
+        while iterator.hasNext():
+            task = iterator.next()
+            path = Path(str(task.file().location()).removeprefix(_SCHEME))
+            if task.deletes().size() or path.suffix != ".parquet" or not path.is_file():
+                return None
+            found.append(path)
+    finally:
+        tasks.close()
+    return sorted(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from frazil.catalog.trouble import CatalogError
 from frazil.iceberg.durable import make_table_durable
-from frazil.iceberg.snapshot import columns_of
+from frazil.iceberg.snapshot import spark_columns
 from frazil.lake.heads import is_missing
 from frazil.plan.tables import alterations as plan
 from frazil.spark.gateway import java_table, schema_fields
@@ -41,7 +41,7 @@ def ensure(spark: SparkSession, layout: TableLayout) -> None:
         alter(spark, quote(*layout.path), plan.alterations(replace(layout, columns=present), layout))
 
 
-def fits(spark: SparkSession, layout: TableLayout) -> bool:
+def table_fits(spark: SparkSession, layout: TableLayout) -> bool:
     """Return whether a table is missing, or :func:`ensure` can give it just the columns of a layout."""
     present = _columns(spark, quote(*layout.path))
     return present is None or plan.fits(present, layout)
@@ -91,7 +91,7 @@ def _columns(spark: SparkSession, name: str) -> dict[str, str] | None:
             return None
         raise
     if table is not None:
-        return columns_of(schema_fields(spark, table.schema()))
+        return spark_columns(schema_fields(spark, table.schema()))
     if not spark.catalog.tableExists(name):
         return None
     return {column.name: column.dataType.simpleString() for column in spark.table(name).schema}

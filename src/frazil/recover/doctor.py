@@ -26,7 +26,7 @@ from frazil.catalog.clients import CLIENTS_HINT, missing_client
 from frazil.catalog.spark_conf import PREFIX, catalog_conf
 from frazil.catalog.store_conf import lake_access
 from frazil.catalog.store_look import look_at_store
-from frazil.catalog.trouble import CatalogError, explained
+from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
 from frazil.errors import FrazilError
 from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
@@ -258,7 +258,7 @@ def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> 
         for looked in answers.of(number):
             yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
     except Exception as raised:  # noqa: BLE001 - whatever it is, it is found
-        error = explained(raised, pipeline)
+        error = as_frazil_error(raised, pipeline)
         message = error.message.removeprefix(f"{what}: ")
         yield Finding(what=what, ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
 

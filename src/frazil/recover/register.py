@@ -12,7 +12,7 @@ from frazil.lake.tables import open_catalog
 from frazil.recover.setback import setbacks
 from frazil.runner.repair import forget_table
 from frazil.runner.steps.alter import keep_live_view
-from frazil.spark.procedure import call
+from frazil.spark.gateway import call
 from frazil.spark.session import adopt, spark_session
 from frazil.spec import CATALOG, EmbeddedCatalog
 from frazil.spec.location import embedded_catalog, warehouse

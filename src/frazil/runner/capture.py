@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import DeclarationError, FrazilError, worst_exit
 from frazil.runner.options import CaptureOptions
 from frazil.sources.capture import Landed, reload_capture
@@ -42,7 +42,9 @@ def capture_once(
             landed = capture.land(pipeline.folder, progress)
             failed |= {table: error for table, error in landed.failed.items() if table in names}
         except Exception as error:  # noqa: BLE001 - whatever it is, it is these tables'
-            failed |= dict.fromkeys([table for table in capture.tables if table in names], explained(error, pipeline))
+            failed |= dict.fromkeys(
+                [table for table in capture.tables if table in names], as_frazil_error(error, pipeline)
+            )
     return failed
 
 
@@ -122,5 +124,5 @@ def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilEr
     try:
         landed = capture.land(pipeline.folder, lambda _: None)
     except Exception as raised:  # noqa: BLE001 - one slot stops no other
-        return Landed(), [explained(raised, pipeline)]
+        return Landed(), [as_frazil_error(raised, pipeline)]
     return landed, [*landed.failed.values()]

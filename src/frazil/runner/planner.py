@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.catalog.warehouse import torn_tables
 from frazil.errors import BusyError, FrazilError
 from frazil.lake.tables import open_catalog
@@ -91,7 +91,7 @@ class Planner:
                     return damage
                 return self._confirmed(context, known, torn) if name in known.tables else self._read(context, torn)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
-                return explained(error, self.pipeline)
+                return as_frazil_error(error, self.pipeline)
 
         found = dict(zip(self.contexts, side_by_side(read, self.contexts.values(), self.sessions), strict=True))
         tables = {name: one for name, one in found.items() if isinstance(one, TableState)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 from frazil.iceberg.damage import DamagedTableError
 from frazil.lake.heads import head, is_missing
 from frazil.silver.baseline import BASELINE
@@ -69,7 +69,7 @@ def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -
             iterables = java_class(spark, "org.apache.iceberg.relocated.com.google.common.collect.Iterables")
             iterables.size(table.newScan().planFiles())
     except Exception as error:
-        known = told(error)
+        known = translate_error(error)
         if isinstance(known, DamagedTableError):
             return known
         if not is_missing(error):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from frazil.iceberg.foreign import verify_bookmark
+from frazil.iceberg.snapshot import verify_bookmark
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.plan.policy import DEFAULT_POLICY

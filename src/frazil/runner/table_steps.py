@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import DeclarationError, Failure
 from frazil.plan.input_bytes import input_bytes
 from frazil.runner.limits.table_rules import TableRules
@@ -59,7 +59,7 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
             report.jobs = _jobs_of(group, context.spark)
         report.seconds = time.monotonic() - began
     warn_of_late(report)
-    failures = {name: explained(error, context.pipeline) for name, error in errors.items()}
+    failures = {name: as_frazil_error(error, context.pipeline) for name, error in errors.items()}
     report.errors += [Failure.of(name, failure) for name, failure in failures.items()]
     report.outcome = "failed" if failures else "done"
     return [*failures.values()]

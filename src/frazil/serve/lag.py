@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.sources.capture import Answers
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Lags:
         try:
             lag = self._answers.of(number)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the rest of the lake can be told
-            error = explained(raised, self._pipeline)
+            error = as_frazil_error(raised, self._pipeline)
             # What is captured stands in most messages already.
             message = error.message.removeprefix(f"{capture.name}: ")
             return replace(known, trouble=f"[{error.code}] {message}", hint=error.hint)
@@ -102,7 +102,7 @@ def waiting(
         try:
             told = answers.of(number)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the rest can be planned
-            error = explained(raised, pipeline)
+            error = as_frazil_error(raised, pipeline)
             found[capture.name] = f"[{error.code}] {error.message.removeprefix(f'{capture.name}: ')}"
         else:
             found[capture.name] = {table: count for table, count in told.counts.items() if table in names}

@@ -127,7 +127,7 @@ def status(pipeline: Pipeline, *, select: Sequence[str] = ()) -> list[TableStatu
         pipeline: the declaration.
         select: tables to look at, as for a run; all by default.
 
-    A table whose tables cannot be read is told as trouble of its own.
+    A table whose tables cannot be read is reported as trouble of its own.
 
     Raises:
         NoLakeError: no table of the lake exists.
@@ -224,7 +224,7 @@ class _Lake:
     failures: Mapping[str, tuple[PastFailure, ...]]
 
     def table(self, table: Table, source: _Listed) -> TableStatus:
-        """Return where a source table's tables stand; one that cannot be read is told as trouble and stops no other."""
+        """Return where a source table's tables stand; one that cannot be read is reported as trouble."""
         try:
             return self.readable(table, source)
         except (StorageError, duckdb.Error) as error:

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame
 
 from frazil.older_spark import is_older
+from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,3 +198,10 @@ def release(rows: DataFrame) -> None:
 def _companion(spark: SparkSession, name: str) -> Any:
     """Return the object that stands beside a class of Scala."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def call(spark: SparkSession, path: tuple[str, ...], procedure: str, *arguments: str) -> DataFrame:
+    """Call a procedure of a table's catalog on the table; further arguments are SQL, ``name => value``."""
+    table = literal(".".join(quote(part) for part in path[1:]))
+    given = ", ".join([f"table => {table}", *arguments])
+    return spark.sql(f"CALL {quote(path[0])}.system.{procedure}({given})")

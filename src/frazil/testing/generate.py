@@ -141,11 +141,11 @@ def generate(folder: Path, files: SampleFiles) -> Generated:
     return Generated(tuple(load), tuple(written), bad=len(_BAD) * batches if files.nasty and changes else 0)
 
 
-def declaration(path: str) -> str:
+def sample_declaration(path: str) -> str:
     """Write a frazil.yml for the generated files.
 
     Args:
-        path: their folder, relative to the declaration.
+        path: their folder, relative to the declaration's folder.
     """
     columns = "\n".join(f"      - {{name: {name}, type: '{kind}'}}" for name, kind in COLUMNS.items())
     return f"""\

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyarrow import csv
 
-from frazil.formats.csv.kept import Cut
+from frazil.formats.csv.kept import RecordSpans
 from frazil.formats.csv.lines import (
     BLOCK_BYTES,
     LINE_ENDS,
@@ -140,7 +140,7 @@ class CsvFile:
         data, size = block.data, len(block.data)
         start = size - len(data.lstrip(LINE_ENDS))
         if self._header_due and start < size:
-            start += int(Cut.of(data[start:], block.found.between(start, size)).nexts[0])
+            start += int(RecordSpans.of(data[start:], block.found.between(start, size)).nexts[0])
             self._header_due = False
         self._add_to_head(data[:start])
         return Block(data[start:], block.found.between(start, size))

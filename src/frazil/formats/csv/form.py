@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class CsvForm:
     """The form in which a file's records are written.
 
     A field that needs quotes has them: one that is empty, is the text of NULL, or has a delimiter, a quote or a
@@ -114,7 +114,7 @@ def offsets_of(column: Any) -> NDArray[np.int32]:
     return offsets[column.offset : column.offset + len(column) + 1]
 
 
-def learned(form: Form, records: Iterable[bytes], values: Iterable[Sequence[str | None]]) -> Form:
+def learned(form: CsvForm, records: Iterable[bytes], values: Iterable[Sequence[str | None]]) -> CsvForm:
     """See from some records how a file writes columns and NULL, where that is not known yet.
 
     Args:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.formats.csv.form import Form
+    from frazil.formats.csv.form import CsvForm
     from frazil.formats.csv.lines import Scan
 
 _SAMPLE_RECORDS: Final = 100
@@ -30,7 +30,7 @@ _LONG_END: Final = 8
 """A usual line end is shorter than this, whatever blank lines stand between the records."""
 
 
-class Cut(NamedTuple):
+class RecordSpans(NamedTuple):
     """Records in a piece of text: each goes from its start to its stop, and the one behind it begins at ``nexts``."""
 
     data: bytes
@@ -39,7 +39,7 @@ class Cut(NamedTuple):
     nexts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, data: bytes, found: Scan) -> Cut:
+    def of(cls, data: bytes, found: Scan) -> RecordSpans:
         """Cut a text that begins with a record, and where each record is followed by its line ends."""
         stops = found.ends
         if not stops.size or stops[-1] != len(data) - 1:
@@ -52,7 +52,7 @@ class Cut(NamedTuple):
             starts, stops = starts[filled], stops[filled]
         return cls(data, starts, stops, np.append(starts[1:], len(data)))
 
-    def chosen(self, which: NDArray[Any]) -> Cut:
+    def chosen(self, which: NDArray[Any]) -> RecordSpans:
         """Keep some of the records, by their numbers or as a mask."""
         return self._replace(starts=self.starts[which], stops=self.stops[which], nexts=self.nexts[which])
 
@@ -88,8 +88,8 @@ class Cut(NamedTuple):
 
 
 def other_lines(
-    cut: Cut, columns: Sequence[Any], form: Form, found: Scan, quoted: NDArray[np.bool_], *, is_all: bool
-) -> tuple[Form, Any]:
+    cut: RecordSpans, columns: Sequence[Any], form: CsvForm, found: Scan, quoted: NDArray[np.bool_], *, is_all: bool
+) -> tuple[CsvForm, Any]:
     """Find the records that the file's form does not write as they are.
 
     Args:
@@ -136,7 +136,7 @@ def other_lines(
     return form, pc.replace_with_mask(pa.nulls(len(quoted), pa.binary()), pa.array(other), kept)
 
 
-def _left_over(cut: Cut, columns: Sequence[Any], taken: Sequence[Any], quoted: NDArray[np.bool_]) -> int:
+def _left_over(cut: RecordSpans, columns: Sequence[Any], taken: Sequence[Any], quoted: NDArray[np.bool_]) -> int:
     """Count the bytes of the records that are not compared, without their values and delimiters."""
     plain = ~quoted
     size = int((cut.stops - cut.starts)[plain].sum()) - int(plain.sum()) * (len(columns) - 1)
@@ -148,7 +148,7 @@ def _text_bytes(column: Any) -> int:
     return int(offsets[-1] - offsets[0])
 
 
-def _learned(cut: Cut, columns: Sequence[Any], form: Form, some: NDArray[np.int64]) -> Form:
+def _learned(cut: RecordSpans, columns: Sequence[Any], form: CsvForm, some: NDArray[np.int64]) -> CsvForm:
     """See how columns are quoted; where no record has a quote, none is."""
     if not some.size:
         return replace(form, quoted=(False,) * len(columns))
@@ -158,8 +158,14 @@ def _learned(cut: Cut, columns: Sequence[Any], form: Form, some: NDArray[np.int6
 
 
 def _null_learned(
-    cut: Cut, columns: Sequence[Any], form: Form, quoted: NDArray[np.bool_], *, written_quotes: int, plain_nulls: int
-) -> Form:
+    cut: RecordSpans,
+    columns: Sequence[Any],
+    form: CsvForm,
+    quoted: NDArray[np.bool_],
+    *,
+    written_quotes: int,
+    plain_nulls: int,
+) -> CsvForm:
     """See how NULL is written: from what is left over, or from some records with NULL."""
     word = form.null_value
     if plain_nulls:

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from frazil.formats.csv.form import Form
-from frazil.formats.csv.kept import Cut, other_lines
+from frazil.formats.csv.form import CsvForm
+from frazil.formats.csv.kept import RecordSpans, other_lines
 from frazil.formats.csv.lines import BOM, KEPT_BYTES, too_large
 from frazil.formats.own_records import UNNAMED, equals
 from frazil.formats.records import Bad, Parsed, Part
@@ -51,7 +51,7 @@ class BlockReader:
     ) -> None:
         self.dialect, self.names, self.record_bytes = dialect, names, record_bytes
         self.own, self.rejected = own, rejected
-        self.form = Form(delimiter=dialect.delimiter, escape=dialect.escape, null_value=dialect.null_value)
+        self.form = CsvForm(delimiter=dialect.delimiter, escape=dialect.escape, null_value=dialect.null_value)
         self.constants: tuple[str | None, str | None] | None = None
         self._row, self._offset = 1, 0
         delimiter = re.escape(dialect.delimiter)
@@ -68,7 +68,7 @@ class BlockReader:
             bad, parts = self._bad(self._row, f"{block.reason}", block.data, end)
             self._row, self._offset = self._row + 1, 0
             return Parsed(bad=[bad], parts=parts), [block.data, block.end]
-        return self._parse(Cut.of(block.data, block.found), block.found)
+        return self._parse(RecordSpans.of(block.data, block.found), block.found)
 
     def _bad(self, row: int, reason: str, raw: bytes, end: bytes | None) -> tuple[Bad, list[Part]]:
         if len(raw) <= max(self.record_bytes, KEPT_BYTES):
@@ -76,7 +76,7 @@ class BlockReader:
         behind = (self.form.line_end or b"") if end is None else end
         return Bad(row, reason, raw[:KEPT_BYTES], b""), [Part(row, 0, raw[KEPT_BYTES:] + behind)]
 
-    def _parse(self, cut: Cut, found: Scan) -> tuple[Parsed, Iterable[bytes]]:
+    def _parse(self, cut: RecordSpans, found: Scan) -> tuple[Parsed, Iterable[bytes]]:
         count = len(cut.starts)
         if self.form.line_end is None:
             self.form = replace(self.form, line_end=cut.usual_end())
@@ -111,7 +111,7 @@ class BlockReader:
         self._row += count
         return parsed, [cut.data] if not parsed.foreign else _runs(cut, ~foreign)
 
-    def _unsound(self, cut: Cut, found: Scan) -> dict[int, str]:
+    def _unsound(self, cut: RecordSpans, found: Scan) -> dict[int, str]:
         """Return the reasons of records that PyArrow must not see."""
         reasons: dict[int, str] = {}
         if found.stray.size:
@@ -129,7 +129,7 @@ class BlockReader:
                 reasons[number] = too_large(int(sizes[number]), cut.record(number)[:KEPT_BYTES])
         return reasons
 
-    def _fields(self, cut: Cut, found: Scan, reasons: dict[int, str]) -> dict[str, Any]:
+    def _fields(self, cut: RecordSpans, found: Scan, reasons: dict[int, str]) -> dict[str, Any]:
         """Take the records apart that have no reason not to; those of another width get one."""
         sound = _all_but(reasons, len(cut.starts))
         data = cut.data
@@ -165,7 +165,9 @@ class BlockReader:
             reasons[int(sound[number - 1])] = f"{code}: {actual}, expected {expected}"
         return {name: _one_chunk(table.column(name)) for name in self.names}
 
-    def _raw(self, cut: Cut, fields: dict[str, Any], found: Scan, quoted: NDArray[np.bool_], *, is_all: bool) -> Any:
+    def _raw(
+        self, cut: RecordSpans, fields: dict[str, Any], found: Scan, quoted: NDArray[np.bool_], *, is_all: bool
+    ) -> Any:
         columns = [fields[name] for name in self.names]
         if self.dialect.escape and self.dialect.escape.encode() in cut.data:
             quoted, is_all = np.ones(len(quoted), np.bool_), False
@@ -183,7 +185,7 @@ class BlockReader:
     def _kept(  # noqa: PLR0917 - what a block is, as it is found out
         self,
         own: OwnRecords,
-        cut: Cut,
+        cut: RecordSpans,
         fields: dict[str, Any],
         good: NDArray[np.int64],
         reasons: dict[int, str],
@@ -233,7 +235,7 @@ def _all_but(left_out: Collection[int], count: int) -> NDArray[np.int64]:
     return np.delete(every, list(left_out)) if left_out else every
 
 
-def _quoted(cut: Cut, found: Scan) -> NDArray[np.bool_]:
+def _quoted(cut: RecordSpans, found: Scan) -> NDArray[np.bool_]:
     """Which records have a quote."""
     quoted = np.zeros(len(cut.starts), np.bool_)
     if not found.quotes.size:
@@ -245,14 +247,14 @@ def _quoted(cut: Cut, found: Scan) -> NDArray[np.bool_]:
     return np.diff(before, prepend=0) > 0
 
 
-def _stretches(cut: Cut, chosen: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+def _stretches(cut: RecordSpans, chosen: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Where unbroken rows of some records begin and end, the last line end left out."""
     for row in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
         if len(row):
             yield int(cut.starts[row[0]]), int(cut.stops[row[-1]])
 
 
-def _runs(cut: Cut, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
+def _runs(cut: RecordSpans, chosen: NDArray[np.bool_]) -> Iterator[bytes]:
     """All bytes of some records, their line ends among them."""
     for row in np.split(np.flatnonzero(chosen), np.flatnonzero(np.diff(np.flatnonzero(chosen)) > 1) + 1):
         if len(row):

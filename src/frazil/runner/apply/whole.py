@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from frazil.catalog.trouble import told
+from frazil.catalog.trouble import translate_error
 from frazil.iceberg.damage import DamagedTableError
 from frazil.marts.all_rows import all_rows, multi_change_keys, single_change_rows
 from frazil.marts.counts import compared, late_changes, living
@@ -64,7 +64,7 @@ def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> W
     try:
         [counts] = compared(living(before, spec), living_after, spec).collect()
     except Exception as error:
-        if not isinstance(told(error), DamagedTableError):
+        if not isinstance(translate_error(error), DamagedTableError):
             raise
         # A lost file is no reason not to write the mart again: that is its cure.
         return WholeCounts(inserted=living_after.count())

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.lake.heads import is_missing
-from frazil.lake.row_lookup import count_rows, find_rows
+from frazil.lake.row_lookup import count_matching_rows, find_rows
 from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
 from frazil.spec import CATALOG
 from frazil.spec.sql.references import mart_named, referenced_fields
@@ -85,7 +85,7 @@ class _Judge:
             return self._shared(columns)
         if rule.references is not None:
             return self._dangling(columns, rule.references)
-        number = count_rows(self.here, _flags(self.here, self.left.columns))
+        number = count_matching_rows(self.here, _flags(self.here, self.left.columns))
         return None if number is None else (number, None)
 
     def _shared(self, columns: Sequence[str]) -> Count | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import Failure
 from frazil.failpoints import failpoint
 from frazil.gold.template import declared_gold, render
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.lake.replace import replace_table
-from frazil.lake.tables import ensure, fits
+from frazil.lake.tables import ensure, table_fits
 from frazil.plan.identity import belongs
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.plan.tables.layout import TableLayout
@@ -49,7 +49,7 @@ def refresh(
     try:
         published = refresh_gold(spark, pipeline, step, run_id=run_id, policy=policy)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this aggregate's
-        failure = explained(error)
+        failure = as_frazil_error(error)
         made.outcome = "failed"
         made.errors.append(Failure.of(name, failure))
         return [failure]
@@ -110,7 +110,7 @@ def refresh_gold(
     if mart is not None:
         bookmark[READ] = mart.point
     with user_sql(whose, gold.sql):
-        if not fits(spark, layout):
+        if not table_fits(spark, layout):
             failpoint("gold.before_publish")
             published = replace_table(spark, layout, base, bookmark, rows, run_id=run_id)
             failpoint("gold.after_publish")

@@ -11,7 +11,7 @@ from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
 from frazil.lake.row_delta import takes_row_deltas
 from frazil.lake.row_lookup import AT_FILE, AT_POS
-from frazil.lake.tables import ensure, fits
+from frazil.lake.tables import ensure, table_fits
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_layout
 from frazil.plan.apply_strategy import MartStats, choose_strategy
@@ -149,7 +149,7 @@ def update_mart(
 def _fits(context: TableRun, layout: TableLayout, base: TableSnapshot) -> bool:
     """Return whether a mart's table can hold what is declared as it is, or with columns added or widened."""
     before = base.bookmark.get("layout", {}).get("partition_by", [*layout.partition_by])
-    return bool(before == [*layout.partition_by]) and fits(context.spark, layout)
+    return bool(before == [*layout.partition_by]) and table_fits(context.spark, layout)
 
 
 def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None) -> BatchChanges:

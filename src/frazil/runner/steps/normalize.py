@@ -16,7 +16,7 @@ from frazil.bronze import record as r
 from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
 from frazil.failpoints import failpoint
 from frazil.lake.replace import replace_table
-from frazil.lake.tables import ensure, fits
+from frazil.lake.tables import ensure, table_fits
 from frazil.older_spark import nullable, to_arrow
 from frazil.plan.tables.layout import changes_layout, quarantine_layout
 from frazil.runner.batch.batch_stats import Measures, measure_sql
@@ -129,7 +129,7 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
     ensure(spark, quarantine_layout(context.tables.quarantine))
     at_hand = _at_hand(step, ingested)
     verify_load_keys(context, step, contract, ingested, at_hand)
-    if (step.rebuild or context.head(context.changes).snapshot_id is None) and not fits(spark, layout):
+    if (step.rebuild or context.head(context.changes).snapshot_id is None) and not table_fits(spark, layout):
         return _replace_all(context, step, contract, layout)
     ensure(spark, layout)
     if context.head(context.changes).snapshot_id is None:

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.host.machine import usable_cores
-from frazil.lake.data_files import local_data_files
 from frazil.lake.row_delta import takes_row_deltas
+from frazil.lake.table_files import local_data_files
 from frazil.older_spark import to_arrow
 from frazil.runner.batch.bronze_records import columns_since
 from frazil.runner.batch.driver_batch import spark_frame, spark_types

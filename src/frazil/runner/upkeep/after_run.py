@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 from frazil.audit.certify import Certifying
-from frazil.catalog.trouble import explained
-from frazil.iceberg.expiry import expirable
+from frazil.catalog.trouble import as_frazil_error
+from frazil.iceberg.metadata import expirable
 from frazil.runner.upkeep.table_upkeep import maintained, tables_to_maintain
 from frazil.spark.gateway import java_class, java_table
 from frazil.spec.sql.names import quote
@@ -57,7 +57,7 @@ def keep_up(
             certifying = certifying or Certifying.of(pipeline, "maintain", removes_metadata=True)
             report.maintained += maintained(spark, pipeline, [made], now, tell)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has done what it was for
-            failure = explained(error, pipeline)
+            failure = as_frazil_error(error, pipeline)
             report.warnings.append(
                 f"{made.full_name} is not maintained: [{failure.code}] {failure.message}. It holds what it should; "
                 "frazil maintain tries again"

@@ -8,7 +8,7 @@ from frazil.bronze import record as r
 from frazil.failpoints import failpoint
 from frazil.lake.merge_files import choose_merge, merge_files
 from frazil.runner.batch.driver_lookup import UNREADABLE, mart_files
-from frazil.spark.procedure import call
+from frazil.spark.gateway import call
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from frazil.lake.refs import let_go_of_torn
 from frazil.plan.policy import DEFAULT_POLICY
 from frazil.runner.report.report import MaintainReport
 from frazil.runner.upkeep.compact import compact, small_bytes
-from frazil.spark.gateway import java_table
-from frazil.spark.procedure import call
+from frazil.spark.gateway import call, java_table
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.tables import lake_tables
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from frazil.bronze import record as r
 from frazil.duck.sql import identifier, literal
-from frazil.formats.csv.form import Form, offsets_of
+from frazil.formats.csv.form import CsvForm, offsets_of
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD
 from frazil.formats.records import BYTES, CSV, VALUES
 from frazil.formats.value_hash import ValuesHash
@@ -167,7 +167,7 @@ def _file(path: str, head: bytes | None, line: Mapping[str, Any], form: Mapping[
         # Between the op and the fields of a transaction file.
         names = (names[0], TABLE_FIELD, SCHEMA_FIELD, *names[1:]) if form["table"] is not None else names
         quoted = {name.lower() for name in form["quoted"]}
-        written = Form(
+        written = CsvForm(
             delimiter=form["delimiter"],
             escape=form["escape"],
             null_value=form["null_value"],

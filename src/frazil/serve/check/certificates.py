@@ -9,7 +9,7 @@ import duckdb
 
 from frazil.audit.certificates import CertificateStore, certificate_key
 from frazil.audit.change_hash import ChangeHash, change_hashes
-from frazil.audit.table_seal import file_hashes, snapshot_files, table_files
+from frazil.audit.table_seal import file_hashes, read_table_history, snapshot_files
 from frazil.catalog.catalogs import NoLakeError
 from frazil.errors import FrazilError
 from frazil.iceberg.metadata import NotOnThisMachineError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.audit.certificates import Certificate
-    from frazil.audit.table_seal import TableFiles
+    from frazil.audit.table_seal import TableHistory
     from frazil.catalog.catalogs import Located
     from frazil.serve.check.check import CheckListener
     from frazil.spec import Pipeline
@@ -176,7 +176,7 @@ def _table(made: LakeTable, chain: Sequence[Certificate], located: Located) -> t
     certified = chain[-1].content["state"]["tables"][name]["snapshot"]
     if location is None:
         return False, f"is gone; snapshot {certified} was certified"
-    table = table_files(location)
+    table = read_table_history(location)
     if table.snapshot != certified:
         return _moved(table, certified)
     of_table = _of(chain, name)
@@ -200,7 +200,7 @@ def _table(made: LakeTable, chain: Sequence[Certificate], located: Located) -> t
     return True, f"{counted(last['rows'], 'row')} in {counted(len(found), 'file')}, as certified{told}"
 
 
-def _moved(table: TableFiles, certified: int | None) -> tuple[bool | None, str]:
+def _moved(table: TableHistory, certified: int | None) -> tuple[bool | None, str]:
     """Say how a table came to another snapshot than the newest certificate names."""
     since = table.since(certified)
     if since is None:
@@ -246,7 +246,7 @@ def _changes(made: LakeTable, chain: Sequence[Certificate], located: Located) ->
     if not told:
         return None, "no certificate tells of its changes"
     begins = max((place for place, (_, one) in enumerate(told) if one["restated"]), default=0)
-    table = table_files(located[made.key])
+    table = read_table_history(located[made.key])
     found = {one.batch: one for one in change_hashes(table.location, table.columns, ChangeHash())}
     for certificate, one in told[begins:]:
         now = found.get(one["batch"], ChangeHash())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import duckdb
 
 from frazil.bronze import record as r
-from frazil.catalog.trouble import told, translated
+from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier, scan
 from frazil.errors import DeclarationError
@@ -143,7 +143,9 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
             shown = duck.sql(f"SELECT * FROM changed ORDER BY {_listed('c', len(keys) + 1, 1)}, c0")
             rows = [row for some in rows_of(shown if limit is None else shown.limit(limit), None) for row in some]
         except duckdb.Error as error:
-            raise told(error, pipeline) or QueryError(f"{made.full_name} cannot be compared: {error}") from error
+            raise translate_error(error, pipeline) or QueryError(
+                f"{made.full_name} cannot be compared: {error}"
+            ) from error
     return Diff(
         mart=made.full_name,
         begin=sides[0],

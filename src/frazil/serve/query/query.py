@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from frazil.bronze import record as r
-from frazil.catalog.trouble import told, translated
+from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import confine, open_database
 from frazil.duck.sql import identifier, literal, scan
 from frazil.errors import DeclarationError
@@ -92,7 +92,7 @@ def asked(
         relation = connection.sql(sql)
         yield relation if limit is None else relation.limit(limit)
     except duckdb.Error as error:
-        if (known := told(error, pipeline)) is not None:
+        if (known := translate_error(error, pipeline)) is not None:
             raise known from error
         raise _told(error, [".".join(path) for path in with_live_views(pipeline, located)]) from None
     finally:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from frazil.catalog.catalogs import NoLakeError
 from frazil.duck.sql import scan
 from frazil.errors import StorageError
-from frazil.iceberg.foreign import verify_bookmark
 from frazil.iceberg.metadata import NotOnThisMachineError
-from frazil.iceberg.snapshot import TableSnapshot
+from frazil.iceberg.snapshot import TableSnapshot, verify_bookmark
 from frazil.plan.tables.altered import AlteredTableError, altered_tables
 from frazil.plan.tables.layout import BRONZE
 from frazil.serve.tables.tables import read_snapshot

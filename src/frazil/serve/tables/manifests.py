@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from frazil.iceberg.avro_file import entries, same_store, unreadable
 from frazil.iceberg.damage import local_path
-from frazil.iceberg.metadata import NotOnThisMachineError
+from frazil.iceberg.metadata import NotOnThisMachineError, entries, same_store, unreadable
 from frazil.serve.tables.tables import read_snapshot
 from frazil.spec.model.stores import is_store, split
 from frazil.storage.object_store import StoreAddress

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.catalog.catalogs import NoLakeError
-from frazil.catalog.trouble import explained
+from frazil.catalog.trouble import as_frazil_error
 from frazil.catalog.warehouse import verify_catalog
 from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import FrazilError, StorageError
 from frazil.iceberg.clock import day_of_horizon, today
-from frazil.iceberg.foreign import verify_bookmark
+from frazil.iceberg.snapshot import verify_bookmark
 from frazil.plan.plan import read_only
 from frazil.plan.state import (
     State,
@@ -74,7 +74,7 @@ def state(
                 pipeline, table, located, is_read=table.name in selection.tables, rebuild=rebuild
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
-            failed[table.name] = explained(error, pipeline)
+            failed[table.name] = as_frazil_error(error, pipeline)
     marks = {gold.name: _bookmark(located.get(gold_table(pipeline, gold).key)) for gold in pipeline.gold}
     gold = gold_state(pipeline, marks)
     return State(tables=found, failed=failed | gold_problems(pipeline, found, gold), gold=gold)
