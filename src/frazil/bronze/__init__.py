@@ -1,3 +1,3 @@
-"""Raw records as they came, and the ledger of files."""
+"""Raw records exactly as delivered, and the ledger of files."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Personal data in rows of bronze is replaced before any of them is written."""
+"""Replace personal data in rows of bronze before they are written."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline, Table
 
 KEY_CHECK: Final = "pii_key"
-"""Key of bronze's bookmark: by it the key of hmac columns is known again."""
+"""Key of bronze's bookmark with a check value of the hmac key."""
 MADE_BY: Final = "made_by"
-"""Key of bronze's bookmark: names the treatment that replaced values which bronze held before, if any did."""
+"""Key of bronze's bookmark with the treatment that later replaced values in bronze, if there was one."""
 BRONZE_MADE_BY: Final = "bronze_made_by"
-"""Key of silver's bookmark: the name of the bronze that its changes were made of."""
+"""Key of silver's bookmark with the treatment of the bronze that its changes come from."""
 
 _BYTES: Final = (r.RAW, r.END, r.FORM)
-"""Columns that hold bytes of records, or by which they could be written again."""
+"""Columns that hold bytes of records, or from which the bytes could be restored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
-    """What is done to the records of a table with columns of personal data.
+    """Treatment of personal data in the records of a table.
 
     Attributes:
-        ways: lower-case name of a column of bronze -> ``drop``, ``mask`` or ``hmac``.
-        key: of the hashes; empty where no column has any.
+        ways: lower-case name of a bronze column -> ``drop``, ``mask`` or ``hmac``.
+        key: key of the hashes; empty if no column is hashed.
     """
 
     ways: Mapping[str, str]
@@ -55,21 +55,21 @@ class Treatment:
 
     @property
     def bookmark(self) -> dict[str, str]:
-        """Return what bronze's bookmark keeps of the key, so that another one is noticed."""
+        """Return the check value of the key for bronze's bookmark, so that a changed key is detected."""
         return {KEY_CHECK: key_check(self.key)} if self.key else {}
 
     def treated(self, batch: Any, *, again: bool = False) -> Any:
         """Return rows of bronze without personal data.
 
-        NULL stays NULL. Of every row the bytes go, too: nobody can say where in a bad record a value stands; of its
-        reason only the first part stays, which holds no text of the file.
+        NULL stays NULL. The bytes of every row are removed too, because values in a bad record cannot be located. A
+        reason keeps only its first part, which holds no text of the file.
 
         Args:
             batch: n rows of bronze, an Arrow record batch or table.
-            again: values that are written like hashes are hashes already, as in records that a person corrected.
+            again: True to keep values that look like hashes, as in records that a person corrected.
 
         Returns:
-            The n rows.
+            The same n rows, treated.
 
         Cost: one hash for each distinct value of an hmac column.
         """
@@ -98,10 +98,10 @@ class Treatment:
 
 
 def treatment_of(pipeline: Pipeline, table: Table) -> Treatment | None:
-    """Return what is done to the records of a table; None where no column says ``pii``.
+    """Return the treatment of a table's records; None if no column has ``pii``.
 
     Raises:
-        DeclarationError: there is no key, or the reference to it leads nowhere.
+        DeclarationError: the key is missing, or the reference to it cannot be resolved.
         PiiKeyError: the key is too short.
     """
     ways = pii_fields(table)
@@ -111,22 +111,27 @@ def treatment_of(pipeline: Pipeline, table: Table) -> Treatment | None:
 
 
 def treated_bookmark(table: Table, fields: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what bronze's bookmark keeps of how its fields are treated, once a batch is in it.
+    """Return the entries of bronze's bookmark about the treatment of its fields, after a batch is added.
 
     Args:
-        table: the declaration.
-        fields: names of all fields that bronze then has.
-        before: the bookmark until now.
+        table: declared table.
+        fields: names of all fields that bronze has after the batch.
+        before: bookmark before the batch.
     """
     ways, kept = treated_fields(table, fields), {name: before[name] for name in (TREATING, MADE_BY) if name in before}
     return kept | ({TREATED: ways} if ways else {})
 
 
 def verify_key(table: Table, bookmark: Mapping[str, Any], treatment: Treatment | None) -> None:
-    """Refuse another key than the one that bronze's values were made with.
+    """Refuse a key that differs from the key of bronze's hashes.
+
+    Args:
+        table: declared table, for messages.
+        bookmark: bronze's bookmark.
+        treatment: treatment of this run; None without personal data.
 
     Raises:
-        PiiKeyError: it is another.
+        PiiKeyError: the keys differ.
     """
     before = bookmark.get(KEY_CHECK)
     if before is None or treatment is None or not treatment.key or treatment.bookmark[KEY_CHECK] == before:

@@ -1,4 +1,7 @@
-"""One file in, the rows of the bronze table out: records, bad records, and the file's line in the ledger."""
+"""Read one file into rows of the bronze table: records, bad records and a ledger row.
+
+A correction is a row that replaces a record; a person wrote it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from frazil.sources.base import NewFile, Source
 
 _HELD_BYTES: Final = 32 * 1024 * 1024
-"""Bad records of this size wait for the good ones to be through; a file with more gives them out between."""
+"""Limit for buffered bad records; beyond it they are written between the good ones."""
 
 _LEDGER: Final = pa.struct(
     [
@@ -69,14 +72,14 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What all rows of a batch have in common; executors get it with the files to read.
+    """Settings shared by all rows of a batch; executors receive it with the files to read.
 
     Attributes:
-        source: reads the files.
-        columns: bronze's columns for the fields of the source, in its order.
+        source: source that reads the files.
+        columns: bronze's columns for the fields of the source, in bronze's order.
         number: number of the batch.
         arrived_at: time of the run, with a time zone.
-        treatment: what is done to personal data; None for nothing.
+        treatment: treatment of personal data; None without personal data.
     """
 
     source: Source
@@ -87,13 +90,13 @@ class Batch:
 
     @property
     def schema(self) -> Any:
-        """Arrow schema of the bronze table: the source's fields as text, then the columns Frazil owns."""
+        """Return the Arrow schema of bronze: the source's fields as text, then the columns that Frazil owns."""
         own = [(name, _TYPES[kind]) for name, kind in r.BRONZE_COLUMNS.items()]
         return pa.schema([*((name, pa.string()) for name in self.columns), *own])
 
 
 class ChangedWhileReadError(SourceError):
-    """A file is gone, broken or other than when it was listed."""
+    """A file disappeared, broke or changed after it was listed."""
 
     code = "FZ202"
 
@@ -106,28 +109,28 @@ class ChangedWhileReadError(SourceError):
 
 
 def spark_ddl(columns: Sequence[str]) -> str:
-    """Spark's schema text of the bronze table whose source fields are ``columns``."""
+    """Return Spark's DDL schema of bronze for the source fields ``columns``."""
     types = dict.fromkeys(columns, "string") | r.BRONZE_COLUMNS
     return ", ".join(f"{quote(name)} {kind}" for name, kind in types.items())
 
 
 def records(file: NewFile, batch: Batch, **limits: int) -> Iterator[Any]:
-    """Read one file into rows of the bronze table, personal data already treated.
+    """Read one file into rows of the bronze table, with personal data treated.
 
     Args:
-        file: as it was taken; a ``broken`` one comes out as a single bad record.
-        batch: what all rows of the batch have in common.
+        file: new file; a ``broken`` one becomes a single bad record.
+        batch: settings of the batch.
         limits: as for :meth:`frazil.sources.base.Source.read`.
 
     Yields:
-        Record batches of ``batch.schema``: records in file order, then bad ones, then a ledger row. Only
-        where bad records pass some 32 MB do they come out between the good ones, and parts of long ones always do.
-        Row numbers count from 1, bad records and those of other tables included, blank lines and the header not.
+        Record batches of ``batch.schema``: records in file order, then bad records, then a ledger row. Bad records of
+        more than 32 MB, and parts of long ones, come between the good ones. Row numbers start at 1 and count bad
+        records and records of other tables, but not blank lines and headers.
 
     Raises:
-        ChangedWhileReadError: size or time of the file are not those of the listing, before or after reading.
+        ChangedWhileReadError: size or time of the file differ from the listing, before or after the read.
 
-    Cost: one pass; memory of some blocks.
+    Cost: one pass; memory for a few blocks.
     """
     treat = batch.treatment
     for rows in _records(file, batch, limits):
@@ -161,7 +164,7 @@ def _records(file: NewFile, batch: Batch, limits: Mapping[str, int]) -> Iterator
 
 
 def duplicate(file: NewFile, batch: Batch) -> Any:
-    """Build the ledger row of a file whose content was taken before: no records, and where they are."""
+    """Build the ledger row of a duplicate file, which has no records and names the first file."""
     opened = _opened(file, batch, {})
     return _Rows(file, batch, opened).ledger({"rows": 0, "bad": 0, "headers": 0, "foreign": 0}, None, None)
 
@@ -192,13 +195,13 @@ def _check_unchanged(file: NewFile) -> None:
 
 
 class _Rows:
-    """Builds the rows of the bronze table for one file."""
+    """Builder of one file's rows in the bronze table."""
 
     def __init__(self, file: NewFile, batch: Batch, opened: FileRecords) -> None:
         self.file, self.batch, self.opened, self.schema = file, batch, opened, batch.schema
 
     def good(self, parsed: Parsed) -> Any:
-        """One batch of records."""
+        """Return a batch of records."""
         count = len(parsed.rows)
         columns = {name: parsed.fields[name] for name in self.batch.columns if name in parsed.fields}
         columns |= {r.ROW: parsed.rows, r.POSITION: self._positions(parsed.fields, count)}
@@ -210,7 +213,7 @@ class _Rows:
         return self._rows(r.RECORD, count, columns)
 
     def bad(self, records: list[Bad]) -> Any:
-        """One batch of bad records."""
+        """Return a batch of bad records."""
         columns = {
             r.ROW: pa.array([one.row for one in records], pa.int64()),
             r.RAW: pa.array([one.raw for one in records], pa.binary()),
@@ -220,7 +223,7 @@ class _Rows:
         return self._rows(r.BAD, len(records), columns)
 
     def parts(self, parts: list[Part]) -> Any:
-        """One batch of bytes that belong to bad records."""
+        """Return a batch of bytes that belong to long bad records."""
         columns = {
             r.ROW: pa.array([part.row for part in parts], pa.int64()),
             r.RAW: pa.array([part.data for part in parts], pa.binary()),
@@ -229,7 +232,13 @@ class _Rows:
         return self._rows(r.PART, len(parts), columns)
 
     def ledger(self, counts: dict[str, int], head: bytes | None, form: dict[str, Any] | None) -> Any:
-        """One row of the ledger."""
+        """Return the ledger row of the file.
+
+        Args:
+            counts: number of ``rows``, ``bad``, ``headers`` and ``foreign`` records.
+            head: bytes before the first record; None if there are none.
+            form: layout from which the bytes of the file can be restored; None for a duplicate.
+        """
         file = self.file
         named = file.columns or tuple((name, "string") for name in self.opened.fields)
         line = {
@@ -249,7 +258,7 @@ class _Rows:
         return self._rows(r.LEDGER_ROW, 1, columns)
 
     def _positions(self, fields: Mapping[str, Any], count: int) -> Any:
-        """Return the file's position, or that of each record that says its own place."""
+        """Return the position of each record: its own place if it has one, else the position of the file."""
         places = self.opened.order_field
         if places is None:
             return _repeat(self.file.position, pa.string(), count)
@@ -282,13 +291,13 @@ def _repeat(value: object, kind: Any, count: int) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """A record that takes the place of one that came.
+    """A record that replaces a delivered one.
 
     Attributes:
-        file, row: where that one stands.
-        position: its position; the correction has the same.
-        fields: column of bronze -> text, NULL as None; columns that are missing are not carried.
-        text: the correction as a person wrote it.
+        file, row: file and row number of the replaced record.
+        position: position of the replaced record; the correction has the same.
+        fields: bronze column -> text, None for NULL; missing columns are not carried.
+        text: correction as a person wrote it.
     """
 
     file: str

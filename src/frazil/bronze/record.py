@@ -1,22 +1,22 @@
-"""The columns Frazil owns, and the shape of bronze.
+"""The columns that Frazil owns, and the layout of bronze.
 
 A bronze table has seven kinds of rows, partitioned by ``_cdc_kind``:
 
-- ``record``: one record of a file as it came, every field as text in a column of its own name;
-- ``bad``: a record that could not be taken apart, its bytes in ``_cdc_raw`` and the reason in ``_cdc_reason``;
-- ``part``: bytes of a bad record that are too many for its row, in ``_cdc_raw``, from ``_cdc_offset`` on;
-- ``corrected``: a record that takes the place of the one of its file and row, see ``bronze/read.py``: what was
-  given for it is in ``_cdc_raw``; of several the one of the last batch counts;
-- ``erased``: the place of a record whose key was erased, and nothing else of it;
-- ``folded``: how many records of a file are gone because their changes are in silver's baseline, in ``_cdc_offset``;
-- ``file``: the ledger, one row a file taken (or met again), committed with its records.
+- ``record``: one record of a file as delivered, every field as text in a column of its own name;
+- ``bad``: a record that could not be split into fields, its bytes in ``_cdc_raw`` and the reason in ``_cdc_reason``;
+- ``part``: bytes of a bad record that do not fit into its row, in ``_cdc_raw``, from ``_cdc_offset`` on;
+- ``corrected``: a record that replaces the record of its file and row, see ``bronze/read.py``. ``_cdc_raw`` has
+  the text of the correction; the correction of the newest batch applies;
+- ``erased``: the place of a record whose key was erased, without its content;
+- ``folded``: number of removed records of a file, in ``_cdc_offset``; their changes are in silver's baseline;
+- ``file``: the ledger, one row for each file (also for a duplicate), committed with the file's records.
 
-``lines = rows + bad + headers + foreign`` holds for every file of the ledger; an erased or folded record counts as what
-it was.
+``lines = rows + bad + headers + foreign`` holds for every file of the ledger. An erased or folded record still counts
+under its former kind.
 
-The bytes of a CSV file are those of ``_cdc_raw`` in its ledger row, and then row by row: ``_cdc_raw``, where that is
-NULL the fields written in the file's form (``_cdc_form`` in its ledger row); ``_cdc_end``, where that is NULL the
-form's line end; the parts of the row.
+The bytes of a CSV file are ``_cdc_raw`` of its ledger row, followed by the bytes of each row. The bytes of a row are
+``_cdc_raw`` (if NULL: the fields, written in ``_cdc_form`` of the ledger row), ``_cdc_end`` (if NULL: the line end of
+that form), and the parts of the row.
 """
 
 from __future__ import annotations
@@ -50,21 +50,20 @@ LEDGER_TYPE: Final = (
     "rows: bigint, bad: bigint, headers: bigint, foreign: bigint, same_as: string, "
     "columns: array<struct<name: string, type: string>>>"
 )
-"""What the ledger keeps of a file; ``foreign`` counts records of other tables in a transaction file, and
-places of erased records in a landing file,
-``same_as`` is the path the same content was first taken from, ``columns`` the file's own layout."""
+"""Ledger entry of a file. ``foreign`` counts records of other tables in a transaction file and places of erased
+records in a landing file; ``same_as`` is the path under which the content was first taken; ``columns`` is the layout
+of the file."""
 
 FORM_TYPE: Final = (
     "struct<content: string, content_sha256: string, delimiter: string, escape: string, null_value: string, "
     "null_text: string, line_end: string, quoted: array<string>, table: string, schema: string>"
 )
-"""How the bytes of a file follow from its rows; NULL in rows that older versions of Frazil wrote.
+"""How to restore the bytes of a file from its rows; NULL in rows that older versions of Frazil wrote.
 
-``content`` is ``csv`` for records that can be written again; ``values`` for records of another format, of which
-``content_sha256`` says the hash of their values (``bronze/values.py``); ``bytes`` for a file of which nothing
-could be read, which is one bad record. ``content_sha256`` of CSV is the hash of its text without the records of other
-tables, NULL where that is the file as it is stored. ``quoted`` names the columns whose values all have quotes;
-``table`` and ``schema`` stand behind the op in every record of a transaction file.
+``content`` is ``csv`` if the records can be restored, ``values`` for other formats, and ``bytes`` for an unreadable
+file, which is one bad record. ``content_sha256`` is, for CSV, the hash of the text without records of other tables, or
+NULL if that text is the stored file; for ``values`` it is the hash of the values. ``quoted`` names the columns whose
+values all have quotes. ``table`` and ``schema`` follow the op in every record of a transaction file.
 """
 
 BRONZE_COLUMNS: Final = {

@@ -1,3 +1,3 @@
-"""Where changes come from. A kind of source is one class (:mod:`frazil.sources.base`) and one line in ``KINDS``."""
+"""Sources of changes. A kind of source is one class (:mod:`frazil.sources.base`) and one line in ``KINDS``."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a source owes Frazil: its delivery contract, and the values in which it delivers."""
+"""The contract of a source: what it must deliver, and the values it delivers."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 SNAPSHOT: Final = "0/"
-"""What the positions of records begin with that are a copy of the whole table."""
+"""Prefix of the positions of records that belong to a copy of the whole table."""
 
 _CHANGE: Final = "1/"
 
 
 def snapshot_position(place: str) -> str:
-    """Return the position of records that are a copy of the whole table: before all changes, then by ``place``."""
+    """Return the position of a record in a copy of the whole table: before all changes, ordered by ``place``."""
     return f"{SNAPSHOT}{place}"
 
 
 def change_position(place: str) -> str:
-    """Return the position of records that are changes, ordered by ``place`` as plain text."""
+    """Return the position of a change, ordered by ``place`` as plain text."""
     return f"{_CHANGE}{place}"
 
 
 def is_snapshot(position: str) -> str:
-    """Return the SQL condition that a position, a SQL expression, is one of :func:`snapshot_position`."""
+    """Return a SQL condition that is true for positions made by :func:`snapshot_position`; ``position`` is SQL."""
     return f"startswith({position}, '{SNAPSHOT}')"
 
 
 def stored_path(uri: str, folder: Path) -> str:
-    """Return a path as it is shown and stored: relative to ``folder`` when below it, else absolute; parts by ``/``."""
+    """Return a path as Frazil shows and stores it: relative to ``folder`` if below it, with ``/`` as separator."""
     prefix = f"{str(folder).rstrip(os.sep)}{os.sep}"
     return uri.removeprefix(prefix).replace(os.sep, "/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """A file that was listed.
+    """A listed file.
 
     Attributes:
-        path: its identity, as stored in ``_cdc_file``: relative to the declaration's folder when below it, else
-            absolute.
-        uri: how to open it: a local absolute path, or an address with its login.
+        path: identity of the file, as stored in ``_cdc_file``. It is relative to the declaration's folder if the file
+            is below it, else absolute.
+        uri: local absolute path, or address with its login; use it to open the file.
         name: last part of the path.
-        size_bytes: its size.
-        modified_ns: modification time in nanoseconds since 1970; tells changed files, never orders them.
-        load: its records are a copy of the whole table; else they are changes.
-        position: sortable text that orders its records among those of other files: :func:`snapshot_position` or
-            :func:`change_position`.
-        variant: which of the forms its source knows it has; means nothing to anyone else.
+        size_bytes: size of the file.
+        modified_ns: modification time in nanoseconds since 1970. It detects changed files; it never orders them.
+        load: True if the records are a copy of the whole table, False if they are changes.
+        position: sortable text that orders the records among those of other files, made by
+            :func:`snapshot_position` or :func:`change_position`.
+        variant: form of the file, in the terms of its source; opaque to every other module.
     """
 
     path: str
@@ -71,18 +71,18 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile(SourceFile):
-    """A file that was read once from end to end, so its content is known.
+    """A file that was read once from end to end.
 
     Attributes:
-        sha256: of the bytes of the file as they are stored, in hex.
-        columns: (column name, Spark type) of its fields in file order; empty where the declaration names them.
-        inner: the same of the fields that :meth:`Source.read` finds inside of other fields.
-        written: how objects in the fields are written, where all are alike: see
+        sha256: hash of the stored bytes, in hex.
+        columns: (column name, Spark type) of the fields in file order; empty if the declaration names them.
+        inner: (column name, Spark type) of the fields that :meth:`Source.read` finds inside other fields.
+        written: layout of the objects in the fields, if all have the same: see
             :attr:`frazil.formats.json.objects.JsonObjects.written`.
-        broken: why no record of it can be read, as a reason of a bad record; None for a sound file.
+        broken: reason why no record can be read, as for a bad record; None for a readable file.
         same_as: path under which the same content was taken first; None for new content.
-        trail: which servers its records are of, where they say so, until that is known to :attr:`turns`.
-        turns: streams of its records -> offsets at which their second and later eras begin.
+        trail: spans of records by the server that wrote them; empty once :attr:`turns` is set.
+        turns: stream of records -> offsets at which its second and later eras begin.
     """
 
     sha256: str
@@ -102,12 +102,13 @@ class NewFile(SourceFile):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files there are.
+    """Files found at the declared places.
 
     Attributes:
-        files: by position.
-        refused, passed: (path, reason) of those that may not be read, and of those of another kind.
-        unchanged: how many more there are that bronze knows as they are.
+        files: listed files by position, without those counted in ``unchanged``.
+        refused: (path, reason) of files that must not be read.
+        passed: (path, reason) of files that do not belong to the source.
+        unchanged: number of further files that bronze already has in this version.
     """
 
     files: tuple[SourceFile, ...]
@@ -118,21 +119,21 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDelta:
-    """What a source has to offer that bronze does not hold.
+    """Files that bronze does not have yet.
 
     Attributes:
         files: files with new content, by position.
-        duplicates: files whose content is known under another name, at ``same_as``.
+        duplicates: files whose content bronze has under another name, ``same_as``.
         deferred: (path, reason) of files that wait for a later run.
-        known: number of files at the source that bronze knows, by path or by content.
-        again: number of files in bronze's ledger whose content it had already taken under another path.
-        passed: (path, reason) of files that are passed over.
-        reorders: a known content came under a name that stands earlier: ties may fall otherwise, so the table is
-            rebuilt.
-        loads_again: paths of new full loads with the name of one that was taken: what they lack is not deleted.
-        reordered_in: newest batch of bronze in which that happened; tables that stand before it are still to be
-            rebuilt.
-        notes: sentences on what the source leaves out, or is called now; nothing is wrong.
+        known: number of files at the source that bronze has, by path or by content.
+        again: number of files in bronze's ledger whose content was taken before under another path.
+        passed: (path, reason) of ignored files.
+        reorders: True if a known content came under a name that sorts earlier. Ties may resolve differently, so the
+            table must be rebuilt.
+        loads_again: paths of new full loads that repeat the name of a known one. Rows missing from them are not
+            deleted.
+        reordered_in: newest bronze batch with such a reordering; tables built from older batches need a rebuild.
+        notes: information for people, such as a renamed table or columns that the source does not send.
     """
 
     files: tuple[NewFile, ...] = ()
@@ -149,16 +150,16 @@ class SourceDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRecords:
-    """One file, opened for reading.
+    """An opened file.
 
     Attributes:
         reader: yields its records once.
-        fields: bronze columns that the fields of its records go to, in file order.
-        known: the columns that its records carry; None where they carry every column of the table.
-        lists: its records may carry different columns, and say which.
-        headers: how many of its records only name the fields.
-        order_field: column with the ``place`` of each record, see :func:`change_position`; None where the place of a
-            record is that of its file.
+        fields: bronze columns that receive the fields of the records, in file order.
+        known: columns that the records carry; None if they carry every column of the table.
+        lists: True if records may carry different columns and list them.
+        headers: number of records that only name the fields.
+        order_field: column with the ``place`` of each record, see :func:`change_position`; None if all records have
+            the position of the file.
     """
 
     reader: RecordReader
@@ -171,16 +172,17 @@ class FileRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainMeaning:
-    """What most records mean, said without SQL; of others it says nothing.
+    """The meaning of simple records as plain values, so that Arrow can apply it. It does not cover other records.
 
     Attributes:
-        operation: column of bronze that says what a record does; None where no file has it.
+        operation: bronze column with the operation; None if no file has one.
         classes: text in that column -> ``upsert`` or ``delete``.
-        unsaid: how positions begin at which a record need not say what it does, and its class there; None for none.
-        problem: column that is NULL in such a record; None for none.
-        old_keys: key column -> column of bronze that is NULL, or has the text of the key, in such a record.
-        happened: column of bronze with the source's own time of a delete as text, ``_cdc_file`` where the name of the
-            file has it, see :func:`frazil.spec.model.kinds.dms.time_in_name`; None for none.
+        unsaid: (prefix of positions, class) of records that may leave the operation out; None if every record needs
+            one.
+        problem: bronze column that must be NULL in a simple record; None if there is no such column.
+        old_keys: key column -> bronze column that must be NULL or equal to the key in a simple record.
+        happened: bronze column with the source's time of a delete, as text; None if the source has none. It is
+            ``_cdc_file`` if the file name holds the time, see :func:`frazil.spec.model.kinds.dms.time_in_name`.
     """
 
     operation: str | None
@@ -193,12 +195,12 @@ class PlainMeaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadMeaning:
-    """Which records are part of a copy of the whole table, where their file does not say it.
+    """How to recognize the records of a table copy in files that also hold changes.
 
     Attributes:
-        operation: column of bronze with what a record does.
-        reads: what it says there of a record that may be part of one.
-        name: SQL of the copy that such a record is part of; NULL for none.
+        operation: bronze column with the operation.
+        reads: operations of records that may be part of a copy.
+        name: SQL expression that identifies the copy; NULL if the record is not part of one.
     """
 
     operation: str
@@ -208,12 +210,12 @@ class LoadMeaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventMeaning:
-    """Which records are of one change: a change of key may be a delete and an upsert.
+    """How to find the records of one event: some sources send a change of key as a delete and an upsert.
 
     Attributes:
-        place: SQL of what they have in common that no other record has.
-        operation: column of bronze with what a record does.
-        deletes: what it says there of the delete, in lower case.
+        place: SQL expression that is equal for the records of one event and unique to them.
+        operation: bronze column with the operation.
+        deletes: operations of a delete, in lower case.
     """
 
     place: str
@@ -223,20 +225,21 @@ class EventMeaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMeaning:
-    """What records mean, as SQL over the columns of bronze.
+    """The meaning of records, as SQL over the columns of bronze.
 
     Attributes:
-        operation: text that says what a record does, for messages.
-        change_class: ``upsert``, ``delete``, or ``truncate`` where the declaration says that the source ``truncates``;
-            NULL where the operation is unknown, which quarantines the record. It may refer to ``operation`` as
+        operation: text of the operation, for messages.
+        change_class: ``upsert``, ``delete``, or ``truncate`` if the declaration says that the source ``truncates``.
+            NULL for an unknown operation, which quarantines the record. The expression may use ``operation`` as
             ``_cdc_op``.
-        old_keys: key column -> text of its value before the change, where the records carry all of them; else empty.
-        problem: text that says why a record cannot be a change; NULL for a sound one.
-        happened: text of the source's own time of the change; NULL where it says none.
-        made: column that no field holds -> its text; a table has it where its declaration names it.
-        event: which records are of one change; None where each change is a record.
-        plain: the same of records where nothing is made and no key changes; None where it takes SQL to say it.
-        load: which records are part of a copy of the table; None where that is those of files that are a load.
+        old_keys: key column -> text of its value before the change; empty unless records carry all key columns.
+        problem: text of the reason why a record is not a valid change; NULL for a valid one.
+        happened: text of the source's own time of the change; NULL if the record has none.
+        made: derived column -> its text. A table has such a column if its declaration names it.
+        event: how to find the records of one change; None if each change is one record.
+        plain: the same meaning for simple records: no derived column, no change of key. None if only SQL can express
+            it.
+        load: how to recognize the records of a table copy; None if only load files hold them.
     """
 
     operation: str
@@ -251,16 +254,16 @@ class RecordMeaning:
 
 
 class Source(Protocol):
-    """One table's source. Made from a table's declaration, without reading anything; can be pickled.
+    """The source of one table. It is built from the declaration, reads nothing when built, and can be pickled.
 
-    The delivery contract, on which the laws of silver and marts stand:
+    The delivery contract, on which the laws of silver and marts rely:
 
-    - **Positions order records.** Of two records of one key the one with the greater (position, row) happened later,
-      whatever the order of arrival. Positions never come from arrival or modification times.
-    - **Files are immutable.** A path once taken has the same content for ever; :meth:`find_new` refuses one that has
-      not. Content that was taken under one path and comes under another is a duplicate, never taken twice.
-    - **Nothing is skipped.** What cannot be read is a bad record with its bytes, or waits, with a reason, for a later
-      run.
+    - **Positions order records.** Of two records with one key, the one with the greater (position, row) happened later,
+      in whatever order they arrive. Positions never come from arrival or modification times.
+    - **Files are immutable.** A known path always has the same content; :meth:`find_new` raises an error if it does
+      not. Known content under a new path is a duplicate and is not taken twice.
+    - **Nothing is skipped.** A record that cannot be read becomes a bad record with its bytes. A file that cannot be
+      read yet waits, with a reason, for a later run.
     - **Reading is repeatable.** The same file and columns give the same records, with the same row numbers.
     """
 
@@ -268,54 +271,54 @@ class Source(Protocol):
         """Take the declaration."""
 
     def list(self, folder: Path) -> Listing:
-        """List all files of the source; ``folder`` is the declaration's.
+        """List all files of the source; ``folder`` is the folder of the declaration.
 
         Raises:
-            SourceError: a declared place is missing or cannot be listed.
+            SourceError: a declared place does not exist or cannot be listed.
 
-        Cost: no file is opened.
+        Cost: opens no file.
         """
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold.
+        """Find the files that bronze does not have.
 
         Args:
-            folder: the declaration's folder.
-            ledger: what bronze knows; learns the new time of files that were only touched, so that a process
-                that keeps it reads them once.
+            folder: folder of the declaration.
+            ledger: files that bronze has. The call updates the time of files that were only touched, so that a
+                process that keeps the ledger reads them once.
 
         Raises:
-            SourceError: a declared place is missing or cannot be listed.
+            SourceError: a declared place does not exist or cannot be listed.
             HistoryChangedError: a known file has other content.
 
         Cost: one pass over the bytes of files that are new or touched.
         """
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-        """Return bronze's columns for the fields of the source: existing ones first, then new ones as they appear.
+        """Return bronze's columns for the fields of the source: existing columns first, then new ones as they appear.
 
         Raises:
             DeclarationError: nothing names the fields of a file.
         """
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
-        """Return the columns that a file names, with their types: none where it names none, None if it cannot be read.
+        """Return the columns that a file names, with their types; empty if it has no names, None if it cannot be read.
 
-        Cost: the beginning or the end of the file.
+        Cost: reads the beginning or the end of the file.
         """
 
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-        """Return the columns of bronze with their types once some files are taken; none while nothing names a field.
+        """Return bronze's columns with their types after some files are taken; empty while no field is named.
 
-        Where a later file gives a column another type, :func:`frazil.spec.model.types.type_after` says which it has.
+        If a later file gives a column another type, :func:`frazil.spec.model.types.type_after` decides.
 
         Args:
-            existing: those that bronze has.
-            named: what :meth:`named_fields` returned for each new file.
+            existing: column of bronze -> its type.
+            named: result of :meth:`named_fields` for each new file.
         """
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file, not a broken one.
+        """Open a file that is not broken.
 
         Args:
             file: from :meth:`find_new`.
@@ -324,30 +327,30 @@ class Source(Protocol):
         """
 
     def recount(self, uri: str) -> int:
-        """Count the records of a file by other means than :meth:`read`; one that cannot be read at all counts as one.
+        """Count the records of a file independently of :meth:`read`; an unreadable file counts as one record.
 
         Raises:
             OSError: the file cannot be read.
         """
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what records mean.
+        """Return the meaning of records, as SQL over bronze.
 
         Args:
             fields: lower-case name of a source field -> its column in bronze.
-            position: SQL of a record's position.
+            position: SQL expression of a record's position.
         """
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Return what may be wrong with the source's settings where a declared field is missed; None for nothing.
+        """Return a likely mistake in the source's settings if a declared field is missing; None if there is no hint.
 
         Args:
-            named: the columns that each new file names.
+            named: columns that each new file names.
         """
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on, as plain values.
+        """Return the settings that determine the records, as plain values.
 
-        Bronze keeps them: were one of them changed, a lake that took the files before would hold other records than one
-        that takes them now. ``path`` is among them, and ``by_place``: whether the places of files alone order changes.
+        Bronze stores them. After a change of one, the same files would give other records than the lake has. They
+        include ``path``, and ``by_place``: True if only the places of files order changes.
         """

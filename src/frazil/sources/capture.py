@@ -1,4 +1,7 @@
-"""What a kind owes Frazil whose changes come from a server: it lands them as files, and the files are its source."""
+"""The contract of a capture: it lands the changes of a server as files, and the files are the source.
+
+Optional abilities, such as reading tables again, are protocols of their own.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +23,20 @@ if TYPE_CHECKING:
     from frazil.errors import FrazilError
 
 TYPE_KEY: Final = b"spark_type"
-"""Key of the Spark type of a column in the metadata of its field in a Parquet file that a capture landed."""
+"""Metadata key of the Spark type of a field, in Parquet files that a capture landed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What one turn of a capture brought.
+    """Result of one turn of a capture.
 
     Attributes:
-        files: how many files it landed.
-        records: how many records are in them.
-        behind_bytes: what the server still has to offer, in bytes; None where it does not tell.
-        behind_seconds: age of the oldest change that is not landed; None where nothing is missing or nobody knows.
-        busy: who captures instead, where another process does; then nothing was landed.
-        failed: table, as declared -> why it stops; what its slot has for others is landed all the same.
+        files: number of landed files.
+        records: number of records in them.
+        behind_bytes: bytes at the server that are not landed yet; None if the server does not report them.
+        behind_seconds: age of the oldest change that is not landed; None if there is none or its age is unknown.
+        busy: name of the other process that captures; nothing was landed then. None if this process captured.
+        failed: declared table -> why it stopped. Changes of the other tables of its slot are landed.
     """
 
     files: int = 0
@@ -46,13 +49,13 @@ class Landed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far landing files are behind their server.
+    """Distance between the landing files and their server.
 
     Attributes:
-        behind_bytes: what the server still has to offer, in bytes; None where it does not tell.
-        behind_seconds: age of the oldest change that is not landed, at most; 0 where nothing is missing, None where
-            nobody knows.
-        begun: something was landed before.
+        behind_bytes: bytes at the server that are not landed yet; None if the server does not report them.
+        behind_seconds: upper bound of the age of the oldest change that is not landed; 0 if there is none, None if the
+            age is unknown.
+        begun: True if something was landed before.
     """
 
     behind_bytes: int | None = None
@@ -62,11 +65,11 @@ class Lag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What waits at a server and is not landed.
+    """Changes that wait at a server.
 
     Attributes:
-        counts: table, as declared -> number of its changes; None where it was not loaded yet.
-        failed: table -> why the next turn lands nothing of it.
+        counts: declared table -> number of its changes; None if its rows were not loaded yet.
+        failed: declared table -> why the next turn will not land its changes.
     """
 
     counts: Mapping[str, int | None] = field(default_factory=dict)
@@ -75,12 +78,12 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """One thing that a look at a server found.
+    """One finding about a server.
 
     Attributes:
-        ok: True; False if a capture fails for it; None if one may soon.
-        detail: what was found, without a secret.
-        hint: the way out, where there is something to do: a command as it is typed.
+        ok: True if all is well, False if a capture fails because of it, None if one may fail soon.
+        detail: the finding, without secrets.
+        hint: command to type, or None if there is nothing to do.
     """
 
     ok: bool | None
@@ -89,50 +92,50 @@ class Looked:
 
 
 class Capture(Protocol):
-    """Lands what a server has to offer, for one or more tables that share a slot, a log or a topic.
+    """Lands the changes of one or more tables that share a slot, a log or a topic.
 
-    The delivery contract, on which :class:`frazil.sources.base.Source` stands:
+    The delivery contract, on which :class:`frazil.sources.base.Source` relies:
 
-    - **Landing files are whole or absent**, see :func:`land_file`, and never change, but for :class:`EmptiesRecords`.
-    - **They are named by position.** What was landed before a crash is found by its name; a range that is landed again
-      gives the same files, or other files of which the records have the same positions.
-    - **Land, then confirm.** The server is told what it may forget only after the files are durable.
-    - **One reader at a time.** Where another process captures, a turn lands nothing and says so.
+    - **Landing files are complete or absent**, see :func:`land_file`. Only :class:`EmptiesRecords` rewrites one.
+    - **Files are named by position.** After a crash a capture finds landed ranges by name. A range that is landed again
+      gives the same files, or other files whose records have the same positions.
+    - **Land, then confirm.** A capture lets the server discard changes only after the files are durable.
+    - **One reader at a time.** If another process captures, a turn lands nothing and reports it.
     """
 
     @property
     def name(self) -> str:
-        """Return what is captured, for people, without a secret: ``slot frazil of 127.0.0.1:5432/shop``."""
+        """Return a name for people, without secrets: ``slot frazil of 127.0.0.1:5432/shop``."""
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the source tables, as declared."""
+        """Return the names of the declared tables."""
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what the server has now.
+        """Land the changes that the server has now.
 
         Args:
-            folder: the declaration's; relative landing folders start from it.
-            progress: is told how far it is.
+            folder: folder of the declaration; relative landing folders start there.
+            progress: callback that receives texts about the progress.
 
         Raises:
-            SourceError: the server cannot be reached, or has not what is declared; says the way out.
-            HistoryChangedError: the server no longer has what comes after the last landed position.
+            SourceError: the server cannot be reached or lacks a declared object; the hint says what to do.
+            HistoryChangedError: the server no longer has the changes after the last landed position.
 
-        Cost: memory of one file; no JVM.
+        Cost: memory for one file; needs no JVM.
         """
 
     def behind(self, folder: Path) -> Lag | None:
-        """Return how far the landing files are behind the server; None for a kind that cannot tell.
+        """Return the distance to the server; None for a kind that cannot measure it.
 
-        Reads little, changes nothing there, and disturbs no capture that is at work.
+        Reads little, changes nothing, and does not disturb a running capture.
         """
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look at what a capture needs of the server; change nothing there, and disturb no capture that is at work.
+        """Check the preconditions of a capture. It changes nothing and does not disturb a running capture.
 
         Yields:
-            Everything that is wrong; what the server is where all is right; nothing where there is no server.
+            Every problem found, or a description of the server if there is no problem. Empty without a server.
 
         Raises:
             SourceError: the server cannot be reached.
@@ -141,31 +144,31 @@ class Capture(Protocol):
 
 @runtime_checkable
 class Reloads(Protocol):
-    """A capture that can read tables again whose rows were landed before."""
+    """A capture that can read all rows of a loaded table again."""
 
     def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
-        """Land all rows of some of its tables again, so that the lake comes to hold what the server has.
+        """Land all rows of some tables again, so that the lake matches the server.
 
         Args:
-            folder: the declaration's.
-            names: names of the tables, as declared.
-            progress: is told how far it is.
+            folder: folder of the declaration.
+            names: names of the declared tables.
+            progress: callback that receives texts about the progress.
 
         Raises:
-            SourceError: the server cannot be reached, or has not what is declared; says the way out.
+            SourceError: the server cannot be reached or lacks a declared object; the hint says what to do.
 
-        Cost: one scan of each table; a change in the lake for each of its rows.
+        Cost: one scan of each table, and one change in the lake for each row.
         """
 
 
 @runtime_checkable
 class CountsWaiting(Protocol):
-    """A capture that can count what waits at its server."""
+    """A capture that can count the changes that wait at its server."""
 
     def waiting(self, folder: Path) -> Waiting:
-        """Return how many changes of each table are not landed, and which tables a turn would stop.
+        """Count the changes of each table that are not landed, and find the tables that would stop.
 
-        Changes nothing there. Cost: the server reads what is not landed once more.
+        Changes nothing at the server. Cost: the server reads these changes once more.
         """
 
 
@@ -174,73 +177,79 @@ class LeavesOutColumns(Protocol):
     """A source whose landing files lack columns that the table has at its server."""
 
     def left_out(self, folder: Path) -> tuple[str, ...]:
-        """Return the names of these columns, as far as is known without asking the server."""
+        """Return the names of these columns, as far as known without a request to the server."""
 
 
 @runtime_checkable
 class EmptiesRecords(Protocol):
-    """A source whose landing files can be written again with nothing left of some records but their places."""
+    """A source that can remove the content of records from its landing files. The positions of the records stay."""
 
     def is_emptied(self, path: Path, rows: Collection[int]) -> bool:
-        """Return whether nothing is left of the records of some rows, which count from 1 on."""
+        """Return True if the records at ``rows`` (counted from 1) have no content left."""
 
     def empty(self, path: Path, rows: Collection[int], before: str) -> None:
-        """Leave nothing of some records but their places; the file is there whole at any time.
+        """Remove the content of some records and keep their positions. The file is complete at any time.
 
         Args:
-            path: a landing file that bronze has.
-            rows: their rows, from 1 on.
-            before: hash of the file as bronze has taken it, for :meth:`emptied_from`.
+            path: landing file that bronze has.
+            rows: row numbers of the records, from 1.
+            before: hash of the file as bronze took it, for :meth:`emptied_from`.
         """
 
     def emptied_from(self, uri: str) -> str | None:
-        """Return ``before`` of a file that was emptied; None of any other.
+        """Return ``before`` of an emptied file; None for any other file.
 
-        By it a file is known between being emptied and its new hash being in the ledger.
+        It identifies the file until the ledger has its new hash.
         """
 
 
 @runtime_checkable
 class LandsTogether(Protocol):
-    """A capture whose landing files of several tables are to be read together: a transaction may span them."""
+    """A capture whose tables must be read together, because a transaction may span them."""
 
     def is_whole(self, folder: Path) -> bool:
-        """Return whether the landing files of all its tables reach one position, with whole transactions.
+        """Return True if the landing files of all tables reach one position, with complete transactions.
 
-        They do not where a capture was killed, or is at work. Reads the landing folder only; ``folder`` is the
-        declaration's.
+        It is False while a capture runs and after one was killed. Reads the landing folder only; ``folder`` is the
+        folder of the declaration.
         """
 
 
 @runtime_checkable
 class ForgetsFiles(Protocol):
-    """A capture that can do without landing files that bronze has."""
+    """A capture that can remove landing files that bronze has."""
 
     def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
-        """Return which of some files :meth:`forget` removes, in their order; look only.
+        """Return the files that :meth:`forget` would remove, in their order; removes nothing.
 
         Args:
-            folder: the declaration's.
-            files: any files; those that are not its own, or are gone, are passed over.
+            folder: folder of the declaration.
+            files: any files; missing files and files of other sources are ignored.
 
         Returns:
-            Each with the names of the tables that are made of it. A file that is still needed to go on from is not
-            among them. Whether another process captures is not asked.
+            Each file with the names of its tables, without files that the capture needs to continue. A running
+            capture is not considered.
         """
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Remove those of some files that are :meth:`forgettable`, and keep where the capture stands.
+        """Remove the files that are :meth:`forgettable` and keep the position of the capture.
 
         Returns:
-            Those that were removed; none while another process captures.
+            The removed files; empty while another process captures.
         """
 
 
 def reload_capture(capture: Capture, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
     """Land all rows of some tables again, as :meth:`Reloads.reload`.
 
+    Args:
+        capture: capture of the tables.
+        folder: folder of the declaration.
+        names: names of the declared tables.
+        progress: callback that receives texts about the progress.
+
     Raises:
-        DeclarationError: what lands their changes has not their rows.
+        DeclarationError: the capture lands changes only and cannot read rows.
     """
     if not isinstance(capture, Reloads):
         raise DeclarationError(
@@ -252,9 +261,9 @@ def reload_capture(capture: Capture, folder: Path, names: Collection[str], progr
 
 @contextmanager
 def try_lock(lock: Path) -> Iterator[bool]:
-    """Take the lock of a landing folder; yield False where another process has it.
+    """Take the lock of a landing folder; yield False if another process holds it.
 
-    It is free again when the process ends, however it ends.
+    The operating system releases the lock when the process ends, even if it is killed.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("a") as handle:
@@ -267,11 +276,11 @@ def try_lock(lock: Path) -> Iterator[bool]:
 
 
 def land_file(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a landing file so that it is there whole, durable, or not at all.
+    """Write a landing file atomically and durably.
 
     Args:
-        path: its name; what stands there is replaced.
-        write: writes it under the name it is given.
+        path: path of the file; an existing file is replaced.
+        write: function that writes the file at the path it receives.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     hidden = path.with_name(f".{path.name}.tmp")
@@ -280,7 +289,7 @@ def land_file(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def reveal(hidden: Path, path: Path) -> None:
-    """Let what was written under a hidden name appear, durably; ``hidden`` is a file, or a folder of durable files."""
+    """Rename a hidden file, or a hidden folder of durable files, to ``path`` durably."""
     if hidden.is_dir():
         _flush(hidden)
     else:
@@ -302,12 +311,12 @@ T = TypeVar("T")
 
 
 class Answers(Generic[T]):
-    """What servers answer to a question that is put to all of them at once.
+    """Answers of several servers, asked in parallel; a silent server does not delay the others.
 
     Args:
-        captures: what is captured of each server.
-        question: asks one; runs in a thread.
-        seconds: how long all of them together may take, from now on.
+        captures: captures to ask.
+        question: function that asks one capture; it runs in a thread.
+        seconds: time limit for all answers together, from now on.
     """
 
     def __init__(self, captures: Sequence[Capture], question: Callable[[Capture], T], seconds: float) -> None:
@@ -322,11 +331,11 @@ class Answers(Generic[T]):
             thread.start()
 
     def of(self, number: int) -> T:
-        """Return the answer of one of them, once it has answered or had its time.
+        """Return the answer of the capture at index ``number``; waits until the time limit.
 
         Raises:
-            SourceError: it has not answered.
-            Exception: what the question raised.
+            SourceError: it did not answer in time.
+            Exception: the error that the question raised.
         """
         self._threads[number].join(max(0.0, self._until - time.monotonic()))
         if number in self._failed:
@@ -346,7 +355,7 @@ class Answers(Generic[T]):
 
 
 _FEW_ROWS: Final = 10
-"""Of tables as small as this any share may go."""
+"""Tables with at most this many rows may lose any share of them."""
 
 _HINT: Final = (
     "is it whole, and of the right place? If so, raise max_delete_fraction in the source, run the same again, and set "
@@ -355,7 +364,7 @@ _HINT: Final = (
 
 
 class TooManyDeletesError(ContractError):
-    """A copy of a table lacks more of its rows than is allowed."""
+    """A copy of a table lacks more rows than ``max_delete_fraction`` allows."""
 
     code = "FZ402"
 
@@ -366,15 +375,15 @@ def verify_deletes(
     """Refuse a copy of a table that lacks too many rows.
 
     Args:
-        copy: names the table and the copy, for people.
-        before: how many rows the table had.
-        gone: how many of them the copy lacks.
-        limit: the share of them that may be gone.
-        of: what had these rows.
-        hint: the way out.
+        copy: name of the table and the copy, for people.
+        before: number of rows that the table had.
+        gone: number of these rows that the copy lacks.
+        limit: largest allowed share of ``before``, from 0 to 1.
+        of: name of the earlier version, for people.
+        hint: what the reader can do.
 
     Raises:
-        TooManyDeletesError: more are.
+        TooManyDeletesError: the share is greater than ``limit``.
     """
     if before > _FEW_ROWS and gone > limit * before:
         raise TooManyDeletesError(

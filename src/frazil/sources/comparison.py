@@ -1,7 +1,7 @@
-"""What a kind owes Frazil whose tables can be looked at where they are: their rows, as texts that say every value.
+"""The contract for comparing a table with its source: rows as canonical texts, and hashes of them.
 
-Two sides never exchange values to see whether they are equal. Each writes the values of a row as one text, in the same
-canonical form, and compares hashes of it:
+The two sides do not exchange values. Each writes the values of a row as one text in the same canonical form and
+compares hashes of it:
 
 ==========  ================================================================================
 form        the text of a value
@@ -15,8 +15,8 @@ moment      ``2024-02-01 08:00:00.5``, in UTC where the type knows zones, withou
 bytes       ``x`` and hexadecimal digits
 ==========  ================================================================================
 
-NULL is the empty text in all forms but the first, where no other value is empty. Texts of several columns are joined by
-``|``: none of the forms but ``text`` can hold one, and ``text`` says how far it reaches.
+NULL is the empty text, except in form ``text``, which always has a colon. ``|`` separates the texts of several columns.
+Only ``text`` can contain that sign, and its length prefix says where it ends.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = "|"
 BUCKET_DIGITS: Final = 3
-"""The bucket of a row: so many first digits of the MD5 of its key, 4,096 buckets."""
+"""Number of leading hex digits of the MD5 of a key that form the bucket of its row: 4,096 buckets."""
 
 SUM_DIGITS: Final = 15
-"""So many first digits of the MD5 of a row are summed up: 60 bits, which every database has a number for."""
+"""Number of leading hex digits of the MD5 of a row that are summed: 60 bits, which fit the integers of any database."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A column that is compared.
+    """A compared column.
 
     Attributes:
-        name: of the column in the lake.
-        type: its type there.
-        form: in which form its values are written.
-        value: the text that it has in all rows of a source that has no such column; None where it has one.
+        name: name in the lake.
+        type: type in the lake.
+        form: canonical form of the values, from the table above.
+        value: constant text for a source without this column; None if the source has the column.
     """
 
     name: str
@@ -58,25 +58,29 @@ Sums = dict[str, tuple[int, int]]
 
 
 class SourceRows(Protocol):
-    """The rows of a table at its source, all of one moment; each query reads it again."""
+    """The rows of a table at its source, all of one moment. Each query reads the table again."""
 
     @property
     def name(self) -> str:
-        """Return which table it is and of which moment, for people, without a secret."""
+        """Return table and moment, for people, without secrets."""
 
     def forms(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Return the forms of the columns whose values can be compared exactly, by name.
+        """Return the canonical form of each column that can be compared exactly.
 
         Args:
-            types: name of a column that comes from the field of its name -> its type in the lake.
+            types: name of a column that is read from the field of the same name -> its type in the lake.
         """
 
     @property
     def columns(self) -> Collection[str]:
-        """Return the names of the columns that it has."""
+        """Return the names of the source table's columns."""
 
     def sums(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> Sums:
-        """Count the rows of each bucket and sum up the hashes of their ``columns``.
+        """Count the rows of each bucket and sum the hashes of ``columns``.
+
+        Args:
+            keys: key columns, which decide the bucket.
+            columns: columns to hash.
 
         Cost: one scan of these columns.
         """
@@ -84,7 +88,12 @@ class SourceRows(Protocol):
     def digests(
         self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]
     ) -> Iterator[list[tuple[str, int]]]:
-        """Yield the texts of the keys in some buckets, with the hash of each row, many at a time.
+        """Yield (text of the key, hash of the row) for the rows in some buckets, many at a time.
+
+        Args:
+            keys: key columns.
+            columns: columns to hash.
+            buckets: buckets to read.
 
         Cost: one scan of the keys, and of ``columns`` of these rows.
         """
@@ -92,14 +101,21 @@ class SourceRows(Protocol):
     def values(
         self, keys: Sequence[Compared], columns: Sequence[Compared], texts: Sequence[str]
     ) -> dict[str, tuple[str | None, ...]]:
-        """Return the values, as texts for people, of the rows whose keys have some texts.
+        """Return the values of some rows, as texts for people, by the text of their key.
+
+        Args:
+            keys: key columns.
+            columns: columns whose values are returned; NULL is None.
+            texts: texts of the wanted keys, as :meth:`digests` yields them.
 
         Cost: one scan of the keys.
         """
 
     def uncaptured(self, into: Path) -> str | None:
-        """Write what happened up to now, and is not captured yet, as landing files below a folder.
+        """Write the changes that are not captured yet as landing files below a folder.
+
+        The source and its landing folder stay unchanged.
 
         Returns:
-            Why that cannot be known; None if it is done. Neither the source nor its landing folder is changed.
+            The reason if these changes cannot be read; None on success.
         """

@@ -1,4 +1,4 @@
-"""Eras of a source: where it moves to another server its places begin again, and the offsets of its topic go on."""
+"""Eras of a source: after a move to another server the places start again, while the offsets of the topic continue."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from frazil.sources.base import NewFile
 
 ERA: Final = "~"
-"""What places begin with from the second era on: it sorts behind the digits and letters of those of the first."""
+"""Prefix of places from the second era on; it sorts after the digits and letters of the first era."""
 
 ERAS: Final = "eras"
 """Key of bronze's bookmark."""
 
 LAST: Final = 64
-"""From this era on offsets alone order records: so many moves are those of several servers that share a topic."""
+"""Era from which only offsets order records: this many moves mean that several servers share a topic."""
 
 _SLASH: Final = "/"
 
 
 class UnknownOrderError(HistoryChangedError):
-    """A source moved to another server, and nothing tells which of its records are newer."""
+    """A source moved to another server, and its records have no offsets to order them."""
 
     code = "FZ706"
 
@@ -43,12 +43,12 @@ class UnknownOrderError(HistoryChangedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """Files whose places are known.
+    """Files with known eras.
 
     Attributes:
-        files: with the offsets at which eras begin.
-        kept: what bronze's bookmark keeps of eras.
-        moves: streams and offsets at which eras begin that were not known before.
+        files: the files, with the offsets at which eras begin.
+        kept: eras as plain values, for bronze's bookmark.
+        moves: text with stream and offset of each new era.
     """
 
     files: tuple[NewFile, ...]
@@ -57,16 +57,16 @@ class Followed:
 
 
 def follow(table: str, files: Sequence[NewFile], kept: Mapping[str, Any], *, stops: bool) -> Followed:
-    """Find where eras begin in new files.
+    """Find the begin of eras in new files.
 
     Args:
         table: name of the table.
         files: new files, in order.
-        kept: from :class:`Followed`, of the batch before.
-        stops: places order the changes of the table, so a move that cannot be followed stops the run.
+        kept: ``kept`` of the previous batch's :class:`Followed`.
+        stops: True if places order the changes of the table; a move that cannot be followed then stops the run.
 
     Raises:
-        UnknownOrderError: nothing orders records across a move, or records come too late to say where one is.
+        UnknownOrderError: a move has no offsets to order the records, or its records came too late to locate it.
     """
     eras = {stream: [_span(one) for one in spans] for stream, spans in kept.items()}
     known = {stream: len(spans) for stream, spans in eras.items()}
@@ -87,7 +87,7 @@ def follow(table: str, files: Sequence[NewFile], kept: Mapping[str, Any], *, sto
 
 
 def _in_order(files: Iterable[NewFile]) -> list[Span]:
-    """Return the spans of files, each stream in the order of its offsets; without offsets in that of the files."""
+    """Return the spans of files, ordered by stream and offset; streams without offsets keep the order of the files."""
     found = [replace(span, stream=f"{file.variant}{span.stream}") for file in files for span in file.trail]
     # The sort is stable.
     return sorted(found, key=lambda span: (span.stream, span.first if has_offsets(span.stream) else 0))
@@ -98,7 +98,7 @@ def _topic(stream: str) -> str:
 
 
 def _of_other_topics(eras: Mapping[str, Sequence[Span]], span: Span) -> list[Span]:
-    """Return the newest spans of other topics of the same source, whose offsets are not those of this one."""
+    """Return the newest span of each other topic of the same source; offsets of different topics do not compare."""
     variant = span.stream.rpartition(NAME_END)[0]
     return [
         spans[-1]
@@ -108,7 +108,7 @@ def _of_other_topics(eras: Mapping[str, Sequence[Span]], span: Span) -> list[Spa
 
 
 def _take(eras: dict[str, list[Span]], span: Span) -> bool:
-    """Add a span to the eras of its stream; return whether its order is known."""
+    """Add a span to the eras of its stream; return False if its order is unknown."""
     known = eras.get(span.stream)
     if known is None:
         others = _of_other_topics(eras, span)
@@ -125,7 +125,7 @@ def _take(eras: dict[str, list[Span]], span: Span) -> bool:
             known[-1] = known[-1].joined(span)
         return True
     at = max(bisect_right([one.first for one in known], span.first) - 1, 0)
-    # Without times, what stands before or among known records may have any place.
+    # Without times, records before or between known ones may have any place.
     is_known = span.begin_micros is None or not (
         span.moves_to_span(known[at])
         or known[at].moves_to_span(span)
@@ -137,9 +137,9 @@ def _take(eras: dict[str, list[Span]], span: Span) -> bool:
 
 
 def _goes_back(one: Span, later: Span) -> bool:
-    """Return whether later records without offsets of their own are of another server.
+    """Return True if later records of a stream without offsets come from another server.
 
-    Where places may go back by themselves, only if all of them do.
+    If places may go back without a move, all places must be lower.
     """
     if is_certain(one, later):
         return one.moves_to_span(later)
@@ -147,7 +147,7 @@ def _goes_back(one: Span, later: Span) -> bool:
 
 
 def _begins_after(one: Span, other: Span) -> bool:
-    """Return whether the time of the first record is newer, as of a topic that was made again under its name."""
+    """Return True if the first record is newer than that of ``other``, as after a topic was recreated."""
     return one.begin_micros is not None and other.begin_micros is not None and one.begin_micros > other.begin_micros
 
 
@@ -157,13 +157,13 @@ def _turns_of(file: NewFile, turns: Mapping[str, tuple[int, ...]]) -> tuple[tupl
 
 
 def place_in_era(turns: Sequence[int], offset: int, base: str | None, at: str) -> str:
-    """Return the place of a record among those of all eras.
+    """Return the place of a record, ordered across all eras.
 
     Args:
         turns: offsets at which the second and later eras begin.
-        offset: that of the record.
-        base: its place in its database.
-        at: its partition and offset, as text that sorts.
+        offset: offset of the record.
+        base: place of the record in its database; None if it has none.
+        at: partition and offset of the record, as sortable text.
     """
     era = bisect_right(turns, offset)
     place = at if base is None or era >= LAST else f"{base}/{at}"
@@ -175,7 +175,7 @@ def _span(kept: Mapping[str, Any]) -> Span:
 
 
 def moves_told(moves: Sequence[str]) -> list[str]:
-    """Return a warning of moves; none where there are none."""
+    """Return a warning about moves to another server; empty if there was no move."""
     if not moves:
         return []
     text = (

@@ -1,4 +1,4 @@
-"""The kinds of sources there are."""
+"""The registry of source kinds."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ KINDS: Final[dict[str, Callable[[Table], Source]]] = {
     "sharded": _sharded,
     "snapshot": SnapshotSource,
 }
-"""``kind`` of a declaration -> what makes the source that reads it: its class."""
+"""``kind`` of a declaration -> class or function that builds its source."""
 
 
 Captures: TypeAlias = "Callable[[Pipeline, Sequence[Table]], Sequence[Capture]]"
-"""Takes all tables of a kind, and returns what is to be captured for them, without connecting to anything."""
+"""Returns the captures of some tables of one kind; opens no connection."""
 
 CAPTURES: Final[dict[str, Captures]] = {
     "audit_log": log_captures,
@@ -61,11 +61,11 @@ CAPTURES: Final[dict[str, Captures]] = {
     "postgres": postgres_captures,
     "snapshot": snapshot_captures,
 }
-"""``kind`` of a declaration -> its captures; a kind that reads files only has none."""
+"""``kind`` of a declaration -> its captures; kinds that only read files have no entry."""
 
 
 RowsAtSource: TypeAlias = "Callable[[Pipeline, Table], AbstractContextManager[SourceRows]]"
-"""Opens a table as it is at its source."""
+"""Opens the current rows of a table at its source."""
 
 ROWS: Final[dict[str, RowsAtSource]] = {
     "audit_log": log_rows,
@@ -73,11 +73,11 @@ ROWS: Final[dict[str, RowsAtSource]] = {
     "postgres": postgres_rows,
     "snapshot": dumped_rows,
 }
-"""``kind`` of a declaration -> its rows at the source; a kind that has changes only is not among them."""
+"""``kind`` of a declaration -> its rows at the source; kinds with changes only have no entry."""
 
 
 def rows_at_source(table: Table) -> RowsAtSource | None:
-    """Return what opens a table as it is at its source; None where there is nothing to open."""
+    """Return the function that opens a table's rows at its source; None if the source has no rows to read."""
     if shards := shard_tables(table):
         return _rows_of_shards if all(map(rows_at_source, shards.values())) else None
     has_table = compared_table(table) if table.source.kind == "handover" else table.source.addresses
@@ -89,7 +89,7 @@ def _rows_of_shards(pipeline: Pipeline, table: Table) -> AbstractContextManager[
 
 
 def captures_of(pipeline: Pipeline, names: Collection[str]) -> list[Capture]:
-    """Return what is to be captured so that the landing files of some tables are level with their servers."""
+    """Return the captures that bring the landing files of some tables up to date."""
     found: list[Capture] = []
     shards = [(name, one) for table in pipeline.tables for name, one in shard_tables(table).items()]
     # The changes of a handover may share a log or a topic, too.
@@ -118,9 +118,9 @@ def add_source(spec: type[SourceSpec], source: type[Source], captures: Captures 
     """Add a kind of source.
 
     Args:
-        spec: its part of a declaration; the default of its ``kind`` is the name.
-        source: reads it.
-        captures: where its files are landed by Frazil, what lands them.
+        spec: class of its declaration; the default of the field ``kind`` is the name.
+        source: class that reads it.
+        captures: function that returns its captures; None if the kind only reads files.
     """
     KINDS[spec.model_fields["kind"].default] = source
     if captures is not None:

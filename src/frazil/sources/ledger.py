@@ -1,4 +1,4 @@
-"""The files that bronze knows."""
+"""The ledger: files that bronze has."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LEDGER_FIELDS = ("size_bytes", "modified_ns", "sha256", "same_as", "rows")
-"""Fields of the ledger that :meth:`Ledger.of` wants, after path, position and batch."""
+"""Ledger fields that :meth:`Ledger.of` expects after path, position and batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFile:
-    """A file as the ledger knows it; ``same_as`` names the file it was a duplicate of."""
+    """A file in the ledger; ``same_as`` is the path of the file that it duplicates."""
 
     size_bytes: int
     modified_ns: int
@@ -24,12 +24,12 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """The files that bronze knows, a set and never a high-water mark.
+    """The files that bronze has: a set, not a high-water mark.
 
     Attributes:
-        files: path -> what is known of the file.
-        places: path -> position, of files with records.
-        again: (path of the content's first name, position, batch) of names that came later.
+        files: path -> size, time and content of the file.
+        places: path -> position, for files with records.
+        again: (path under which the content came first, position, batch) of each later name of known content.
     """
 
     files: dict[str, KnownFile] = field(default_factory=dict)
@@ -54,27 +54,27 @@ class Ledger:
 
     @property
     def repeated(self) -> int:
-        """Files whose content was taken before, whether as a repetition or, where only the place counts, once more."""
+        """Return the number of files whose content another file had before them."""
         return len(self.files) - len({file.sha256 for file in self.files.values()})
 
     @property
     def reordered_in(self) -> int:
-        """Return the newest batch in which a name moved records; 0 for none."""
+        """Return the newest batch in which a new name moved records to an earlier position; 0 if there is none."""
         return max((batch for first, position, batch in self.again if self.moves(first, position)), default=0)
 
     def moves(self, first: str | None, position: str) -> bool:
-        """Return whether a name at ``position`` moves the records of the file ``first`` to an earlier place."""
+        """Return True if a name at ``position`` moves the records of file ``first`` to an earlier position."""
         return first in self.places and position < self.places[first]
 
 
 @dataclass(slots=True)
 class Unchanged:
-    """Counts files that are as the ledger has them while they are listed, so that a listing holds the others only.
+    """Counts the files that match the ledger during a listing, so that the listing holds only the others.
 
     Attributes:
-        ledger: what bronze knows.
-        several: places may lie in one another, so a file can be met twice.
-        count: how many files there are that bronze knows and that have the size and the time that they had.
+        ledger: files that bronze has.
+        several: True if declared places may overlap, so that a file can be listed twice.
+        count: number of files with the size and time that the ledger has.
     """
 
     ledger: Ledger
@@ -83,7 +83,13 @@ class Unchanged:
     _met: set[str] = field(default_factory=set)
 
     def has(self, path: str, size_bytes: int, modified_ns: int) -> bool:
-        """Return whether a file is one of these, and count it."""
+        """Return True if the file matches the ledger, and count it.
+
+        Args:
+            path: path of the file.
+            size_bytes: its size now.
+            modified_ns: its modification time now, in nanoseconds since 1970.
+        """
         known = self.ledger.files.get(path)
         if known is None or (known.size_bytes, known.modified_ns) != (size_bytes, modified_ns):
             return False

@@ -1,4 +1,8 @@
-"""Which files at a source are new: known by name and by content, and read once."""
+"""Find the new files of a source by name and content, and inspect each file once.
+
+An inspection reads the names of the fields and detects files that are incomplete. ``misordered`` finds file names
+whose text order differs from the order of their numbers.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,7 @@ _NS: Final = 1_000_000_000
 
 
 class FileChangedError(HistoryChangedError):
-    """A file that was taken has other content now."""
+    """The content of a known file has changed."""
 
     code = "FZ701"
 
@@ -52,11 +56,11 @@ class FileChangedError(HistoryChangedError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What one pass over a file finds out.
+    """Result of one pass over a file.
 
     Attributes:
-        columns, inner, written, broken, trail: as :class:`NewFile` has them.
-        unfinished: how the file looks cut off; None for a whole one.
+        columns, inner, written, broken, trail: as in :class:`NewFile`.
+        unfinished: why the file seems to be incomplete; None for a complete file.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -68,16 +72,16 @@ class Content:
 
 
 Inspect: TypeAlias = "Callable[[HashedFile, SourceFile], Content]"
-"""Reads a file from its beginning, as far as it has to."""
+"""Inspects a file from its beginning; may stop early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What tells a file from a copy of another one with the same bytes.
+    """How to decide whether a file with known bytes is a duplicate.
 
     Attributes:
-        by_place: the place of a file alone orders its records, so the same bytes in another file are other changes.
-        named_delivery: see :attr:`frazil.spec.model.source.SourceSpec.named_delivery`.
+        by_place: True if only the places of files order records; the same bytes in another file are then new changes.
+        named_delivery: pattern of file names; see :attr:`frazil.spec.model.source.SourceSpec.named_delivery`.
     """
 
     by_place: bool = False
@@ -85,7 +89,7 @@ class Copies:
 
 
 NO_MARKS: Final = Copies()
-"""The bytes alone: the same ones are one file."""
+"""Compare the bytes only: a file with known bytes is a duplicate."""
 
 
 def find_new(
@@ -97,22 +101,22 @@ def find_new(
     copies: Copies = NO_MARKS,
     emptied_from: Callable[[str], str | None] = lambda _: None,
 ) -> SourceDelta:
-    """Tell new files from known ones.
+    """Find the new files of a listing.
 
-    A file that breaks off waits while it is younger than ``settle_seconds``; after that it is taken as it is. One that
-    changes while it is read, or cannot be opened, waits whatever its age.
+    An incomplete file waits while it is younger than ``settle_seconds``; then it is taken as it is. A file that changes
+    during the read, or cannot be opened, waits at any age.
 
     Args:
-        listing: the files there are.
-        ledger: what bronze knows; a known file of the same size and time is not opened, and one with another time and
-            the same content gets that time.
-        inspect: looks into a file.
-        settle_seconds: see above.
-        copies: what tells a file from a copy of another one.
-        emptied_from: gives the hash that a file had before records of erased keys were emptied, where they were.
+        listing: listed files.
+        ledger: files that bronze has. A known file with the same size and time is not opened. If only the time differs
+            and the content does not, the ledger gets the new time.
+        inspect: function that inspects a file.
+        settle_seconds: age from which an incomplete file is taken.
+        copies: how to decide whether a file is a duplicate.
+        emptied_from: function that returns the hash of a file from before an erase emptied records; None for others.
 
     Raises:
-        FileChangedError: a known path has other content.
+        FileChangedError: the content of a known path has changed.
 
     Cost: one pass over the bytes of files that are new or touched.
     """
@@ -160,9 +164,9 @@ def _loads_again(new: list[NewFile], ledger: Ledger) -> tuple[str, ...]:
 
 
 class _Contents:
-    """Which contents were taken, and of which deliveries: as many are taken as there are, in whatever order they come.
+    """Known contents by delivery. Each content is taken once per delivery, in any order of arrival.
 
-    A name that tells no delivery may be one of any.
+    A file name without a delivery matches every delivery.
     """
 
     def __init__(self, named_delivery: str | None, ledger: Ledger) -> None:
@@ -172,11 +176,17 @@ class _Contents:
             self.add(file.sha256, path, file.same_as)
 
     def add(self, sha256: str, path: str, same_as: str | None) -> None:
-        """Note a file, and the one that it is the same as."""
+        """Remember a file.
+
+        Args:
+            sha256: hash of its content.
+            path: path of the file.
+            same_as: path of the file that it duplicates; None for new content.
+        """
         self._first.setdefault(sha256, {}).setdefault(self._delivery(path), same_as or path)
 
     def same(self, sha256: str, path: str) -> str | None:
-        """Return the file that one is the same as."""
+        """Return the path of the file with the same content and delivery; None if the content is new."""
         known, delivery = self._first.get(sha256), self._delivery(path)
         if known is None:
             return None
@@ -202,7 +212,7 @@ def _is_known(file: SourceFile, ledger: Ledger, emptied_from: Callable[[str], st
 
 
 def _inspected(file: SourceFile, inspect: Inspect) -> tuple[NewFile | None, str | None]:
-    """Read a file once; no file when it changed meanwhile, else also how it looks cut off."""
+    """Read a file once; return it with the reason if it is incomplete, or (None, None) if it changed meanwhile."""
     storage = storage_of(file.uri)
     before = None if storage.names_version(file.uri) else storage.stat(file.uri)
     with storage.open(file.uri) as raw:
@@ -226,16 +236,15 @@ _READ_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileForm:
-    """How a file is written.
+    """The format of a file.
 
     Attributes:
-        dialect: of CSV; None for Parquet.
-        header: the first record of CSV names the fields.
-        op: name of the column that a field of this name, without regard to case, goes to; None for no such column.
-        verify: refuses the first record of CSV, given the file's path and the fields, as none of its kind: a header, or
-            the record of a file without.
-        names: field, exactly as the file names it -> the name that it has here.
-        layouts: fields of CSV without header whose first record has as many.
+        dialect: dialect of CSV; None for Parquet.
+        header: True if the first CSV record names the fields.
+        op: name of the operation column; it receives the field of this name in any case. None if there is none.
+        verify: function that gets the path and the first CSV record, and raises if the record contradicts ``header``.
+        names: exact name of a field in the file -> its name in bronze.
+        layouts: lists of field names for CSV without a header; the list with the length of the first record applies.
     """
 
     dialect: Dialect | None
@@ -247,11 +256,16 @@ class FileForm:
 
 
 def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
-    """Look into a file, from its beginning.
+    """Inspect a file from its beginning.
+
+    Args:
+        hashed: the file, opened at its beginning.
+        file: the file as listed.
+        form: format of the file.
 
     Raises:
-        DuplicateFieldsError: it names two fields alike.
-        OSError: it cannot be read.
+        DuplicateFieldsError: two fields have the same name.
+        OSError: the file cannot be read.
 
     Cost: one pass over a CSV file, the end of a Parquet file.
     """
@@ -277,9 +291,9 @@ def inspect(hashed: HashedFile, file: SourceFile, form: FileForm) -> Content:
 def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...] | None:
     """Return the fields that a file names, with their types; None if it cannot be read.
 
-    CSV without header has those of its layout, or none.
+    CSV without a header has the fields of its layout, or none.
 
-    Cost: the beginning of a CSV file, the end of a Parquet file.
+    Cost: reads the beginning of a CSV file, the end of a Parquet file.
     """
     if form.dialect is not None and not form.header:
         with suppress(OSError, EOFError, zlib.error):
@@ -295,7 +309,7 @@ def named_fields(file: SourceFile, form: FileForm) -> tuple[tuple[str, str], ...
 
 
 def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
-    """Return the fields of a CSV file without header by its layout, and why it cannot be read."""
+    """Return the fields of a CSV file without a header by its layout, and the reason if it cannot be read."""
     is_read = form.verify is not None or bool(form.layouts)
     try:
         with open_text(file.uri, cast("Dialect", form.dialect).encoding) as text:
@@ -309,7 +323,7 @@ def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str]
 
 
 def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:
-    """Return the fields of the first record; none of one that cannot be read, for its reader says why."""
+    """Return the fields of the first record; empty if it cannot be read, because the reader reports the reason."""
     try:
         for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
             if block.reason or block.is_part:
@@ -322,9 +336,9 @@ def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:
 
 
 def count_csv(uri: str, form: FileForm) -> int:
-    """Count the records of a CSV file as :func:`frazil.formats.csv.lines.count_records` does.
+    """Count the records of a CSV file with :func:`frazil.formats.csv.lines.count_records`.
 
-    A file whose header cannot be read is one bad record, however many lines are below it.
+    A file with an unreadable header counts as one bad record, regardless of the lines below it.
     """
     dialect = cast("Dialect", form.dialect)
     try:
@@ -335,7 +349,7 @@ def count_csv(uri: str, form: FileForm) -> int:
 
 
 def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
-    """Read the fields that the first record names, or why it cannot be read; an empty file has none."""
+    """Return the fields that the first record names, and the reason if it cannot be read; empty for an empty file."""
     written, broken = _names(file.uri, dialect)
     names = [form.names.get(name, name) for name in written]
     check_names(file.path, names)
@@ -345,7 +359,7 @@ def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[t
 
 
 def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:
-    """Return the names in the first record, or why it cannot be read."""
+    """Return the names in the first record, and the reason if it cannot be read."""
     try:
         with open_text(uri, dialect.encoding) as text:
             for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
@@ -362,11 +376,11 @@ def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:
 
 
 _NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]*)([0-9]+)(?![A-Za-z0-9])")
-"""A number that ends a word; those within are of hashes."""
+"""A number at the end of a word; digits inside words are part of hashes."""
 
 
 class NameOrderError(SourceError):
-    """Files that their names order have numbers in them that are ordered otherwise."""
+    """The text order of file names differs from the order of the numbers in them."""
 
     code = "FZ213"
     retryable = False
@@ -378,10 +392,11 @@ class NameOrderError(SourceError):
 
 
 def misordered(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return two names that differ in numbers and of which the first one as text is the later one by its numbers.
+    """Find two names whose text order differs from the order of their numbers.
 
     Returns:
-        The two, in their order as text; None where there are none. Names that differ elsewhere are never compared.
+        The two names in text order, such as ``part-10`` and ``part-9``; None if all agree. Names that differ in
+        anything but numbers are not compared.
     """
     alike: dict[str, list[str]] = {}
     for name in sorted(set(names)):

@@ -1,4 +1,4 @@
-"""Files of records that name their fields, in any format: what the kinds of sources that read them have in common."""
+"""Shared reading of files whose records name their fields: CSV with a header, JSON lines and Parquet."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ CSV: Final = (".csv", ".csv.gz")
 JSON_LINES: Final = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 PARQUET: Final = (".parquet",)
 _DIALECT: Final = Dialect(",", None, "")
-"""CSV as PostgreSQL's COPY and most tools write it: quotes doubled, NULL an empty field without quotes."""
+"""CSV as PostgreSQL's COPY and most tools write it: doubled quotes, and an empty unquoted field for NULL."""
 _LINE_ENDS: Final = (b"\n", b"\r")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReading:
-    """Looks into, and reads, CSV files with a header, JSON lines and Parquet files, told apart by their endings."""
+    """Inspects and reads CSV files with a header, JSON lines and Parquet files; the file ending decides the format."""
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file: its fields, those inside of others too, and whether it is whole."""
+        """Inspect a file: its fields, including fields inside other fields, and whether it is complete."""
         if not file.name.lower().endswith(JSON_LINES):
             content = inspect(hashed, file, file_form(file))
             return content if content.broken else self._with_inner(content, file)
         return self._with_inner(self._inspect_json(hashed, file), file)
 
     def _inspect_json(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file of JSON lines.
+        """Inspect a file of JSON lines.
 
         Cost: parses every line.
         """
@@ -69,7 +69,7 @@ class RecordReading:
         return replace(content, unfinished=unfinished)
 
     def json_content(self, file: SourceFile, lines: Iterable[bytes]) -> Content:
-        """Return what the lines of a JSON file say: their columns, and which servers they are of."""
+        """Return the columns of a JSON file, and the servers that wrote its records."""
         return Content(self.json_columns(file, lines))
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
@@ -85,28 +85,28 @@ class RecordReading:
         return replace(content, inner=inner)
 
     def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Return the columns that :meth:`unfold` adds for a file; none where it adds none.
+        """Return the columns that :meth:`unfold` adds for a file; empty by default.
 
         Args:
-            file: a sound file.
+            file: a readable file.
             columns: (column, type) of its own fields.
         """
         del file, columns
         return ()
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
-        """Return a reader that adds the inner fields of records to them.
+        """Return a reader that adds the inner fields to each record.
 
         Args:
-            reader: yields the fields of the file.
-            file: the file.
+            reader: reader of the file's own fields.
+            file: file of the reader.
             columns: lower-case name of a field -> its column in bronze.
         """
         del file, columns
         return reader
 
     def order_field(self) -> str | None:
-        """Return the field with the ``place`` of each record; None where files alone order records."""
+        """Return the field with the ``place`` of each record; None if only files order records."""
         return None
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
@@ -122,7 +122,13 @@ class RecordReading:
         return None if own is None else (*own, *self.inner_fields(file, own))
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file, not a broken one."""
+        """Open a file that is not broken.
+
+        Args:
+            file: file from :meth:`find_new`.
+            columns: bronze's columns.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
         here = {name.lower(): name for name in columns}
         own = tuple(here[name.lower()] for name, _ in file.columns)
         carried = [here[name.lower()] for name, _ in file.fields]
@@ -137,7 +143,13 @@ class RecordReading:
         )
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
-        """Open a file as it is; ``names`` are the columns of its own fields, in file order."""
+        """Open a file without its inner fields.
+
+        Args:
+            file: file to open.
+            names: columns of its own fields, in file order.
+            limits: as for :meth:`read`.
+        """
         own = self.own_records(names)
         if file.name.lower().endswith(JSON_LINES):
             return JsonLinesFile(file.uri, {name.lower(): name for name in names}, own, **limits)
@@ -146,7 +158,7 @@ class RecordReading:
         return CsvFile(file.uri, dialect, names, header=True, own=own, rejected=None, **limits)
 
     def own_records(self, names: Sequence[str]) -> OwnRecords | None:
-        """Return which records are the table's, where files have those of many; None for all.
+        """Return a filter for the table's records if files hold records of many tables; None takes all records.
 
         Args:
             names: columns of the fields of a file.
@@ -157,19 +169,19 @@ class RecordReading:
 
 @dataclass(frozen=True, slots=True)
 class RecordFiles(RecordReading, ABC):
-    """Such files, listed and read: all of a source but what records mean.
+    """A source of such files, without the meaning of records.
 
-    A kind that has them says where they are, and which fields are inside of others. Files
-    are ordered by their names, so a kind whose records say their own places overrides :meth:`order_field`.
+    A kind overrides :meth:`entries` for the places of its files and :meth:`inner_fields` for fields inside others. File
+    names order the records; a kind whose records carry their own place overrides :meth:`order_field`.
     """
 
     table: Table
 
     endings: ClassVar[tuple[str, ...]] = (*CSV, *JSON_LINES, *PARQUET)
-    """How the names of its files end."""
+    """Endings of the file names."""
 
     def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
-        """List all files, by name, whatever their folders and times."""
+        """List all files, ordered by name; folders and times do not matter."""
         files: dict[str, SourceFile] = {}
         refused: dict[str, str] = {}
         passed: dict[str, str] = {}
@@ -192,7 +204,7 @@ class RecordFiles(RecordReading, ABC):
         return Listing(tuple(by_position), tuple(sorted(refused.items())), tuple(others), unchanged.count)
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find what is at a declared place."""
+        """Find the files at a declared place."""
         return find(declared, folder, self.endings, self.table.stores)
 
     def _source_file(self, path: str, found: Found) -> SourceFile:
@@ -207,11 +219,11 @@ class RecordFiles(RecordReading, ABC):
         )
 
     def position(self, path: str, name: str) -> str:
-        """Return the position of the records of a file that do not say their own."""
+        """Return the position of records without a place of their own."""
         return change_position(f"{name}/{path}")
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold."""
+        """Find the files that bronze does not have."""
         return find_new(
             self.list(folder, ledger),
             ledger,
@@ -222,17 +234,17 @@ class RecordFiles(RecordReading, ABC):
         )
 
     def emptied_from(self, uri: str) -> str | None:
-        """Return the hash of the file that bronze took, of one whose records were emptied since; None of any other."""
+        """Return the hash that bronze has for a file that an erase has emptied since; None for any other file."""
         del uri
         return None
 
     @property
     def settle_seconds(self) -> float:
-        """Return how old a file must be that looks cut off; one that is younger waits for a later run."""
+        """Return the age from which an incomplete file is taken; a younger one waits for a later run."""
         return 60.0
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-        """Return bronze's columns: existing ones, then new ones as they appear."""
+        """Return bronze's columns: existing columns, then new ones as they appear."""
         names = {name.lower(): name for name in existing}
         for file in files:
             for name, _ in file.fields:
@@ -240,7 +252,7 @@ class RecordFiles(RecordReading, ABC):
         return tuple(names.values())
 
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-        """Return bronze's columns with their types once some files are taken."""
+        """Return bronze's columns with their types after some files are taken."""
         known = {name.lower(): (name, kind) for name, kind in existing.items()}
         for columns in named:
             for name, kind in columns:
@@ -249,7 +261,7 @@ class RecordFiles(RecordReading, ABC):
         return dict(known.values())
 
     def recount(self, uri: str) -> int:
-        """Count records by line ends, or by the footer."""
+        """Count records by line ends, or by the Parquet footer."""
         name = uri.lower()
         if name.endswith(PARQUET):
             return count_rows(uri)
@@ -262,22 +274,22 @@ class RecordFiles(RecordReading, ABC):
             return 1
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Return nothing: such files say themselves how they are written."""
+        """Return None: these files describe their own format."""
         del named
         return None
 
     @abstractmethod
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on: see :meth:`frazil.sources.base.Source.reading`."""
+        """Return the settings that determine the records: see :meth:`frazil.sources.base.Source.reading`."""
 
 
 def file_form(file: SourceFile) -> FileForm:
-    """Return how a file that is no JSON is written."""
+    """Return the format of a CSV or Parquet file."""
     return FileForm(dialect=None if file.name.lower().endswith(PARQUET) else _DIALECT)
 
 
 def with_types(file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Give columns the types that a capture wrote into the metadata of their fields."""
+    """Return the columns with the types that a capture stored in the metadata of the Parquet fields."""
     try:
         with closing(opened(file.uri)) as parquet:
             fields = parquet.schema_arrow

@@ -1,4 +1,4 @@
-"""What records tell of the servers that wrote them, stream by stream, before anybody knows where eras begin."""
+"""Servers that wrote the records of each stream, collected before the begin of eras is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NAME_END: Final = "\n"
-"""Ends the name of a shard or another part of a source before that of a stream."""
+"""Separator between the name of a shard, or another part of a source, and the name of a stream."""
 
 _SERVERS: Final = 50
 _NO_OFFSETS: Final = ""
@@ -17,13 +17,13 @@ _NO_OFFSETS: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a record says of its server.
+    """Server and place of one record.
 
     Attributes:
-        place: where it stood in its database.
-        micros: when it was written there, in microseconds since 1970; None where it does not say.
-        server: the server that wrote it; None where it does not say.
-        in_commit_order: places of one server never go back from record to record.
+        place: place in the database's log.
+        micros: time of the write in microseconds since 1970; None if the record has none.
+        server: server that wrote the record; None if the record does not name it.
+        in_commit_order: True if the places of one server never go back from record to record.
     """
 
     place: str
@@ -34,15 +34,15 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Records of one stream, one behind the other, without a move among them.
+    """Consecutive records of one stream from one server.
 
     Attributes:
         stream: topic and partition; empty for records without offsets.
-        first, last: offsets of the first and the last; without offsets their numbers.
-        begin, begin_micros: place and time of the first.
-        top, top_micros: greatest place and time.
-        servers: those that are named.
-        in_commit_order: as :class:`Mark` has it, of all.
+        first, last: offsets of the first and the last record; without offsets their numbers in the file.
+        begin, begin_micros: place and time of the first record.
+        top, top_micros: greatest place and greatest time.
+        servers: servers that the records name.
+        in_commit_order: True if :attr:`Mark.in_commit_order` is True for all records.
     """
 
     stream: str
@@ -68,10 +68,15 @@ class Span:
         )
 
     def moves_to(self, place: str, micros: int | None, servers: Sequence[str]) -> bool:
-        """Return whether later records are of another server, or of the same one that began again.
+        """Return True if later records come from another server, or from the same one after its log started again.
 
-        A record that is delivered twice goes back, too: it has an older time, and a server that was seen. Where no time
-        is told, an offset says enough: what is delivered twice ends with what is newest.
+        A repeated delivery goes back too, but has an older time and a known server. Without times, offsets decide: a
+        repeated delivery ends with the newest records.
+
+        Args:
+            place: place of the later record.
+            micros: its time in microseconds since 1970; None if it has none.
+            servers: servers that it names.
         """
         if place >= self.top:
             return False
@@ -79,7 +84,7 @@ class Span:
         return is_newer or bool(servers and self.servers and not {*servers} & {*self.servers})
 
     def moves_to_span(self, other: Span) -> bool:
-        """Return whether later records are of another server, by their first or their greatest place."""
+        """Return True if a later span comes from another server, judged by its first or its greatest place."""
         return self.moves_to(other.begin, other.begin_micros, other.servers) or self.moves_to(
             other.top, other.top_micros, other.servers
         )
@@ -87,16 +92,22 @@ class Span:
 
 @dataclass(slots=True)
 class Trail:
-    """Collects the spans of a file.
+    """Collector of the spans of a file.
 
     Attributes:
-        spans: stream -> its spans, the newest last.
+        spans: stream -> its spans, newest last.
     """
 
     spans: dict[str, list[Span]] = field(default_factory=dict)
 
     def see(self, stream: str, offset: int | None, mark: Mark) -> None:
-        """Take a record; without offsets records are in the order of their lines."""
+        """Add a record.
+
+        Args:
+            stream: topic and partition.
+            offset: offset of the record; None if it has none, then records are ordered by their lines.
+            mark: server and place of the record.
+        """
         spans = self.spans.setdefault(stream, [])
         number = offset if offset is not None else (spans[-1].last + 1 if spans else 0)
         servers = () if mark.server is None else (mark.server,)
@@ -125,10 +136,10 @@ class Trail:
 
 
 def has_offsets(stream: str) -> bool:
-    """Return whether the records of a stream have offsets."""
+    """Return True if the records of a stream have offsets."""
     return stream.rpartition(NAME_END)[2] != _NO_OFFSETS
 
 
 def is_certain(one: Span, other: Span) -> bool:
-    """Return whether places that go back are a move: without commits in order they may go back by themselves."""
+    """Return True if a lower place proves a move: places out of commit order go back without one."""
     return one.in_commit_order and other.in_commit_order

@@ -1,4 +1,4 @@
 """The files that sources deliver: list, stat and open them, on a local disk and in object stores.
 
-Nothing here knows what the files mean; sources do.
+Sources know the meaning of the files; nothing about it belongs here.
 """

@@ -1,4 +1,4 @@
-"""What a place of files can do, and what is found there."""
+"""The contract of a storage, and the entries that a listing yields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEMPORARY_SUFFIXES: Final = (".tmp", "._COPYING_", ".part", ".crc")
 
 
 class MissingFolderError(SourceError):
-    """A declared folder or file does not exist, or cannot be listed."""
+    """A declared folder or file does not exist or cannot be listed."""
 
     code = "FZ201"
 
@@ -29,7 +29,7 @@ class MissingFolderError(SourceError):
 
 
 class UnknownStoreError(SourceError):
-    """Files are declared to be in a kind of store that cannot be read."""
+    """Frazil cannot read the kind of store that a declaration names."""
 
     code = "FZ204"
     retryable = False
@@ -47,12 +47,13 @@ class Found:
     """A regular file.
 
     Attributes:
-        uri: its absolute path or address.
-        name: the last part of it.
-        size_bytes: its size.
-        modified_ns: time of its last change in nanoseconds since 1970, as its writer or its store sets it. Where the
-            store names versions, what is below a second is a hash of the version: some stores only tell seconds.
-        etag: differs where the content may differ, also if size and time are the same. Says nothing across stores.
+        uri: absolute path or address.
+        name: last part of the path.
+        size_bytes: size of the file.
+        modified_ns: modification time in nanoseconds since 1970, as set by the writer or the store. If the store names
+            versions, the part below a second is a hash of the version, because some stores report whole seconds.
+        etag: version of the content. It differs if the content may differ, even with equal size and time. Compare it
+            within one store only.
     """
 
     uri: str
@@ -64,7 +65,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An entry that is not taken, and why."""
+    """An entry that must not be read, with the reason."""
 
     uri: str
     reason: str
@@ -72,7 +73,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A file of another kind than is looked for."""
+    """A file whose name has none of the wanted endings."""
 
     uri: str
 
@@ -81,48 +82,48 @@ Entry: TypeAlias = Found | Refused | Passed
 
 
 class Storage(Protocol):
-    """A place of files that others write and Frazil only reads.
+    """A read-only storage whose files other programs write.
 
-    Files may come, grow and go while they are listed and read; nothing is locked. A caller that needs a whole file
-    takes its :meth:`stat` before and after reading: the same ``size_bytes`` and ``etag`` mean that it read one version.
-    All methods may be called at the same time, and again.
+    Files may appear, grow and disappear during a listing or a read; nothing is locked. To read one version of a file,
+    call :meth:`stat` before and after: equal ``size_bytes`` and ``etag`` mean that the content did not change. All
+    methods may be called concurrently and repeatedly.
     """
 
     def find(self, declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
-        """List the files below a declared place, in no order.
+        """List the files below a declared place, in no particular order.
 
         Args:
-            declared: a folder, a file or a glob pattern (``**``: any depth), as :func:`frazil.spec.location.expand`
-                returns it; a name that exists is no pattern.
-            folder: where a relative path starts.
-            endings: how names of interest end, in lower case; others are passed over.
+            declared: folder, file or glob pattern (``**`` for any depth), as :func:`frazil.spec.location.expand`
+                returns it. The name of an existing file or folder is never treated as a pattern.
+            folder: start of relative paths.
+            endings: wanted endings of file names, in lower case.
 
         Yields:
-            Regular files, refusals of what has such a name but may not be read, and names that end otherwise. Hidden
-            and temporary names are left out, and what stands in a hidden or temporary folder.
+            Regular files with a wanted ending, refusals of entries with such a name that must not be read, and files
+            with other endings. Hidden and temporary files are left out, and so is everything in such folders.
 
         Raises:
-            MissingFolderError: a place that is no pattern does not exist, or cannot be listed.
+            MissingFolderError: the place does not exist and contains no pattern, or it cannot be listed.
         """
 
     def stat(self, uri: str) -> Found:
-        """Look at one file.
+        """Return size, time and version of one file.
 
         Raises:
-            OSError: there is none, or it may not be looked at.
+            OSError: the file does not exist or access is denied.
         """
 
     def names_version(self, uri: str) -> bool:
-        """Return whether an address that was listed means one version, so that :meth:`open` fails for any other."""
+        """Return True if a listed address names one version; :meth:`open` then fails if the file has changed."""
 
     def open(self, uri: str) -> BinaryIO:
-        """Open a file for reading from its beginning; close it. It can be searched by ``seek``.
+        """Open a file for reading at its beginning. The result supports ``seek``; the caller closes it.
 
         Raises:
-            OSError: there is none, or it may not be read.
+            OSError: the file does not exist or access is denied.
         """
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a name means that its file is not finished, or not meant for readers."""
+    """Return True for the name of a hidden or temporary file."""
     return name.startswith(HIDDEN_PREFIXES) or name.endswith(TEMPORARY_SUFFIXES)

@@ -1,4 +1,4 @@
-"""Files wherever they are: the address says which storage reads them."""
+"""Access to files by path or address: the address selects the storage."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ _LOCAL: Final = LocalDisk()
 
 
 def storage_of(uri: str) -> Storage:
-    """Return the storage that reads an address; paths without a scheme are local.
+    """Return the storage for a path or address; paths without a scheme are local.
 
     Args:
-        uri: a path; or an address, which brings its login along where it is a :class:`StoreAddress`. Any other is
-            reached as the environment says.
+        uri: path or address. A :class:`StoreAddress` holds its login; for other addresses the environment provides it.
 
     Raises:
-        UnknownStoreError: there is none for its scheme.
+        UnknownStoreError: no storage reads this scheme.
     """
     if isinstance(uri, StoreAddress):
         return ObjectStore(uri.access)
@@ -45,33 +44,33 @@ def storage_of(uri: str) -> Storage:
 def find(
     declared: str, folder: Path, endings: tuple[str, ...], stores: Mapping[str, Store] = NO_STORES
 ) -> Iterator[Entry]:
-    """List the files below a declared place, in no order: see :meth:`frazil.storage.base.Storage.find`.
+    """List the files below a declared place: see :meth:`frazil.storage.base.Storage.find`.
 
     Args:
-        declared: a folder, a file or a glob pattern, as the declaration has it.
-        folder: where a relative path starts.
-        endings: how names of interest end, in lower case; others are passed over.
-        stores: how object stores are reached, by the beginnings of addresses.
+        declared: folder, file or glob pattern, as declared.
+        folder: start of relative paths.
+        endings: wanted endings of file names, in lower case.
+        stores: prefix of addresses -> settings of the object store.
 
     Raises:
-        DeclarationError: a reference or a home folder leads nowhere.
-        MissingFolderError: a place that is no pattern does not exist, or cannot be listed.
-        UnknownStoreError: it is in a store that cannot be read.
+        DeclarationError: a reference or a home folder cannot be resolved.
+        MissingFolderError: the place does not exist and contains no pattern, or it cannot be listed.
+        UnknownStoreError: no storage reads this kind of store.
     """
     place = expand(declared, setting="path", folder=folder)
     return storage_of(address_of(place, folder, stores)).find(place, folder, endings)
 
 
 def address_of(path: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> str:
-    """Return how to open a file by its path: one relative to ``folder``, or an address, which learns its login.
+    """Return the path or address to open a file by; an address in an object store gets its login.
 
     Args:
-        path: as :func:`frazil.sources.base.stored_path` returns it, or of a place.
-        folder: the declaration's.
-        stores: how object stores are reached, by the beginnings of addresses.
+        path: path as :func:`frazil.sources.base.stored_path` returns it, or the address of a place.
+        folder: folder of the declaration; start of relative paths.
+        stores: prefix of addresses -> settings of the object store.
 
     Raises:
-        DeclarationError: a reference in ``stores`` leads nowhere.
+        DeclarationError: a reference in ``stores`` cannot be resolved.
     """
     if is_store(path):
         return StoreAddress(path, store_access(path, stores, folder))
@@ -79,7 +78,7 @@ def address_of(path: str, folder: Path, stores: Mapping[str, Store] = NO_STORES)
 
 
 class _Unpacked(gzip.GzipFile):
-    """A compressed file that closes what it reads from."""
+    """A compressed file that also closes the file it reads from."""
 
     def close(self) -> None:
         stored: Any = self.fileobj
@@ -89,32 +88,32 @@ class _Unpacked(gzip.GzipFile):
 
 
 def unpacked(uri: str) -> IO[bytes]:
-    """Open a gzip file for reading what was compressed."""
+    """Open a gzip file and return its decompressed content."""
     return cast("IO[bytes]", _Unpacked(fileobj=storage_of(uri).open(uri)))
 
 
 class HashedFile:
-    """A file opened for reading that hashes its bytes on their way."""
+    """An open file that hashes the bytes as they are read."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw, self._hash = raw, hashlib.sha256()
         self.size_bytes = 0
 
     def read(self, size: int = _HASH_BYTES) -> bytes:
-        """Read up to ``size`` bytes; none at the end."""
+        """Read up to ``size`` bytes; return empty bytes at the end."""
         data = self._raw.read(_HASH_BYTES if size < 0 else size)
         self._hash.update(data)
         self.size_bytes += len(data)
         return data
 
     def sha256(self) -> str:
-        """Hash of the whole file, in hex: reads what was not read yet."""
+        """Return the hash of the whole file, in hex; reads the remaining bytes."""
         while self.read():
             pass
         return self._hash.hexdigest()
 
 
 def sha256_of(uri: str) -> str:
-    """Hash a file, in hex."""
+    """Return the hash of a file, in hex."""
     with storage_of(uri).open(uri) as raw:
         return HashedFile(raw).sha256()

@@ -1,6 +1,6 @@
-"""Files on this machine's disk.
+"""Files on the local disk.
 
-Listed by ``os.scandir`` and not by a library: docs/decisions/0031 has the measurements.
+``os.scandir`` lists them, not a library: docs/decisions/0031 has the measurements.
 """
 
 from __future__ import annotations
@@ -22,14 +22,22 @@ _LEADS_OUT: Final = "a link that leads out of the declared folder"
 
 
 class LocalDisk:
-    """The :class:`frazil.storage.base.Storage` of paths on this machine.
+    """The :class:`frazil.storage.base.Storage` of local paths.
 
-    Symbolic links are read where they lead to a file in the declared folder, and refused where they lead out of it;
-    linked folders are not followed. Pipes, devices and names that are not UTF-8 are refused.
+    A symbolic link is read if it leads to a file in the declared folder and refused if it leads out of it. Linked
+    folders are not followed. Pipes, devices and names that are not UTF-8 are refused.
     """
 
     def find(self, declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
-        """List files, as :meth:`frazil.storage.base.Storage.find`. Cost: one ``stat`` a file of interest."""
+        """List files, as :meth:`frazil.storage.base.Storage.find`.
+
+        Args:
+            declared: folder, file or glob pattern.
+            folder: start of relative paths.
+            endings: wanted endings of file names, in lower case.
+
+        Cost: one ``stat`` for each file with a wanted ending.
+        """
         full = os.path.abspath(folder / declared)  # noqa: PTH100 - resolve() would follow links and change stored paths
         if os.path.lexists(full):
             yield from _find_below(declared, full, os.path.realpath(full), endings)
@@ -48,11 +56,11 @@ class LocalDisk:
                 yield Refused(entry, _LEADS_OUT)
 
     def stat(self, uri: str) -> Found:
-        """Look at one file, as :meth:`frazil.storage.base.Storage.stat`."""
+        """Return size, time and version of one file, as :meth:`frazil.storage.base.Storage.stat`."""
         return _found(uri, os.stat(uri))  # noqa: PTH116
 
     def names_version(self, uri: str) -> bool:
-        """Return that no path does."""
+        """Return False: a path names no version."""
         del uri
         return False
 

@@ -1,6 +1,6 @@
-"""Files in object stores: S3 and what speaks its language, Google Cloud Storage, Azure Data Lake Storage.
+"""Files in object stores: S3 and compatible stores, Google Cloud Storage and Azure Data Lake Storage.
 
-By obstore, and not by os.scandir's like: docs/decisions/0031 has the measurements.
+The library obstore reads them: docs/decisions/0031 has the measurements.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 _MAGIC: Final = "*?["
 _PART_BYTES: Final = 8 * 1024 * 1024
-"""What is asked for at a time; objects up to this size come in one piece, and some of them are kept."""
+"""Size of one request; smaller objects are read in one piece, and some of them are cached."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 _NS: Final = 1_000_000_000
 
 
 class StoreAddress(str):
-    """An address in an object store that brings along how it is reached; otherwise the text that it is.
+    """An address in an object store with the access to its bucket; as a string it is the address.
 
     Attributes:
-        access: how its bucket is reached.
-        etag: version of the object that is meant; empty for whichever there is.
-        size_bytes: its size; None where it is not known.
+        access: endpoint and login of the bucket.
+        etag: version of the object; empty for the current version.
+        size_bytes: size of the object; None if unknown.
     """
 
     __slots__ = ("access", "etag", "size_bytes")
@@ -46,13 +46,20 @@ class StoreAddress(str):
     size_bytes: int | None
 
     def __new__(cls, text: str, access: StoreAccess, etag: str = "", size_bytes: int | None = None) -> Self:
-        """Make an address of its text."""
+        """Build an address.
+
+        Args:
+            text: the address.
+            access: endpoint and login of the bucket.
+            etag: version of the object; empty for the current version.
+            size_bytes: size of the object; None if unknown.
+        """
         made = super().__new__(cls, text)
         made.access, made.etag, made.size_bytes = access, etag, size_bytes
         return made
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        """Return what an executor makes it of again."""
+        """Return the arguments from which an executor rebuilds the address."""
         return f"{self}", self.access, self.etag, self.size_bytes
 
     @property
@@ -68,15 +75,20 @@ class StoreAddress(str):
 class ObjectStore:
     """The :class:`frazil.storage.base.Storage` of the objects of one bucket.
 
-    Objects appear whole. An address that was listed names one version: what is opened by it has these bytes, or fails.
-    Names that end with a slash, as folders are marked, are no files.
+    Objects appear at once. A listed address names one version; opening it fails if the object has changed. Names that
+    end with a slash mark folders and are not files.
     """
 
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
     def find(self, declared: str, folder: Path, endings: tuple[str, ...]) -> Iterator[Entry]:
-        """List objects, as :meth:`frazil.storage.base.Storage.find`; nothing below a prefix is an empty folder.
+        """List objects, as :meth:`frazil.storage.base.Storage.find`; an empty prefix is an empty folder, not an error.
+
+        Args:
+            declared: address of a prefix or an object, or a glob pattern.
+            folder: not used; addresses are absolute.
+            endings: wanted endings of object names, in lower case.
 
         Cost: a request for each thousand objects below the part of the address before its first pattern.
         """
@@ -119,22 +131,22 @@ class ObjectStore:
         return Found(address, key.rpartition("/")[2], one["size"], modified_ns, etag)
 
     def stat(self, uri: str) -> Found:
-        """Look at one object, as :meth:`frazil.storage.base.Storage.stat`."""
+        """Return size, time and version of one object, as :meth:`frazil.storage.base.Storage.stat`."""
         return self._found(store_client.describe(self._access, split(uri)[1]))
 
     def names_version(self, uri: str) -> bool:
-        """Return whether its store gave the object an ETag when it was listed."""
+        """Return True if the store reported an ETag for the object when it was listed."""
         return isinstance(uri, StoreAddress) and bool(uri.etag)
 
     def open(self, uri: str) -> BinaryIO:
         """Open one object, as :meth:`frazil.storage.base.Storage.open`.
 
-        Cost: memory of a few parts, however large it is; where its size is not known, what is large is asked for twice.
+        Cost: memory for a few parts at any size. A large object of unknown size takes a second request.
         """
         version = uri if isinstance(uri, StoreAddress) else StoreAddress(uri, self._access)
         size_bytes = version.size_bytes
         if size_bytes is None:
-            # Not a HEAD: what a store refuses it explains in a body.
+            # Not a HEAD: the body of a refusal has the reason.
             answer = store_client.get(version.access, version.key, **_matching(version))
             size_bytes = cast("int", answer.meta["size"])
             if size_bytes <= _PART_BYTES:
@@ -146,12 +158,12 @@ class ObjectStore:
         return cast("BinaryIO", io.BufferedReader(cast("io.RawIOBase", io.BytesIO(_kept.of(version)))))
 
     def read(self, uri: str) -> bytes:
-        """Return all of an object."""
+        """Return the whole content of an object."""
         return bytes(store_client.get(self._access, split(uri)[1]).bytes())
 
 
 class _Parts(io.RawIOBase):
-    """An object that is read in parts, all of one version."""
+    """An object read in parts, all of the same version."""
 
     def __init__(self, address: StoreAddress, size_bytes: int) -> None:
         super().__init__()
@@ -186,7 +198,7 @@ class _Parts(io.RawIOBase):
 
 @dataclass(slots=True)
 class _Kept:
-    """The newest small objects: a run looks into each file, then reads it."""
+    """A cache of recent small objects: a run inspects each file and then reads it."""
 
     _content: OrderedDict[tuple[StoreAccess, str, str], bytes]
     _size: int
@@ -222,7 +234,7 @@ def _matching(address: StoreAddress) -> dict[str, Any]:
 
 
 def _pattern(key: str) -> re.Pattern[str]:
-    """Return the keys that a glob pattern means: those that it matches, and those below."""
+    """Return a regular expression for the keys that a glob pattern matches, and the keys below them."""
     written = ""
     for part in key.split("/"):
         written += "(?:[^/]+/)*" if part == "**" else f"{_part(part)}/"
@@ -232,7 +244,7 @@ def _pattern(key: str) -> re.Pattern[str]:
 
 
 def _part(text: str) -> str:
-    """Return a part of a pattern as a regular expression; ``*`` and ``?`` stay within a part."""
+    """Return one part of a pattern as a regular expression; ``*`` and ``?`` do not cross a slash."""
     return "".join(_piece(piece) for piece in re.findall(r"\[!?.[^\]]*\]|.", text, re.DOTALL))
 
 
@@ -241,5 +253,5 @@ def _piece(piece: str) -> str:
         return "[^/]*" if piece == "*" else "[^/]"
     if len(piece) == 1:
         return re.escape(piece)
-    # As on a disk: a range that ends before it begins has no letters. What is written around the brackets varies.
+    # As on a disk, a range that ends before it begins matches no letter. The text around the brackets varies.
     return f"(?!/){fnmatch.translate(piece).removeprefix('(?s:').rpartition(')')[0]}"

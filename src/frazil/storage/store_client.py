@@ -1,4 +1,4 @@
-"""Requests to one bucket of an object store, by obstore; what goes wrong is one of our errors."""
+"""Requests to one bucket of an object store by obstore, with errors translated to Frazil's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.stores import StoreAccess
 
 LISTED_AT_ONCE: Final = 1000
-"""Keys that a store names in one answer."""
+"""Number of keys in one answer of a store."""
 
 _CODE: Final = re.compile(r"<Code>([A-Za-z.]+)</Code>")
 _SAID: Final = re.compile(r"<Message>([^<]{1,300})</Message>")
@@ -38,7 +38,7 @@ _CAUSES: Final = {
     "AuthorizationHeaderMalformed": ("expects another region", "set region in stores to that of the bucket"),
     "IllegalLocationConstraintException": ("expects another region", "set region in stores to that of the bucket"),
 }
-"""S3's codes -> what the store does, and the way out."""
+"""S3 error code -> what the store does, and the hint."""
 _BY_WORDS: Final = {
     "301 Moved|BareRedirect": _CAUSES["PermanentRedirect"],
     "403 Forbidden|401 Unauthorized": ("denies access", "look at the key, its rights and this machine's clock"),
@@ -52,14 +52,14 @@ _BY_WORDS: Final = {
         "look at endpoint in stores, and whether the store is up and may be reached from here",
     ),
 }
-"""The same where the client has words of its own only."""
+"""Pattern in an error of the client -> the same, for errors without a code."""
 
 
 class ObjectStoreError(StorageError):
-    """An object store refuses a request, or does not answer.
+    """An object store refuses a request or does not answer.
 
     Attributes:
-        store_code: the store's own code for it; empty where it gave none.
+        store_code: error code of the store; empty if it sent none.
     """
 
     code = "FZ308"
@@ -85,14 +85,14 @@ class StoreClientError(SetupError):
 
 
 def _library(where: str, part: str = "") -> Any:
-    """Import obstore, which is an extra, or a module of it.
+    """Import obstore, an optional dependency, or one of its modules.
 
     Args:
-        where: what it is needed for, for messages.
-        part: the module.
+        where: address that needs it, for messages.
+        part: name of the module; empty for the package.
 
     Raises:
-        StoreClientError: it is not installed.
+        StoreClientError: obstore is not installed.
     """
     try:
         return import_module(f"obstore.{part}" if part else "obstore")
@@ -102,11 +102,11 @@ def _library(where: str, part: str = "") -> Any:
 
 @lru_cache(maxsize=64)
 def client(access: StoreAccess) -> Any:
-    """Return obstore's client of a bucket; one for each login.
+    """Return obstore's client of a bucket; cached for each login.
 
     Raises:
         StoreClientError: obstore is not installed.
-        ObjectStoreError: a setting cannot be used.
+        ObjectStoreError: obstore refuses a setting.
     """
     store = _library(access.root, "store")
     options: dict[str, Any] = {"connect_timeout": "10s", "timeout": "120s"}
@@ -121,7 +121,7 @@ def client(access: StoreAccess) -> Any:
 
 
 def config(access: StoreAccess) -> dict[str, Any]:
-    """Return obstore's settings of a bucket: those that are known, by its names."""
+    """Return the known settings of a bucket, by obstore's names."""
     if access.scheme == "gs":
         file = access.get("service_account_file")
         return {} if file is None else {"service_account": file}
@@ -135,9 +135,9 @@ def config(access: StoreAccess) -> dict[str, Any]:
 
 
 def login(access: StoreAccess) -> dict[str, str]:
-    """Return the key of an S3 bucket: declared, of the environment, or the machine's own now; none where there is none.
+    """Return the login of an S3 bucket: declared, from the environment, or the machine's own; empty if there is none.
 
-    The names are those of :class:`frazil.spec.model.stores.Store`.
+    The keys are fields of :class:`frazil.spec.model.stores.Store`.
     """
     if access.get("access_key_id"):
         return {name: value for name in _KEY if (value := access.get(name))}
@@ -150,7 +150,7 @@ def login(access: StoreAccess) -> dict[str, str]:
 
 
 def _machine() -> Any:
-    """Return botocore's credentials of this machine: profiles, roles; None where there are none, or no botocore."""
+    """Return botocore's credentials of this machine (profiles, roles); None without credentials or without botocore."""
     try:
         from botocore.session import Session  # noqa: PLC0415 - an extra
     except ModuleNotFoundError:
@@ -159,7 +159,7 @@ def _machine() -> Any:
 
 
 def _own_login() -> Any:
-    """Return a provider of the machine's own login for obstore; None where obstore is to look by itself."""
+    """Return a provider of the machine's own login for obstore; None lets obstore find one itself."""
     known = _machine()
     if known is None:
         return None
@@ -174,10 +174,10 @@ def _own_login() -> Any:
 
 @contextmanager
 def answering(where: str) -> Iterator[None]:
-    """Raise the errors of a client as ours: ``OSError`` where one object is missing, changed or denied.
+    """Translate errors of the client: ``OSError`` if an object is missing or changed, else :class:`ObjectStoreError`.
 
     Args:
-        where: what is asked for, for messages.
+        where: address of the request, for messages.
     """
     exceptions = _library(where, "exceptions")
     try:
@@ -189,14 +189,14 @@ def answering(where: str) -> Iterator[None]:
     except exceptions.PreconditionError:
         raise OSError(5, "another object has its place", where) from None
     except exceptions.BaseError as error:
-        # Its message has the whole address and more; what a person needs is in ours.
+        # The client's message has the whole address and more; ours has what a person needs.
         raise ObjectStoreError(where, error) from None
 
 
 def keys(access: StoreAccess, prefix: str) -> Iterator[Sequence[dict[str, Any]]]:
-    """List the objects whose keys begin with whole parts of a prefix: lists of obstore's descriptions.
+    """Yield lists of obstore's descriptions of the objects below a prefix of whole path segments.
 
-    Cost: a request for each thousand; memory of one answer.
+    Cost: one request for each thousand objects; memory for one answer.
     """
     obstore = _library(access.root)
     with answering(f"{access.root}/{prefix}"):
@@ -204,28 +204,40 @@ def keys(access: StoreAccess, prefix: str) -> Iterator[Sequence[dict[str, Any]]]
 
 
 def get(access: StoreAccess, key: str, **options: Any) -> Any:
-    """Ask for an object, or a range of it; returns obstore's answer, of which nothing is read yet."""
+    """Request an object or a range of it; return obstore's answer before its content is read.
+
+    Args:
+        access: endpoint and login of the bucket.
+        key: key of the object.
+        options: ``range`` as (begin, end), and ``if_match`` with an ETag.
+    """
     obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         return obstore.get(client(access), key, options=options or None)
 
 
 def describe(access: StoreAccess, key: str) -> dict[str, Any]:
-    """Describe an object as :func:`keys` does."""
+    """Return obstore's description of an object, as :func:`keys` yields it."""
     obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         return {**obstore.head(client(access), key)}
 
 
 def put(access: StoreAccess, key: str, content: bytes) -> None:
-    """Write an object, whole or not at all, in place of one that is there."""
+    """Write an object atomically; replaces an existing object.
+
+    Args:
+        access: endpoint and login of the bucket.
+        key: key of the object.
+        content: all bytes of the object.
+    """
     obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         obstore.put(client(access), key, content)
 
 
 def delete(access: StoreAccess, names: Sequence[str]) -> None:
-    """Remove objects; those that are not there are passed over."""
+    """Remove objects; missing objects are ignored."""
     obstore = _library(access.root)
     with answering(access.root):
         obstore.delete(client(access), list(names))
