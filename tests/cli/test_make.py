@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import frazil
 from frazil.catalog import clients as catalog_clients
 from frazil.cli.main import app
-from frazil.spec.load.schema import json_schema
+from frazil.spec.load.project import json_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,9 @@ from frazil.errors import SourceError
 from frazil.gold.template import declared_gold
 from frazil.plan.build import build
 from frazil.plan.explain import as_values, explain
-from frazil.plan.input_bytes import input_bytes
-from frazil.plan.plan import Plan
+from frazil.plan.plan import Plan, input_bytes
 from frazil.plan.state import State, TableState, gold_state, table_state
-from frazil.plan.tables.changes import TableChange
+from frazil.plan.tables.alterations import TableChange
 from frazil.plan.tables.layout import BRONZE, SILVER
 from frazil.runner.settle import report_of, settle
 from frazil.silver.contract import LAWS, declared, declared_mart

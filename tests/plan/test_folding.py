@@ -13,7 +13,7 @@ from frazil.marts.baseline import served_of
 from frazil.plan.build import build
 from frazil.plan.explain import explain
 from frazil.plan.folding import BaselineError, check_baseline, fold_due
-from frazil.plan.input_bytes import input_bytes
+from frazil.plan.plan import input_bytes
 from frazil.plan.state import State, TableState, table_state, with_fold
 from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER
 from frazil.silver import contract

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.plan.notes import warnings
+from frazil.plan.plan import warnings
 from frazil.plan.state import TableState
 from frazil.runner.report.report import MartReport, TableReport
 from frazil.runner.settle import warn_of_late

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from frazil.bronze.pii import BRONZE_MADE_BY, MADE_BY
-from frazil.plan.notes import warnings
+from frazil.plan.plan import warnings
 from frazil.plan.reading import SourceChangedError
 from frazil.plan.state import TableState, table_state
 from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER

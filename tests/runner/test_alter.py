@@ -17,7 +17,7 @@ from frazil.runner.report.report import TableReport
 from frazil.runner.steps.alter import alter_table
 from frazil.runner.table_run import TableRun
 from frazil.runner.upkeep.maintain import maintain
-from frazil.spec.model.upkeep import Upkeep
+from frazil.spec.model.pipeline import Upkeep
 from frazil.steps import AlterTable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from frazil.spec.load.document import read_document
 from frazil.spec.load.parse import parse
-from frazil.spec.load.schema import json_schema
+from frazil.spec.load.project import json_schema
 from frazil.spec.model.types import SIMPLE
 
 TEXT = (Path(__file__).parents[2] / "docs" / "declaration.md").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from frazil.spec.load.schema import json_schema, schema_text
+from frazil.spec.load.project import json_schema, schema_text
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "frazil.schema.json"
 

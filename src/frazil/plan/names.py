@@ -11,8 +11,7 @@ from frazil.spec.contract import added_columns, is_closed
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.mart import History
 from frazil.spec.model.transforms import partition_transform
-from frazil.spec.sql.resolve import select_problem
-from frazil.spec.sql.sql import fields_of, mart_references
+from frazil.spec.sql.sql import fields_of, mart_references, select_problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

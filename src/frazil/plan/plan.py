@@ -1,4 +1,4 @@
-"""A plan: what a run will do, and where the lake stood when that was decided."""
+"""A plan: what a run will do, how much it reads, and where the lake stood when that was decided."""
 
 from __future__ import annotations
 
@@ -10,15 +10,20 @@ from frazil.errors import Failure, SetupError, StorageError, worst_exit
 from frazil.gold.template import tables_of
 from frazil.plan.build import build
 from frazil.plan.explain import as_values
-from frazil.plan.input_bytes import input_bytes
-from frazil.plan.notes import warnings
+from frazil.silver.evolution import later_fields
 from frazil.sources.kinds import captures_of
+from frazil.spec.amount import counted
+from frazil.spec.contract import on_new_column
 from frazil.spec.sql.gold_order import upstream_gold
+from frazil.steps import FoldChanges, Ingest, Normalize, UpdateMart
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from frazil.errors import FrazilError
-    from frazil.plan.state import State
-    from frazil.spec import Pipeline
+    from frazil.plan.state import State, TableState
+    from frazil.spec import Pipeline, Table
+    from frazil.spec.model.evolution import OnChange
     from frazil.spec.sql.select import Selection
     from frazil.steps import Step
 
@@ -168,3 +173,78 @@ def read_only(pipeline: Pipeline, selection: Selection) -> tuple[str, ...]:
         *selection.tables
     }
     return tuple(table.name for table in pipeline.tables if table.name in read)
+
+
+_SHOWN = 10
+
+
+def undeclared_fields(state: TableState) -> tuple[str, ...]:
+    """Names of fields that come for the first time and that no column takes; bronze keeps them."""
+    if state.contract is None:
+        return ()
+    taken = {field for column in state.contract.columns for field in state.contract.needs(column)}
+    known = taken | {name.lower() for name in state.seen_fields}
+    come = {name.lower(): name for file in state.taken.files for name, _ in file.fields}
+    return tuple(shown for name, shown in come.items() if name not in known)
+
+
+def warnings(table: Table, state: TableState) -> list[str]:
+    """Write what a user should know of what is about to be taken, and of what is not: a sentence each."""
+    waiting = state.taken.deferred
+    found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
+    if waiting[_SHOWN:]:
+        found.append(f"{counted(len(waiting) - _SHOWN, 'more file waits', 'more files wait')}")
+    found += state.taken.notes
+    if state.treating:
+        found.append(
+            "old snapshots and files may still hold values of columns with pii: "
+            f"frazil erase --table {table.name} --pii ends what was begun"
+        )
+    if again := state.taken.loads_again:
+        # Without one, full loads stand before all change files.
+        loses = "" if table.sequence_by else ", and changes taken before win over its rows"
+        found.append(
+            f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it "
+            f"stay{loses}. If it is to replace the table, take all files from before it away and begin again: "
+            f"frazil drop --select {table.name}, then frazil run"
+        )
+    fields = [name for name in undeclared_fields(state) if not table.source.is_bookkeeping(name)]
+    if state.seen_fields:
+        return [*found, *_undeclared(fields, on_new_column(table), is_later=True)]
+    named = [file.fields for file in state.taken.files if not file.broken]
+    later = {name.lower() for name in later_fields(named)}
+    for is_later in (False, True):
+        some = [name for name in fields if (name.lower() in later) == is_later]
+        found += _undeclared(some, on_new_column(table), is_later=is_later)
+    return found
+
+
+def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> list[str]:
+    """Say which fields are in no column; ``evolve`` would take those that came later than the first file."""
+    if not fields:
+        return []
+    shown = ", ".join(map(repr, fields[:_SHOWN])) + (f" and {len(fields) - _SHOWN} more" if fields[_SHOWN:] else "")
+    they, are = ("it", "is") if len(fields) == 1 else ("them", "are")
+    text = f"{counted(len(fields), 'field')} of the source {are} in no column: {shown}. Bronze keeps {they}; "
+    if policy == "quarantine":
+        text += f"records with a value in {they} wait in quarantine; "
+    or_evolve = ", or say on_new_column: evolve" if is_later and policy != "evolve" else ""
+    return [f"{text}to have {they} in the marts, declare {they}{or_evolve}"]
+
+
+def input_bytes(steps: Sequence[Step]) -> int | None:
+    """Sum up the files that steps take.
+
+    Returns:
+        Bytes, or None where they do not tell how much there is to do: a step reads more than what its table takes
+        now, as in a rebuild or where an earlier run was killed.
+    """
+    takes = {step.table: step for step in steps if isinstance(step, Ingest)}
+    for step in steps:
+        if isinstance(step, FoldChanges):
+            return None
+        if isinstance(step, Normalize | UpdateMart) and (
+            step.rebuild or step.table not in takes or step.upto > step.after + 1
+        ):
+            return None
+    return sum(step.size_bytes for step in takes.values())

@@ -13,8 +13,8 @@ from frazil.plan.folding import BaselineError, check_baseline, fold_due
 from frazil.plan.identity import belongs
 from frazil.plan.names import gold_name_problem, table_name_problems
 from frazil.plan.reading import check_reading
+from frazil.plan.tables.alterations import table_changes
 from frazil.plan.tables.altered import altered_tables
-from frazil.plan.tables.changes import table_changes
 from frazil.plan.tables.layout import BRONZE, QUARANTINE, SILVER, source_layouts
 from frazil.plan.tables.widening import as_made, later_columns, retyped
 from frazil.silver.baseline import baseline_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from frazil.errors import FrazilError
-    from frazil.plan.tables.changes import TableChange
+    from frazil.plan.tables.alterations import TableChange
     from frazil.silver.contract import Contract
     from frazil.spec import Gold, Pipeline, Table
     from frazil.steps import FoldChanges

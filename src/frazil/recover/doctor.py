@@ -38,8 +38,7 @@ from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for
 from frazil.spark.java import find_java
 from frazil.spec import EmbeddedCatalog
 from frazil.spec.amount import counted
-from frazil.spec.check.kinds.handover import changes_table
-from frazil.spec.check.kinds.sharded import shard_tables
+from frazil.spec.check.composed import changes_table, shard_tables
 from frazil.spec.location import embedded_catalog, locate, warehouse
 from frazil.spec.model.stores import is_store, store_access
 from frazil.spec.tables import source_tables

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import DeclarationError, Failure
-from frazil.plan.input_bytes import input_bytes
+from frazil.plan.plan import input_bytes
 from frazil.runner.limits.table_rules import TableRules
 from frazil.runner.settle import count_untimed, warn_of_late
 from frazil.runner.steps.alter import alter_table

@@ -1,26 +1,32 @@
-"""JSON to structs and arrays, exactly or not at all.
+r"""JSON to structs and arrays, exactly or not at all.
 
-JSON is taken apart by Spark's ``VARIANT``, which keeps numbers as decimals of up to 38 digits. Every value in it is
-then cast as :mod:`frazil.silver.cast` casts a text. A number that is kept as a ``double``, because it has an exponent
-or more digits, is a value of ``double`` alone, unless it overflows or is zero. An object that names a field twice is no
-value; a field that the type does not name is left out; one that is missing, or null, is NULL.
+Spark's ``VARIANT`` parses the JSON and keeps numbers as decimals of up to 38 digits. Every value in it is then cast as
+:mod:`frazil.silver.cast` casts a text. Rules:
 
-An array may also be as PostgreSQL prints it: see :mod:`frazil.silver.printed_array`.
+- A number that ``VARIANT`` keeps as a ``double``, because it has an exponent or more digits, is a value of type
+  ``double`` only, and not if it overflows or is zero.
+- An object that names a field twice is not a value.
+- A field that the type does not name is ignored. A missing field, or a null, is NULL.
+
+An array may also be in the form that PostgreSQL prints, such as ``{1,NULL,"a,b"}``; it becomes JSON first. Commas
+separate values. A value with a special sign is in quotes, with a backslash before quotes and backslashes. ``NULL``
+without quotes is NULL, in any case. Braces within braces are dimensions. Bounds in front (``[0:1]={…}``) are the
+indexes of the array. All values become texts of JSON, ready to be cast.
 """
 
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.errors import SessionError
 from frazil.older_spark import is_older
-from frazil.silver.printed_array import json_of, tokens_of
 from frazil.spec.model.nested import ARRAY, fields_of, inner_of, is_nested, outer_of
 from frazil.spec.sql.names import literal, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
 
 _ARRAY, _OBJECT, _TEXT = ("'array<variant>'", "'map<string,variant>'", "'string'")
 
@@ -173,3 +179,46 @@ def _field(fields: str, name: str) -> str:
 
 def _is_value(said: str, value: str) -> str:
     return f"({said} IS NULL OR is_variant_null({said}) OR {value} IS NOT NULL)"
+
+
+_BOUNDS: Final = literal(r"^(\[[-+]?\d+:[-+]?\d+\])+=(?=\{)")
+_TOKENS: Final = literal(r'"(?:[^"\\]|\\["\\])*+"|[{},]|[^{},"\\]++')
+_CONTROL: Final = literal(r"[\x00-\x1f]")
+_LAST_CONTROL: Final = 0x1F
+_QUOTE: Final = literal('"')
+
+
+def tokens_of(text: str) -> str:
+    """Write the signs and values of an array as an array of texts, NULL for a text that begins otherwise."""
+    begins = f"startswith({text}, '{{') OR {text} RLIKE {_BOUNDS}"
+    return f"CASE WHEN {begins} THEN regexp_extract_all({_without_bounds(text)}, {_TOKENS}, 0) END"
+
+
+def json_of(text: str, tokens: str, token: str) -> str:
+    """Write a text as JSON, if PostgreSQL printed it as an array; any other stays as it is.
+
+    Args:
+        text: SQL of the text, repeated in the result.
+        tokens: SQL of its :func:`tokens_of`, repeated too.
+        token: name for a variable, used nowhere else.
+
+    Cost: none for texts that begin neither with a brace nor with bounds.
+    """
+    json = f"array_join(transform({tokens}, {token} -> {_token(token)}), '')"
+    # A sign that is part of no token is in no array.
+    is_whole = f"array_join({tokens}, '') = {_without_bounds(text)}"
+    return f"CASE WHEN {is_whole} AND try_parse_json({json}) IS NOT NULL THEN {json} ELSE {text} END"
+
+
+def _without_bounds(text: str) -> str:
+    return f"regexp_replace({text}, {_BOUNDS}, '')"
+
+
+def _token(token: str) -> str:
+    sign = f"CASE upper({token}) WHEN '{{' THEN '[' WHEN '}}' THEN ']' WHEN ',' THEN ',' WHEN 'NULL' THEN 'null' END"
+    quoted = f"CASE WHEN startswith({token}, {_QUOTE}) THEN {token} ELSE concat({_QUOTE}, {token}, {_QUOTE}) END"
+    escaped = quoted
+    for number in range(1, _LAST_CONTROL + 1):
+        in_json = literal(f"\\u{number:04x}")
+        escaped = f"replace({escaped}, chr({number}), {in_json})"
+    return f"coalesce({sign}, CASE WHEN {token} RLIKE {_CONTROL} THEN {escaped} ELSE {quoted} END)"

@@ -16,8 +16,7 @@ from frazil.sources.postgres.source import PostgresSource
 from frazil.sources.sharded.source import ShardCapture, ShardedSource, sharded_rows
 from frazil.sources.snapshot.capture import dumped_rows, snapshot_captures
 from frazil.sources.snapshot.source import SnapshotSource
-from frazil.spec.check.kinds.handover import changes_table
-from frazil.spec.check.kinds.sharded import shard_tables
+from frazil.spec.check.composed import changes_table, shard_tables
 from frazil.spec.model.pipeline import add_kind
 
 if TYPE_CHECKING:

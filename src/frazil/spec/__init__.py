@@ -12,12 +12,12 @@ from frazil.spec.model.pipeline import (
     Lake,
     Namespaces,
     Pipeline,
+    Retention,
     ServiceCatalog,
     Table,
+    Upkeep,
 )
-from frazil.spec.model.retention import Retention
 from frazil.spec.model.rule import Age, Freshness, References, RowCount, Rule
-from frazil.spec.model.upkeep import Upkeep
 
 __all__ = [
     "CATALOG",

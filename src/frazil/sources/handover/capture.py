@@ -28,7 +28,7 @@ from frazil.sources.snapshot.dumps import (
     landing_folder,
     record_batches,
 )
-from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.audit_log import AuditLog
 from frazil.spec.model.kinds.dms import DmsFiles
 from frazil.spec.model.kinds.handover import AT, BEGINS, OWN, ROW, SNAPSHOT, STEP, time_text

@@ -13,7 +13,7 @@ from frazil.sources.base import Listing, RecordMeaning, SourceDelta, change_posi
 from frazil.sources.handover.capture import TakenFieldError, snapshots_table, time_in
 from frazil.sources.record_files import PARQUET, RecordFiles
 from frazil.sources.snapshot.dumps import landing_folder, unsettled
-from frazil.spec.check.kinds.handover import changes_table
+from frazil.spec.check.composed import changes_table
 from frazil.spec.model.kinds.handover import (
     AT,
     BEGINS,

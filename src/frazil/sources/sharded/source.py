@@ -13,7 +13,7 @@ from frazil.formats.records import Changed
 from frazil.sources.base import Listing, RecordMeaning, SourceDelta, stored_path
 from frazil.sources.capture import reload_capture
 from frazil.sources.ledger import Ledger
-from frazil.spec.check.kinds.sharded import fixed_part, places_of, shard_tables
+from frazil.spec.check.composed import fixed_part, places_of, shard_tables
 from frazil.spec.location import locate
 from frazil.spec.model.stores import whole_address
 from frazil.spec.sql.names import quote

@@ -9,18 +9,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from frazil.errors import DeclarationProblems
-from frazil.spec.check.certificates import certificate_problems
-from frazil.spec.check.columns import column_problems
+from frazil.spec.check.columns import column_problems, retention_problems
 from frazil.spec.check.marts import mart_problems
-from frazil.spec.check.paths import path_problems
-from frazil.spec.check.pii import pii_problems
-from frazil.spec.check.retention import retention_problems
-from frazil.spec.check.rules import rule_problems
-from frazil.spec.check.source import source_problems
-from frazil.spec.check.table_rules import reference_problems
+from frazil.spec.check.rules import reference_problems, rule_problems
+from frazil.spec.check.source import path_problems, source_problems
 from frazil.spec.load.problem import Problem, suggestion
 from frazil.spec.model.pipeline import JdbcCatalog, ServiceCatalog
 from frazil.spec.model.stores import store_problems
+from frazil.spec.pii import pii_problems
 from frazil.spec.secrets import broken_reference, has_secret, is_reference, is_secret_name
 from frazil.spec.sql.gold_order import circle
 from frazil.spec.sql.incremental import incremental_problems
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
 
     from frazil.spec.load.problem import Path
     from frazil.spec.model.pipeline import Pipeline
+
 
 __all__ = ["Problem", "check", "problems"]
 
@@ -179,3 +176,16 @@ def _gold(pipeline: Pipeline) -> Iterator[Problem]:
         for text in texts:
             place = ("gold", index, "materialized")
             yield Problem(place, f"gold '{gold.name}' cannot be incremental: {text}", "declare materialized: table")
+
+
+def certificate_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find what is wrong with the key of certificates."""
+    key, at = pipeline.certificate_key, ("certificate_key",)
+    if key is None:
+        return
+    if not is_reference(key):
+        # The text itself never goes into a message.
+        hint = "write ${env:SEAL_KEY} or ${file:path}"
+        yield Problem(at, "'certificate_key' is a secret in plain text", hint)
+    if not pipeline.certificates:
+        yield Problem(at, "there is a certificate_key, and no certificates", "write certificates: true")

@@ -1,23 +1,33 @@
-"""The rules over a table's source: what its settings mean for one another and for the columns."""
+"""The rules over sources and folders: settings of each source, paths that exist, a lake outside of them."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from frazil.spec.check.kinds.audit_log import audit_log_problems
-from frazil.spec.check.kinds.debezium import debezium_problems
-from frazil.spec.check.kinds.dms import dms_problems
-from frazil.spec.check.kinds.handover import changes_table, handover_problems
-from frazil.spec.check.kinds.postgres import postgres_problems
-from frazil.spec.check.kinds.sharded import shard_tables, sharded_problems
-from frazil.spec.check.kinds.snapshot import snapshot_problems
+from frazil.errors import DeclarationError
+from frazil.spec.check.composed import changes_table, handover_problems, shard_tables, sharded_problems
+from frazil.spec.check.kinds import (
+    audit_log_problems,
+    debezium_problems,
+    dms_problems,
+    postgres_problems,
+    snapshot_problems,
+)
 from frazil.spec.load.problem import Problem
+from frazil.spec.location import embedded_catalog, locate, warehouse
+from frazil.spec.model.pipeline import EmbeddedCatalog
+from frazil.spec.model.stores import is_store
+from frazil.spec.secrets import broken_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from frazil.spec.load.problem import Path
-    from frazil.spec.model.pipeline import Table
+    from frazil.spec.location import Location
+    from frazil.spec.model.pipeline import Pipeline, Table
+    from frazil.spec.model.source import SourceSpec
 
 
 def source_problems(table: Table, at: Path) -> Iterator[Problem]:
@@ -50,3 +60,67 @@ _RULES: Final = {
     "snapshot": snapshot_problems,
 }
 """``kind`` of a source -> the rules of this kind alone."""
+
+
+_ANY_DEPTH: Final = "**"
+
+
+def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
+    """Find folders that lead nowhere, and sources that, searched recursively, hold the warehouse."""
+    lake: tuple[str, ...] | None = None
+    try:
+        lake = _parts(warehouse(pipeline))
+        if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
+            embedded_catalog(pipeline)
+    except DeclarationError as error:
+        yield from _unknown(("lake", "warehouse"), pipeline.lake.warehouse, error)
+    for index, table in enumerate(pipeline.tables):
+        yield from _landing(table.source, ("tables", index, "source"))
+        for setting, paths in table.source.locations.items():
+            for number, path in enumerate(paths):
+                at = ("tables", index, "source", setting, number)
+                try:
+                    parts = _parts(locate(path, setting=setting, folder=pipeline.folder))
+                except DeclarationError as error:
+                    yield from _unknown(at, path, error)
+                    continue
+                if lake is not None and _meets(parts, lake):
+                    yield Problem(
+                        at,
+                        f"the warehouse {pipeline.lake.warehouse} lies below {setting} '{path}' of the source of table "
+                        f"'{table.name}': its files would be taken for the source's",
+                        "give the lake a folder beside the landing folder",
+                    )
+
+
+def _landing(source: SourceSpec, at: Path) -> Iterator[Problem]:
+    """Find landing folders that no capture can write to; files in object stores are read only."""
+    for name, shard in getattr(source, "shards", {}).items():
+        yield from _landing(shard, (*at, "shards", name))
+    landing = getattr(source, "landing", None)
+    if landing is not None and is_store(landing):
+        yield Problem((*at, "landing"), f"'{landing}' is no folder of this machine, and captures land in one")
+
+
+def _unknown(at: Path, text: str, error: DeclarationError) -> Iterator[Problem]:
+    """Report a folder that leads nowhere, unless other rules do: of empty texts, and of references of no kind."""
+    if text.strip() and not broken_reference(text):
+        yield Problem(at, error.message, error.hint)
+
+
+def _parts(place: Location) -> tuple[str, ...]:
+    if place.path is not None:
+        return place.path.resolve().parts
+    scheme, _, rest = place.uri.partition("://")
+    return ("s3" if scheme in {"s3a", "s3n"} else scheme, *filter(None, rest.split("/")))
+
+
+def _meets(pattern: tuple[str, ...], warehouse: tuple[str, ...]) -> bool:
+    """Whether a pattern names a folder above the warehouse, itself, or one of its inside."""
+    for wanted, part in zip_longest(pattern, warehouse):
+        if wanted is None or part is None or wanted == _ANY_DEPTH:
+            # A folder of the warehouse may be a landing folder, if no pattern is needed to say which.
+            return wanted is None or wanted == _ANY_DEPTH or any(set(text) & set("*?[") for text in pattern)
+        if not fnmatchcase(part, wanted):
+            return False
+    return True

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
 
 _SCHEMA: Final = ".frazil.schema.json"
 _SCHEMA_LINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
@@ -67,7 +69,27 @@ def new_declaration(project: Path, landing: Path | None = None) -> Path:
 
 def write_declaration(file: Path, text: str) -> None:
     """Write a declaration, and its schema beside it."""
-    from frazil.spec.load.schema import schema_text  # noqa: PLC0415 - pydantic comes with it
-
     file.with_name(_SCHEMA).write_text(schema_text(), encoding="utf-8")
     file.write_text(_SCHEMA_LINE + text, encoding="utf-8")
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the schema of ``frazil.yml``, with titles and descriptions, in draft 2020-12.
+
+    Its ``$id`` is relative: it means the file beside the one that refers to it.
+    """
+    from frazil.spec.model.pipeline import Pipeline  # noqa: PLC0415 - pydantic comes with it
+
+    schema = Pipeline.model_json_schema(mode="validation")
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "frazil.schema.json",
+        "title": "Frazil declaration",
+        "description": "A pipeline from the changes of a database to Iceberg tables.",
+    }
+    return head | {key: value for key, value in schema.items() if key not in head}
+
+
+def schema_text() -> str:
+    """Return the schema as the text of docs/frazil.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"

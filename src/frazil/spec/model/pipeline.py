@@ -12,12 +12,10 @@ from frazil.spec.model.column import Column
 from frazil.spec.model.evolution import Evolution
 from frazil.spec.model.kinds import Source, with_kind
 from frazil.spec.model.mart import Current, Gold, History, Mart
-from frazil.spec.model.retention import Retention  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.rule import Rule  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.source import SourceSpec  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at run time
 from frazil.spec.model.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
-from frazil.spec.model.upkeep import Upkeep
 
 CATALOG = "lake"
 """Spark's name of the catalog. It is data in a JDBC catalog, so it is one constant for all engines."""
@@ -78,6 +76,30 @@ class Lake(Spec):
     warehouse: str = Field(description="Folder or object store URI; relative to the declaration.")
     catalog: Catalog = Field(default=EmbeddedCatalog(), description="What keeps track of the tables.")
     namespaces: Namespaces = Field(default=Namespaces(), description="Names of the four layers.")
+
+
+class Retention(Spec):
+    """What is older than the horizon is folded into a baseline."""
+
+    changes_days: int = Field(
+        ge=1,
+        description="Changes older than so many days, by the first column of sequence_by, are folded into a baseline.",
+    )
+
+
+class Upkeep(Spec):
+    """Compaction, snapshot expiry, orphan files and statistics."""
+
+    expire_after_days: float = Field(default=7.0, ge=0, description="Snapshots older than this go.")
+    retain_last: int = Field(default=5, ge=1, description="This many snapshots stay whatever their age.")
+    orphans_after_days: float = Field(default=3.0, ge=1.0, description="Unreferenced files older than this go.")
+    after_run_days: float | None = Field(
+        default=None, ge=0, description="A run also maintains tables with snapshots this much older than they may get."
+    )
+    target_file_mb: int = Field(default=128, ge=1, description="Size compaction aims at.")
+    delete_ratio: float = Field(
+        default=0.05, gt=0, le=1, description="Files with more than this share of deleted rows are rewritten."
+    )
 
 
 class Table(Spec):

@@ -1,11 +1,12 @@
-"""The rules over a source of Amazon DMS: what its settings mean for one another and for the columns."""
+"""The rules over each kind of source: what its settings mean for one another and for the columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from frazil.spec.contract import is_closed, is_headerless, layout, repeated
 from frazil.spec.load.problem import Problem, suggestion
+from frazil.spec.model.kinds.debezium import DECIMAL, ENCODINGS, OP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,3 +129,103 @@ def _before_image(table: Table, at: Path) -> Iterator[Problem]:
     elif missing:
         message = f"before_image_prefix {whose} is '{prefix}', but there is no field '{missing[0]}'"
         yield Problem(at, message, "add it to the fields; without it a changed key is not seen")
+
+
+_OF_A_DATABASE: Final = ("log", "landing", "xid")
+_COLUMNS: Final = ("event_id", "operation", "timestamp", "schema_name", "table_name", "data", "old_data", "xid")
+
+
+def audit_log_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with the source of a table whose kind is ``audit_log``; ``at`` is the path of the source."""
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if (source.path is None) == (source.url is None):
+        what = "neither path nor url" if source.path is None else "both path and url"
+        yield Problem(at, f"{whose} has {what}", "write path for files of the log, or url and log for its database")
+    elif source.path is not None:
+        for setting in _OF_A_DATABASE:
+            if getattr(source, setting) is not None:
+                yield Problem((*at, setting), f"{setting} of {whose} has no use without url", "leave it out")
+    else:
+        yield from (
+            Problem(at, f"{whose} has a url and no {setting}", hint)
+            for setting, hint in (
+                ("log", "write log: public.audit_log_dml or the like"),
+                ("landing", "write landing: ./landing/audit_log or the like; the log is captured there"),
+            )
+            if not getattr(source, setting)
+        )
+    named = [(setting, getattr(source, setting)) for setting in _COLUMNS if getattr(source, setting) is not None]
+    for setting, name in named:
+        if not name.strip():
+            yield Problem((*at, setting), f"{setting} of {whose} is empty")
+    for name in repeated(name for _, name in named):
+        settings = [setting for setting, one in named if one.lower() == name]
+        yield Problem((*at, settings[1]), f"{' and '.join(settings)} of {whose} are the same column '{name}'")
+    if any(part in {"", ".", ".."} or "/" in part for part in source.table.split(".")):
+        yield Problem((*at, "table"), f"table of {whose} is not schema.table", "write public.orders or the like")
+
+
+def debezium_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with the source of one table, whose kind is ``debezium``; ``at`` is the path of the source."""
+    yield from _place(table, at)
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if source.form == "envelope" and source.op != OP:
+        yield Problem((*at, "op"), f"op of {whose} has no use: an envelope has its own", "write form: flat")
+    for field, encoding in source.encodings.items():
+        yield from _value_encoding(table, field, encoding, (*at, "encodings", field))
+
+
+def _place(table: Table, at: Path) -> Iterator[Problem]:
+    source, whose = table.source, f"the source of table '{table.name}'"
+    kafka = {"servers": source.servers, "topic": source.topic, "landing": source.landing}
+    given = [setting for setting, value in kafka.items() if value is not None]
+    if source.path is not None:
+        for setting in [*given, *(["properties"] if source.properties else [])]:
+            yield Problem((*at, setting), f"{whose} has path, and {setting}, which is for a topic", "leave one out")
+        if not source.path:
+            yield Problem((*at, "path"), f"path of {whose} names nothing", "name a folder, such as ./landing")
+    elif not given:
+        yield Problem(at, f"{whose} has neither files nor a topic", "write path, or servers, topic and landing")
+    else:
+        for setting, value in kafka.items():
+            if not (value or "").strip():
+                yield Problem((*at, setting), f"{whose} is a topic, and has no {setting}")
+
+
+def _value_encoding(table: Table, field: str, encoding: str, at: Path) -> Iterator[Problem]:
+    whose = f"'{field}' in encodings of the source of table '{table.name}'"
+    if encoding not in ENCODINGS and not DECIMAL.fullmatch(encoding):
+        known = (*ENCODINGS, "decimal(scale)")
+        yield Problem(at, f"{whose} is '{encoding}', which is no encoding", suggestion(encoding, known))
+    columns = table.columns or ()
+    names = [column.name for column in columns]
+    # What no column is made of can still be no value of its schema: text lets its records pass.
+    if encoding != "text" and is_closed(table) and field not in names and not any(column.expr for column in columns):
+        yield Problem(at, f"{whose} is not one of the columns", suggestion(field, names))
+
+
+def postgres_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with the source of one table, whose kind is ``postgres``; ``at`` is the path of the source."""
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if not all(part.strip() for part in source.schema_and_name):
+        yield Problem((*at, "table"), f"{whose} names no table", "write public.orders or the like")
+    if any(sign in source.landing for sign in "*?["):
+        yield Problem((*at, "landing"), f"landing of {whose} is a pattern", "name one folder")
+
+
+def snapshot_problems(table: Table, at: Path) -> Iterator[Problem]:
+    """Find what is wrong with the source of a table whose kind is ``snapshot``; ``at`` is the path of the source."""
+    source, whose = table.source, f"the source of table '{table.name}'"
+    if (source.path is None) == (source.url is None):
+        what = "neither path nor url" if source.path is None else "both path and url"
+        yield Problem(at, f"{whose} has {what}", "write path for a folder of dumps, or url and table for a database")
+    elif source.url is None:
+        yield from (
+            Problem((*at, setting), f"{setting} of {whose} has no use without url", "leave it out")
+            for setting in ("table", "every_minutes")
+            if setting in source.model_fields_set
+        )
+    elif not all(part.strip() for part in source.schema_and_table):
+        yield Problem(at, f"{whose} names no table", "write table: public.prices or the like")
+    elif "settle_seconds" in source.model_fields_set:
+        yield Problem((*at, "settle_seconds"), f"settle_seconds of {whose} has no use with url", "leave it out")
