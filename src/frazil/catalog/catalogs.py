@@ -1,4 +1,4 @@
-"""Ask a catalog for its tables without Spark.
+"""List a catalog's tables without Spark.
 
 A JDBC catalog is one table of a database, so it is read directly: one short query in place of one request a table, and
 without PyIceberg, which takes seconds to import. Services are asked through PyIceberg.
@@ -37,7 +37,7 @@ _TABLES: Final = (
     "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables "
     f"WHERE catalog_name = '{CATALOG}' AND COALESCE(iceberg_type, 'TABLE') = 'TABLE'"
 )
-"""What Iceberg's JDBC catalog knows of tables; views are kept in the same place."""
+"""Tables of Iceberg's JDBC catalog, without views, which are rows of the same table."""
 
 _FORGET: Final = (
     "DELETE FROM iceberg_tables "
@@ -45,7 +45,7 @@ _FORGET: Final = (
 )
 
 _IS_USED: Final = "SELECT count(*) FROM sqlite_master WHERE name = 'iceberg_tables'"
-"""Whether Iceberg ever wrote to a SQLite file: its first run makes the catalog's own tables."""
+"""Whether Iceberg has written to a SQLite file: its first run creates the catalog's own tables."""
 
 _UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's code for the same."""
@@ -65,7 +65,7 @@ class NoLakeError(StorageError):
 
 
 class CatalogClientError(SetupError):
-    """The client library of a catalog is not installed, or there is none for it."""
+    """The client library of a catalog is missing, or Frazil has no reader for its database."""
 
     code = "FZ905"
 
@@ -74,19 +74,19 @@ class CatalogClientError(SetupError):
 
 
 class CatalogReader(Protocol):
-    """A catalog that can be asked without Spark. It is asked once for each command, and never written."""
+    """A catalog that is read without Spark, once for each command, and never written."""
 
     def tables(self, *, of_others: bool = True) -> Located:
         """List tables of the catalog at this moment, without views.
 
         Args:
-            of_others: also those that the pipeline has not made. A service is asked for each table, so what needs
-                only its own must not wait for all of them; a catalog that is a database gives all at once.
+            of_others: include tables that other pipelines own. A service needs one request for each table, so callers
+                that need only their own tables pass False; a database returns all of them in one query.
 
         Raises:
-            NoLakeError: Iceberg never wrote to it.
-            CatalogError: it does not answer, or what is there is no catalog. Secrets of its address are left out.
-            CatalogClientError: a library is missing.
+            NoLakeError: the catalog has no Iceberg tables yet.
+            CatalogError: the catalog does not answer or is not valid. The message leaves out secrets of its address.
+            CatalogClientError: the catalog's client library is missing.
         """
 
 
@@ -94,7 +94,7 @@ def catalog_reader(pipeline: Pipeline) -> CatalogReader:
     """Return the reader of a pipeline's catalog, references to secrets resolved.
 
     Raises:
-        DeclarationError: a reference leads nowhere.
+        DeclarationError: a secret that the catalog refers to does not exist.
     """
     catalog = pipeline.lake.catalog
     if isinstance(catalog, EmbeddedCatalog):
@@ -108,7 +108,7 @@ def catalog_reader(pipeline: Pipeline) -> CatalogReader:
 
 
 _AT_ONCE = 8
-"""Tables that a service is asked for side by side."""
+"""Tables that are loaded from a service in parallel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class EmbeddedReader:
 
 
 def forget_view(file: Path, key: tuple[str, str]) -> None:
-    """Take a view out of an embedded catalog. Iceberg does not: it reads a view's metadata before it drops the view.
+    """Remove a view with unreadable metadata from an embedded catalog, which Iceberg's own DROP VIEW cannot do.
 
     Args:
         file: the catalog.
@@ -155,7 +155,7 @@ def _unreadable(file: Path, why: str) -> CatalogError:
 
 
 def _is_cut(file: Path) -> bool:
-    """Return whether not even the first page is whole: SQLite takes such a file for a database without tables."""
+    """Return whether the file is shorter than its first page, which SQLite reads as a database without tables."""
     with file.open("rb") as content:
         head = content.read(18)
     page = int.from_bytes(head[16:18], "big")
@@ -198,10 +198,10 @@ class ServiceReader:
     own: tuple[tuple[str, str], ...]
 
     def tables(self, *, of_others: bool = True) -> Located:
-        """Load tables side by side; one of others that cannot be loaded is left out.
+        """Load tables in parallel, without tables of other pipelines that cannot be loaded.
 
         Raises:
-            CatalogError: as :meth:`CatalogReader.tables`; and a table of the pipeline cannot be loaded.
+            CatalogError: as :meth:`CatalogReader.tables`, or a table of this pipeline cannot be loaded.
         """
         with _answering(self.kind):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra, and seconds to import
@@ -237,7 +237,7 @@ class ServiceReader:
 
 @contextlib.contextmanager
 def _answering(kind: str, *, table: str | None = None) -> Iterator[None]:
-    """Raise errors of a client as ours; its text can carry the address with its password, so it is left out."""
+    """Raise a client's errors as Frazil errors, without their text, which can contain the password."""
     try:
         yield
     except ModuleNotFoundError as error:

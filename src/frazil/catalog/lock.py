@@ -1,7 +1,7 @@
 """One run of a pipeline at a time, on one machine.
 
-The lock is politeness: it tells the second run early and clearly. What keeps the tables right is the
-compare-and-swap of every commit (``lake/commit.py``), on any number of machines.
+The lock only lets a second run fail early with a clear message. The compare-and-swap of every commit
+(``lake/commit.py``) keeps the tables correct, on any number of machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 TURN_SECONDS: Final = 60.0
-"""For so long a command that changes tables outside of runs waits for a run to end."""
+"""How long a command that changes tables outside a run waits for a run to end."""
 
 
 class UnwritableLakeError(StorageError):
@@ -37,7 +37,7 @@ class UnwritableLakeError(StorageError):
 
 
 def holder(pipeline: Pipeline) -> int | None:
-    """Return the process that held the pipeline last, which may be gone; None where that is not known."""
+    """Return the process that last held the pipeline's lock, which may have ended; None if unknown."""
     folder = warehouse(pipeline).path
     if folder is None:
         return None
@@ -49,7 +49,7 @@ def holder(pipeline: Pipeline) -> int | None:
 
 @contextmanager
 def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iterator[None]:
-    """Hold the pipeline as :func:`lock`, and wait for another process to end what it does.
+    """Hold the pipeline's lock as :func:`lock`, and wait while another process holds it.
 
     Raises:
         BusyError: it still holds the pipeline after ``wait_seconds``.
@@ -70,9 +70,9 @@ def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iter
 
 @contextmanager
 def lock(pipeline: Pipeline) -> Iterator[None]:
-    """Hold the pipeline while a block runs; the system lets go when the process ends, however it ends.
+    """Hold the pipeline's lock while a block runs. The system releases it when the process ends, for any reason.
 
-    At the end of the block the disk has all that was written.
+    The end of the block waits until the disk has everything that was written.
 
     Raises:
         BusyError: another process holds it.

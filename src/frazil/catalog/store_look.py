@@ -1,4 +1,4 @@
-"""Look at an object store as a lake or a source needs it: is it there, with which region, clock and rights."""
+"""Check an object store for a lake or a source: address, region, clock and permissions."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class Greeting:
 
 
 def look_at_store(access: StoreAccess, address: str, *, is_written: bool, may_refuse: bool = False) -> Iterator[Looked]:
-    """Look at the place of a lake or of files.
+    """Check the address of a lake or of source files.
 
     Args:
-        access: how its bucket is reached.
-        address: the place, or a pattern.
-        is_written: it is a lake's, so one small object is written to it, and removed.
-        may_refuse: a bucket that takes the tables of its catalog and no other object is one to work with.
+        access: endpoint, region and credentials of the bucket.
+        address: an address, or a pattern of source files.
+        is_written: the address is a lake, so the check writes one small object and removes it.
+        may_refuse: accept a bucket that refuses other objects than its catalog's tables.
 
     Yields:
-        What is wrong, up to what makes all else fail; if nothing is, that it is right.
+        One failed check for each problem, up to the first that makes later checks pointless; else one passed check.
 
-    Cost: some requests, five seconds where nobody answers.
+    Cost: a few requests; five seconds if the store does not answer.
     """
     try:
         greeting = _greeting(access)

@@ -1,7 +1,7 @@
-"""Errors of Java, DuckDB, SQLite and the system, as ours: one table from type to error.
+"""Translate errors of Java, DuckDB, SQLite and the system into Frazil errors.
 
-An error is known by its type, its number or Spark's condition, anywhere along its chain of causes. Where a library has
-one type for many things, words of its message decide, and a comment says so.
+An error is recognised by its type, its number or Spark's condition, anywhere along its chain of causes. Where a library
+uses one type for many errors, words of its message decide, and a comment says so.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ _OURS: Final = re.compile(r"\[(FZ\d{3})\] (.+)(?:\n\s+hint: (.+))?")
 
 
 def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> FrazilError | None:
-    """Translate an error of another library into one of ours, or None if it is none we know: then it is a bug.
+    """Translate an error of another library into a Frazil error; None if no rule knows it, which means a bug.
 
     Args:
-        error: as it was caught.
-        pipeline: lets the error of a damaged table name what to rebuild.
+        error: the error that was caught.
+        pipeline: adds to a damaged table's hint which tables to rebuild.
     """
     if isinstance(error, DamagedTableError) and pipeline is not None:
         error.advise(pipeline)
@@ -123,7 +123,7 @@ def translate_error(error: BaseException, pipeline: Pipeline | None = None) -> F
 
 @contextmanager
 def translated(pipeline: Pipeline | None = None) -> Iterator[None]:
-    """Raise errors that leave a block as ours, where they are known."""
+    """Raise known errors of other libraries that leave a block as Frazil errors."""
     try:
         yield
     except Exception as error:
@@ -134,7 +134,7 @@ def translated(pipeline: Pipeline | None = None) -> Iterator[None]:
 
 
 def _first(chain: list[Fault], is_it: Callable[[Fault], object]) -> str | None:
-    """Text of the first fault that is it, else None; a message of many lines is cut to its first."""
+    """Return the first line of the first fault that matches; None if none does."""
     for fault in chain:
         if is_it(fault):
             return next(iter(fault.text.strip().splitlines()), "")[:300] or fault.types[0].rpartition(".")[2]
@@ -156,7 +156,7 @@ def as_frazil_error(error: Exception, pipeline: Pipeline | None = None) -> Frazi
 
 
 def _from_a_worker(chain: list[Fault]) -> FrazilError | None:
-    """An error of ours that was raised in a Python worker: it comes back as the text of a stack."""
+    """Return a Frazil error that was raised in a Python worker, which Spark returns as the text of a stack."""
     for fault in chain:
         kinds = ("org.apache.spark.api.python.PythonException", "pyspark.errors.exceptions.captured.PythonException")
         if fault.is_any(*kinds) and (ours := _OURS.search(fault.text)):
@@ -223,7 +223,7 @@ def _no_memory(chain: list[Fault]) -> FrazilError | None:
 
 
 def _no_java(chain: list[Fault]) -> FrazilError | None:
-    """Py4j finds nobody at the other end, or is cut off in the middle of an answer."""
+    """Return an error if Java has ended: py4j cannot connect to it, or its answer is cut off."""
     if not any(
         fault.is_any("py4j.protocol.Py4JNetworkError")
         or (fault.is_any("builtins.ConnectionError") and has_ended())

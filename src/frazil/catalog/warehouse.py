@@ -87,7 +87,7 @@ class Version:
 
     @property
     def batch(self) -> int:
-        """The batch of bronze that the table stands at; 0 for none."""
+        """The newest batch of bronze that the table holds; 0 if it holds none."""
         return metadata_snapshot(self.metadata).batch
 
     @property
@@ -97,18 +97,18 @@ class Version:
 
 
 def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> None:
-    """Refuse to go on from a catalog that does not know what the warehouse holds of a table.
+    """Refuse to continue with a catalog that is older than the warehouse's metadata of a table.
 
     Args:
         pipeline: the declaration.
         table: one of its tables.
-        location: address of the metadata that the catalog names for its bronze table; None where it names none.
+        location: address of the metadata that the catalog has for its bronze table; None if it has none.
 
     Raises:
         CatalogBehindError: the warehouse holds a later version.
         WarehouseMovedError: the embedded catalog names files outside its own warehouse.
 
-    Cost: the listing of one folder; warehouses that are not on this machine's disk are not looked at.
+    Cost: lists one folder; warehouses that are not on this machine's disk are not checked.
     """
     folder = warehouse(pipeline).path
     if folder is None:
@@ -141,14 +141,14 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
 
 
 def torn_tables(pipeline: Pipeline) -> TornTables:
-    """Return the tables whose metadata file, as an embedded catalog names it, is missing, empty or cut off.
+    """Return the tables with a missing, empty or cut off metadata file in an embedded catalog.
 
     Iceberg tries to read such a file for a minute and a half before it gives up.
 
     Returns:
-        Namespace and name of each -> what is wrong; none where another catalog knows the tables.
+        Namespace and name of each -> its error; empty for other catalogs than the embedded one.
 
-    Cost: one query, and a look at the end of one file a table.
+    Cost: one query, and one read of a file's end for each table.
     """
     catalog, folder = pipeline.lake.catalog, warehouse(pipeline).path
     if folder is None or not isinstance(catalog, EmbeddedCatalog):
@@ -164,9 +164,9 @@ def torn_tables(pipeline: Pipeline) -> TornTables:
 
 
 def newest_version(table_folder: Path) -> Version | None:
-    """Return the newest version of a table's metadata, None for a folder without any that can be read.
+    """Return the newest readable version of a table's metadata; None if the folder has none.
 
-    Of two versions of one number, one of which a killed run left behind, the one that was written last.
+    A killed run can leave a second file with the same version number: the one that was updated last counts.
     """
     found: list[Version] = []
     for path, number in sorted(_files(table_folder / "metadata"), key=lambda file: -file[1]):
@@ -178,11 +178,15 @@ def newest_version(table_folder: Path) -> Version | None:
 
 
 def whole_version(table_folder: Path, accepts: Callable[[Version], bool] = lambda _: True) -> Version | None:
-    """Return the newest version of a table that is accepted and whose files are all there; None if there is none.
+    """Return the newest accepted version of a table with all of its files; None if no version qualifies.
 
-    Of several of one number only the last written counts: the others were never a table's.
+    Of several files with the same version number only the last written counts: the others were never committed.
 
-    Cost: as :func:`frazil.iceberg.wholeness.damage_of`, for each version that is looked at.
+    Args:
+        table_folder: the table's folder, with its ``metadata`` folder.
+        accepts: returns whether a version may be chosen.
+
+    Cost: as :func:`frazil.iceberg.wholeness.damage_of`, for each version that is checked.
     """
     files = sorted(_files(table_folder / "metadata"), key=lambda file: file[0].stat().st_mtime_ns)
     last = {number: path for path, number in files}
@@ -194,7 +198,7 @@ def whole_version(table_folder: Path, accepts: Callable[[Version], bool] = lambd
 
 
 def read_version(path: Path) -> Version | None:
-    """Return a version by its file; None if that is not there whole, or says nothing of a table or view."""
+    """Read a version from its file; None if the file is missing, cut off, or not a table's or view's metadata."""
     number, metadata = _number(path), _read(path)
     if number is None or metadata is None or "format-version" not in metadata:
         return None
@@ -202,13 +206,13 @@ def read_version(path: Path) -> Version | None:
 
 
 def is_torn(table_folder: Path) -> bool:
-    """Return whether the last version of a view, by its folder, cannot be read; not where it has none."""
+    """Return whether a view's last version is unreadable, by the view's folder; False if it has no version."""
     last = max(_files(table_folder / "metadata"), key=lambda file: file[1], default=None)
     return last is not None and read_version(last[0]) is None
 
 
 def table_folders(warehouse: Path) -> Iterator[tuple[tuple[str, str], Path]]:
-    """Find the tables and views of a warehouse by their folders: namespace and name, and the folder."""
+    """Yield the namespace and name, and the folder, of each table and view in a warehouse."""
     for folder in sorted(warehouse.glob("*/*/metadata")):
         yield (folder.parent.parent.name, folder.parent.name), folder.parent
 

@@ -1,4 +1,4 @@
-"""What this machine gives a process: cores and memory, scratch folders, the causes of an error.
+"""Machine services: cores, memory, scratch folders, and the chain of causes of an error.
 
-Nothing of a lake.
+Must not know of a lake.
 """

@@ -1,4 +1,4 @@
-"""What an error of another library is made of: the types along its chain of causes, Python's and Java's."""
+"""List the types and messages along an error's chain of causes, Python's and Java's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Fault:
     """One error in a chain of causes.
 
     Attributes:
-        types: full names of its class and, of a Python error, of those it inherits from.
+        types: full names of its class and, for a Python error, of its base classes.
         text: its message, without a stack.
         number: ``errno`` of an OSError, the result code of SQLite, the vendor's code of a Java SQLException, the HTTP
             status of an answer of Amazon's services.
@@ -30,12 +30,12 @@ class Fault:
     condition: str | None = None
 
     def is_any(self, *names: str) -> bool:
-        """Whether it is of one of some types; a name that ends with a dot means a whole package."""
+        """Return whether one of its types is among ``names``; a name that ends with a dot means a whole package."""
         return any(kind == name or (name[-1] == "." and kind.startswith(name)) for kind in self.types for name in names)
 
 
 def faults(error: BaseException) -> list[Fault]:
-    """Take an error apart, the outermost first."""
+    """Return an error and its causes, outermost first."""
     found: list[Fault] = []
     at: BaseException | None = error
     while at is not None and len(found) < _DEEP:

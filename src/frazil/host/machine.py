@@ -1,4 +1,4 @@
-"""What this machine has: cores, memory, and a folder to keep things in."""
+"""Cores, memory and cache folder of this machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from frazil.errors import SetupError
 
 
 def cache_folder() -> Path:
-    """Folder for jars, logs and start-up archives, all of which can be made again.
+    """Return the folder for jars, logs and start-up archives. It can be deleted at any time.
 
-    ``$FRAZIL_CACHE``, else ``frazil`` in ``$XDG_CACHE_HOME``, else in ``.cache`` of the home folder. Not
-    created.
+    It is ``$FRAZIL_CACHE``, else ``frazil`` in ``$XDG_CACHE_HOME``, else ``frazil`` in ``.cache`` of the home folder.
+    This function does not create it.
     """
     if chosen := os.environ.get("FRAZIL_CACHE"):
         return Path(chosen).expanduser().absolute()
@@ -21,12 +21,12 @@ def cache_folder() -> Path:
 
 
 def kept_folder(name: str) -> Path:
-    """Return a folder to write to in the cache, made when missing.
+    """Return a writable folder in the cache, and create it if it is missing.
 
-    Where the cache cannot be written (a read-only home), it is a folder among the temporary files.
+    If the cache cannot be written (a read-only home), the folder is among the temporary files.
 
     Raises:
-        SetupError: that folder belongs to somebody else, who could put a Java of theirs into it.
+        SetupError: that temporary folder belongs to another user, who could put their own Java into it.
     """
     folder = cache_folder() / name
     try:
@@ -46,7 +46,13 @@ def kept_folder(name: str) -> Path:
 
 
 def keep_text(path: Path, text: str, *, mode: int = 0o644) -> Path:
-    """Make ``path`` hold ``text``; untouched when it does already, never seen half written."""
+    """Write ``text`` to ``path`` atomically, unless the file already has that content.
+
+    Args:
+        path: the file; its folder is created if missing.
+        text: the content.
+        mode: permissions of a new file.
+    """
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -57,7 +63,7 @@ def keep_text(path: Path, text: str, *, mode: int = 0o644) -> Path:
 
 
 def usable_cores() -> int:
-    """Cores this process may use, at least 1; a container's CPU quota counts."""
+    """Return the cores that this process may use, at least 1, within a container's CPU quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _cgroup("cpu.max").partition(" ")
     if quota.isdigit() and period.isdigit():
@@ -66,19 +72,19 @@ def usable_cores() -> int:
 
 
 def total_memory_bytes() -> int:
-    """Memory this process may use; a container's limit counts."""
+    """Return the memory that this process may use, within a container's limit."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _cgroup("memory.max")
     return min(total, int(limit)) if limit.isdigit() else total
 
 
 def default_heap_mib() -> int:
-    """Heap of Spark's driver when nobody says: a quarter of the memory, between 1024 and 4096 MiB."""
+    """Return the default heap of Spark's driver: a quarter of the memory, between 1024 and 4096 MiB."""
     return min(max(total_memory_bytes() // 4 // 2**20, 1024), 4096)
 
 
 def free_memory_bytes() -> int | None:
-    """Memory that can be had without swapping, or None where the system does not say (outside Linux)."""
+    """Return the memory that is free without swapping; None outside Linux."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""What a process of Frazil has on this machine only while it runs: scratch folders, and the Java that works in one.
+"""Scratch folders, and the Java processes that work in them.
 
-A folder is locked by its process and by the Java in it, so the system says when nobody needs it any more, however
-they ended. Whoever makes the next folder removes those that nobody holds.
+A folder is locked by its process and by the Java in it, so its lock is free once both have ended, for any reason. Each
+new scratch folder first removes the folders with a free lock.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "frazil-scratch-"
 _held: Final[list[Scratch]] = []
-"""Those of this process."""
+"""Scratch folders of this process."""
 _starting: Final = Lock()
-"""Held while a process is started, so that none is started and not known."""
+"""Held while a process is started, so that :func:`kill_all` misses none."""
 
 
 @dataclass(eq=False, slots=True)
@@ -47,7 +47,7 @@ class Scratch:
     unfinished: list[Path] = field(default_factory=list)
 
     def start(self, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start the process; it is told to remove the folder when it ends: see :mod:`frazil.spark.java`.
+        """Start the process, which removes the folder when it ends: see :mod:`frazil.spark.java`.
 
         Args:
             command: the program and its arguments.
@@ -61,7 +61,7 @@ class Scratch:
         return self.process
 
     def kill(self) -> None:
-        """Kill the process and its group. What it started beyond that ends when its pipes break."""
+        """Kill the process and its group. Other processes that it started end when their pipes break."""
         if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ class Scratch:
 
 
 def scratch() -> Scratch:
-    """Make a folder among the temporary files, and remove those of processes that are gone."""
+    """Create a folder among the temporary files, and remove the folders of processes that have ended."""
     _sweep()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -103,7 +103,7 @@ def spill_folder() -> Path:
 
 
 def has_ended() -> bool:
-    """Whether a process that this one started in a scratch folder is gone."""
+    """Return whether a process that this one started in a scratch folder has ended."""
     return any(each.process is not None and each.process.poll() is not None for each in _held)
 
 

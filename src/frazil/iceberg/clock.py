@@ -1,4 +1,4 @@
-"""The clock of this machine against the commits that a table has: Iceberg's times never run backwards."""
+"""Compare this machine's clock with a table's newest commit: Iceberg's times never run backwards."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from frazil.iceberg.snapshot import TableSnapshot
 
 _TOLERATED: Final = timedelta(seconds=60)
-"""By so much Iceberg lets a commit be older than the one before."""
+"""Iceberg accepts a commit that is at most this much older than the one before."""
 
 
 class ClockError(StorageError):
-    """The newest commit of a table is of a later time than it is here."""
+    """The newest commit of a table is later than this machine's clock."""
 
     code = "FZ311"
     retryable = True
 
 
 def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
-    """Refuse to write to a table whose newest commit lies in the future of this machine's clock.
+    """Refuse to write to a table if its newest commit is later than this machine's clock.
 
     Raises:
-        ClockError: by more than the minute that Iceberg allows.
+        ClockError: the commit is later by more than the minute that Iceberg allows.
     """
     if base.committed_at is None:
         return
@@ -44,15 +44,14 @@ def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
 
 
 def today() -> date:
-    """Return the present day in UTC, which horizons are counted from."""
+    """Return the current day in UTC, from which horizons are counted."""
     return time_here().date()
 
 
 def day_of_horizon(day: date, base: TableSnapshot) -> date:
-    """Return the day that horizons are counted from: the present one, but no later than that of the newest commit.
+    """Return the day from which horizons are counted: ``day``, or the day of the newest commit if that is earlier.
 
-    So a clock that is ahead folds nothing too early, and a table that nothing was written to for long is folded a run
-    later.
+    A clock that is ahead therefore folds nothing too early. A table without recent commits is folded one run later.
     """
     return day if base.committed_at is None else min(day, base.committed_at.date())
 

@@ -1,4 +1,4 @@
-"""A table whose files are not what its metadata says: which file, of which table, and what cures it."""
+"""Errors for missing or unreadable files of a table, with the file, the table and the way to repair it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLE: Final = re.compile(r".*/([^/]+)/([^/]+)/(?:metadata|data)/")
 
 
 class DamagedTableError(StorageError):
-    """A file that a table consists of is gone, cut off or not what it should be.
+    """A file of a table is missing, cut off or has unexpected content.
 
     Attributes:
         table: the table with its namespace, such as ``marts.hosts``.
@@ -37,15 +37,15 @@ class DamagedTableError(StorageError):
         self.advise(pipeline)
 
     def advise(self, pipeline: Pipeline | None) -> None:
-        """Write the hint for a pipeline: what of it to rebuild, or that bronze cannot be."""
+        """Write the hint for a pipeline: which tables to rebuild, or that bronze cannot be rebuilt."""
         namespace, _, name = self.table.rpartition(".")
         self.hint = _cure(namespace, name, pipeline, is_here=local_path(self.path) is not None)
 
 
 def damaged(text: str, *, pipeline: Pipeline | None = None) -> DamagedTableError | None:
-    """Return the error for the first file of a table that a message names; None if it names none.
+    """Return the error for the first table file that a message names; None if it names none.
 
-    That a file could not be read is known by the type of an error; which one, only its message says.
+    The type of an error says that a file could not be read; only the message says which file.
     """
     named = _FILE.search(text)
     if named is None:
@@ -56,17 +56,20 @@ def damaged(text: str, *, pipeline: Pipeline | None = None) -> DamagedTableError
 
 
 def local_path(location: str) -> Path | None:
-    """Path of an address on this machine's disk, None for any other; addresses are not percent-encoded."""
+    """Return the path of an address on this machine's disk; None for another address.
+
+    Addresses are not percent-encoded.
+    """
     if re.match(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:", location):
         return None
     return Path(re.sub(r"^file:(//[^/]*(?=/))?", "", location))
 
 
 def folder_addresses(location: str) -> tuple[str, ...]:
-    """Return a table's folder, in all the ways that Iceberg's metadata may write it.
+    """Return a table's folder in every spelling that Iceberg's metadata may use.
 
     Args:
-        location: address of its metadata file; none for no address.
+        location: address of its metadata file.
     """
     path = local_path(location)
     if path is None:

@@ -1,8 +1,7 @@
-"""Let the disk have what was written before a catalog names it.
+"""Flush a table's files to disk before its catalog commit.
 
-Neither Hadoop nor Iceberg waits for a local disk: for half a minute what was written is in the memory of the machine
-alone, while the commit of a catalog is on the disk at once. After a power cut the catalog would name files that are
-empty.
+Hadoop and Iceberg do not wait for a local disk: for half a minute new files are only in memory, while a catalog commit
+is on the disk at once. After a power cut the catalog would name empty files.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class DiskError(StorageError):
 def make_durable(folder: Path) -> None:
     """Wait until the disk has everything that was written to the file system of a folder.
 
-    Where the system has no call for one file system, it is all of them.
+    Outside Linux this flushes all file systems.
 
     Raises:
         DiskError: the disk failed.
 
-    Cost: a few milliseconds, and the time to write what other programs have written there too.
+    Cost: a few milliseconds, plus the time to flush the writes of other programs.
     """
     sync = _syncfs()
     if sync is None:
@@ -51,11 +50,11 @@ def make_durable(folder: Path) -> None:
 
 
 def make_table_durable(table: Any | None) -> None:
-    """Let the disk have all of a table before something goes that an older version of it needs.
+    """Flush a table to disk before files that an older version needs are removed.
 
     Args:
-        table: as :func:`frazil.spark.gateway.java_table` returns it; None, or a table that is
-            not on this machine's disk, is left alone.
+        table: as :func:`frazil.spark.gateway.java_table` returns it. Nothing is done for None, or for a table that is
+            not on this machine's disk.
 
     Raises:
         DiskError: the disk failed.

@@ -1,6 +1,6 @@
-"""Small files of tables in object stores, kept in memory: Iceberg never changes a file, and a request takes long.
+"""Memory cache for small table files in object stores, which Iceberg never changes.
 
-A process that takes batch after batch would read the same manifests and the same small files of rows with each.
+Without it, a process that applies many batches would request the same manifests and small data files for each.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from frazil.spec.model.stores import StoreAccess
 
 SMALL_BYTES: Final = 8 * 1024 * 1024
-"""What is larger is not kept."""
+"""Larger files are not cached."""
 _WRITTEN_BYTES: Final = 1024 * 1024
-"""What is written and larger is not kept: most of it nobody reads again."""
+"""Larger files that this process writes are not cached: most are never read again."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
 _kept: Final[OrderedDict[tuple[StoreAccess | None, str], bytes]] = OrderedDict()
 _lock: Final = Lock()
 
 
 def read_kept(location: str) -> bytes:
-    """Return a file that belongs to a table, whole, by its address.
+    """Return the content of a table's file, by its address.
 
-    Only for what a snapshot names: nobody looks whether the file is still there.
+    Use it only for files of a readable snapshot: a cached file is returned even after it was removed.
 
     Raises:
         As :func:`frazil.iceberg.metadata.read_file`.
 
-    Cost: of a small file in a store one request the first time, and its size in memory, 64 MB in all.
+    Cost: one request for the first read of a small file in a store; at most 64 MB of memory for all of them.
     """
     if not isinstance(location, StoreAddress):
         return read_file(location)
@@ -52,7 +52,7 @@ def read_kept(location: str) -> bytes:
 
 
 def keep_written(address: str, file: Path) -> None:
-    """Keep a file that this process writes to a store, of a name that no other has; ``file``: the same on the disk."""
+    """Cache a file that this process writes to a store under a unique name; ``file`` is its copy on the local disk."""
     if local_path(address) is None and file.stat().st_size <= _WRITTEN_BYTES:
         _keep((None, address), file.read_bytes())
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NotOnThisMachineError(StorageError):
-    """Metadata that only Spark can read."""
+    """The metadata's address can only be read by Spark."""
 
     code = "FZ305"
     retryable = False
@@ -35,15 +35,15 @@ class NotOnThisMachineError(StorageError):
 
 
 def read_metadata(location: str) -> dict[str, Any]:
-    """Return what a table's metadata file says, as Iceberg's table format has it.
+    """Read a table's metadata file, as Iceberg's table format has it.
 
     Args:
         location: its address, or path.
 
     Raises:
-        OSError: there is no such file.
-        ValueError: it is cut off, or no metadata.
-        NotOnThisMachineError: there is no client for its address.
+        OSError: the file does not exist.
+        ValueError: the file is cut off, or is not metadata.
+        NotOnThisMachineError: Frazil has no client for its address.
         ObjectStoreError: an object store refuses the request, or does not answer.
     """
     content = read_file(location)
@@ -57,11 +57,11 @@ def read_metadata(location: str) -> dict[str, Any]:
 
 
 def read_file(location: str) -> bytes:
-    """Return a file of a table's metadata, by its address or path.
+    """Return the bytes of a metadata file, by its address or path.
 
     Raises:
-        OSError: there is no such file.
-        NotOnThisMachineError: there is no client for its address.
+        OSError: the file does not exist.
+        NotOnThisMachineError: Frazil has no client for its address.
         ObjectStoreError: an object store refuses the request, or does not answer.
     """
     path = local_path(location)
@@ -72,11 +72,16 @@ def read_file(location: str) -> bytes:
 
 
 def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a file, each of which must have a field ``has``; ``read`` returns its bytes.
+    """Yield the entries of a manifest list or a manifest.
+
+    Args:
+        location: address of the Avro file.
+        has: a field that each entry must have.
+        read: returns the bytes of a file.
 
     Raises:
-        DamagedTableError: the file is missing, cannot be read, or has an entry without that field.
-        NotOnThisMachineError: there is no client for its address.
+        DamagedTableError: the file is missing, cannot be read, or has an entry without the field ``has``.
+        NotOnThisMachineError: Frazil has no client for its address.
         ObjectStoreError: an object store refuses the request, or does not answer.
     """
     try:
@@ -86,7 +91,7 @@ def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -
     except OSError as error:
         raise unreadable(location, error.strerror) from error
     except Exception as error:
-        # Bytes that are no Avro, or other ones than were written, can raise whatever their misreading leads to.
+        # Bytes that are not Avro, or were damaged, can raise any error.
         raise unreadable(location, f"{error}" or type(error).__name__) from error
     for entry in found:
         if not isinstance(entry, dict) or has not in entry:
@@ -95,7 +100,7 @@ def entries(location: str, has: str, read: Callable[[str], bytes] = read_file) -
 
 
 def same_store(location: str, other: str) -> str:
-    """Return an address that a file of a table names, reached as the table is."""
+    """Return an address from a table's file, with the credentials of the table's own address."""
     return location.beside(other) if isinstance(location, StoreAddress) else other
 
 
@@ -106,15 +111,16 @@ def unreadable(location: str, why: str | None) -> DamagedTableError:
 
 
 def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: int) -> list[int]:
-    """Return when the snapshots were made that may go, in milliseconds since 1970, oldest first.
+    """Return the commit times of the snapshots that may expire, in milliseconds since 1970, oldest first.
 
-    What a branch or a tag names stays. A branch also keeps its ``retain_last`` newest snapshots, and those that are not
-    older; a branch that has numbers of its own for that keeps by them.
+    The rules are those of Iceberg's ``expire_snapshots``: heads of branches and tags stay. A branch also keeps its
+    ``retain_last`` newest snapshots and the ones that are not older than the limit. Retention settings of a branch
+    itself take precedence.
 
     Args:
         metadata: the table's metadata file, as Iceberg's table format has it.
-        older_than_ms: snapshots made before this time may go.
-        retain_last: snapshots that each branch keeps, however old they are.
+        older_than_ms: only snapshots from before this time may expire.
+        retain_last: number of newest snapshots that each branch keeps at any age.
     """
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     kept: set[int] = set()
@@ -137,7 +143,7 @@ def expirable(metadata: Mapping[str, Any], *, older_than_ms: int, retain_last: i
 
 
 def _ancestors(snapshots: Mapping[int, Mapping[str, Any]], newest: int) -> Iterator[Mapping[str, Any]]:
-    """Yield a snapshot and those that it was made of, newest first, as far as they are there."""
+    """Yield a snapshot and its ancestors, newest first, up to the first one that has expired."""
     at = snapshots.get(newest)
     while at is not None:
         yield at

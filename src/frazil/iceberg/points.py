@@ -1,4 +1,4 @@
-"""Points in a table's past: a time, a snapshot, a cut or a batch, and the snapshot that the table had then."""
+"""Points in a table's past (a time, a snapshot, a cut or a batch), and the snapshot that was current then."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHOWN: Final = 3
 
 
 class PointError(DeclarationError):
-    """A point in time is asked for that a table has not."""
+    """A point in time that a table does not have."""
 
     code = "FZ180"
 
@@ -43,14 +43,19 @@ class NotYetThereError(PointError):
 
 
 class ExpiredPointError(PointError):
-    """The snapshot that a table had then was removed, or can only be read by its id."""
+    """The snapshot of that time has expired, or can only be read by its id."""
 
     code = "FZ183"
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point in the past: what kind it is of, and its text without the kind before it."""
+    """A point in the past.
+
+    Attributes:
+        kind: how the point is given.
+        text: the time, id, name or number, without the kind as a prefix.
+    """
 
     kind: Kind
     text: str
@@ -67,13 +72,13 @@ class Point:
 
 
 def read_point(text: str, cuts: Collection[str] = ()) -> Point:
-    """Read a point from text; ``cuts`` are the names of the cuts that there are.
+    """Read a point from text; ``cuts`` are the names of the existing cuts.
 
-    A kind may stand before it: ``time:…``, ``snapshot:…``, ``cut:…``, ``batch:…``.
+    The text may begin with its kind: ``time:…``, ``snapshot:…``, ``cut:…``, ``batch:…``.
 
     Raises:
-        AmbiguousPointError: it is the name of a cut and a time or a snapshot too.
-        PointError: it is none.
+        AmbiguousPointError: the text is the name of a cut, and also a time or a snapshot.
+        PointError: the text is not a point.
     """
     text = text.strip()
     before, colon, rest = text.partition(":")
@@ -114,17 +119,17 @@ def tags_of(metadata: Mapping[str, Any]) -> dict[str, int]:
 
 
 def snapshot_at(table: str, metadata: Mapping[str, Any], point: Point) -> int:
-    """Return the snapshot that readers of a table had at a point.
+    """Return the snapshot that was a table's current one at a point.
 
     Args:
-        table: its name, for messages.
-        metadata: of the table, as Iceberg's table format has it.
-        point: which one. A time means what readers saw then, rollbacks included.
+        table: the table's name, for messages.
+        metadata: the table's metadata, as Iceberg's table format has it.
+        point: the point. A time means the rows that readers saw then, rollbacks included.
 
     Raises:
-        NotYetThereError: nothing was written to it then.
-        ExpiredPointError: the snapshot is no longer there.
-        PointError: it has no such snapshot, cut or batch.
+        NotYetThereError: the table had no snapshot then.
+        ExpiredPointError: the snapshot has expired.
+        PointError: the table does not have this snapshot, cut or batch.
     """
     match point.kind:
         case "time":
@@ -140,12 +145,12 @@ def snapshot_at(table: str, metadata: Mapping[str, Any], point: Point) -> int:
 
 
 def head_log(metadata: Mapping[str, Any]) -> list[tuple[datetime, int]]:
-    """Return since when readers had which snapshot, oldest first, as far as that is still known."""
+    """Return the known changes of a table's current snapshot, as (time, snapshot), oldest first."""
     return [(_moment(entry["timestamp-ms"]), entry["snapshot-id"]) for entry in metadata.get("snapshot-log", ())]
 
 
 def batch_of(metadata: Mapping[str, Any], snapshot_id: int) -> int:
-    """Return the batch that a snapshot stands at; 0 where neither it nor an ancestor says so."""
+    """Return the batch in the bookmark of a snapshot or its nearest ancestor; 0 if none has a bookmark."""
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     at = snapshots.get(snapshot_id)
     while at is not None:
@@ -221,7 +226,7 @@ def _moment(milliseconds: int) -> datetime:
 
 
 def time_text(moment: datetime) -> str:
-    """Return a time in UTC as :func:`read_point` reads it, as short as it is exact."""
+    """Return a time in UTC as :func:`read_point` reads it, without trailing zeros."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%d %H:%M:%S}{f'.{utc.microsecond:06d}'.rstrip('0') if utc.microsecond else ''}Z"
 

@@ -1,4 +1,4 @@
-"""Where a table stands: one value, whether Java, SQL or a metadata file was asked."""
+"""The newest snapshot of a table as one value, whether read by Java, SQL or from a metadata file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 _SPARK_NAMES: Final = {"long": "bigint", "timestamptz": "timestamp", "timestamp": "timestamp_ntz", "uuid": "string"}
-"""Types that Iceberg and Spark call otherwise."""
+"""Types with different names in Iceberg and Spark."""
 
 BOOKMARK = "frazil.bookmark"
-"""Key of the snapshot summary. One snapshot carries rows and bookmark, so they cannot part (ONCE)."""
+"""Key of the snapshot summary. One snapshot carries rows and bookmark, so they always agree (ONCE)."""
 RUN_BRANCH: Final = "frazil_run_"
-"""How the name begins of a branch that a run writes on until it publishes."""
+"""Prefix of the branch that a run writes to until it publishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,13 @@ class TableSnapshot:
         manifest_list: address of the file that lists the snapshot's manifests.
         committed_at: time of the snapshot.
         branches: names of all other branches.
-        location: address of the table's metadata file; None for a table that does not exist, and where SQL was asked.
-            It and the columns do not count when two are compared: a commit knows neither of what it made.
-        columns: names of the table's columns now, with types as Spark writes them; empty in what a commit returns.
-        altered: columns that the table had at its newest bookmark and that are called otherwise now: name then -> name
-            now, empty for one that is gone. They do not count when two are compared, and SQL does not tell them.
-        snapshots: how many snapshots can still be read; 0 unless the metadata file was asked.
+        location: address of the table's metadata file; None for a table that does not exist, and if SQL was used.
+            Ignored by comparisons, since a commit does not return it.
+        columns: current columns with types as Spark writes them; empty in the result of a commit. Ignored by
+            comparisons.
+        altered: columns that were renamed or dropped since the newest bookmark: old name -> new name, empty for a
+            dropped one. Ignored by comparisons; empty if SQL was used.
+        snapshots: number of readable snapshots; 0 unless read from the metadata file.
     """
 
     snapshot_id: int | None = None
@@ -53,17 +54,17 @@ class TableSnapshot:
 
     @property
     def batch(self) -> int:
-        """The batch of bronze the table stands at; 0 for none."""
+        """The newest batch of bronze that the table holds; 0 if it holds none."""
         return int(self.bookmark.get("batch", 0))
 
     @property
     def records(self) -> int:
-        """Rows in data files, those that delete files take away included."""
+        """Rows in data files, including rows that delete files remove."""
         return self._total("records")
 
     @property
     def position_deletes(self) -> int:
-        """Rows that delete files take away; a row taken away twice counts twice."""
+        """Rows that position delete files remove; a row that is removed twice counts twice."""
         return self._total("position-deletes")
 
     @property
@@ -94,11 +95,11 @@ def table_snapshot(
     """Build the value for a table with a snapshot.
 
     Args:
-        table: what is known of the table beside its snapshot.
+        table: the table's attributes that do not depend on the snapshot.
         newest: the newest snapshot of the main branch, as Iceberg writes it to JSON.
-        snapshot: returns an older snapshot by its id in the same form; None for one that expired. It is asked only as
-            far as the newest bookmark.
-        altered: returns which columns are called otherwise than in a schema, by its id.
+        snapshot: returns an older snapshot by its id in the same form; None for an expired one. Called back to the
+            newest bookmark.
+        altered: returns the columns that were renamed or dropped since a schema, by the schema's id.
 
     Returns:
         ``table`` with the attributes of its snapshot.
@@ -121,9 +122,12 @@ def table_snapshot(
 def metadata_snapshot(
     metadata: Mapping[str, Any], location: str | None = None, snapshot: int | None = None
 ) -> TableSnapshot:
-    """Build the value from a table's metadata, as Iceberg's table format has it, and the address of its file.
+    """Build the value from a table's metadata.
 
-    It is of the newest snapshot of main, or of one that ``snapshot`` names.
+    Args:
+        metadata: as Iceberg's table format has it.
+        location: address of the metadata file.
+        snapshot: id of the snapshot to describe; None for the newest one of ``main``.
     """
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in metadata.get("snapshots", ())}
     refs = metadata.get("refs", {})
@@ -151,7 +155,7 @@ def altered_columns(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str
         now: fields of the newer one.
 
     Returns:
-        Name then -> name now, empty for a field that is gone; only fields for which they differ by more than case.
+        Old name -> new name, empty for a dropped field; only fields whose names differ by more than case.
     """
     names = {field["id"]: field["name"] for field in now}
     found = {field["name"]: names.get(field["id"], "") for field in then}
@@ -174,22 +178,22 @@ def _spark_type(kind: str | Mapping[str, Any]) -> str:
 
 
 class BookmarkLostError(HistoryChangedError):
-    """A table has rows and no snapshot that says which changes they hold."""
+    """A table has rows, but no snapshot with a bookmark."""
 
     code = "FZ702"
 
 
 def verify_bookmark(name: str, found: TableSnapshot, *, table: str, is_bronze: bool = False) -> None:
-    """Refuse a table that has rows and does not say which changes they hold.
+    """Refuse a table that has rows but no bookmark.
 
     Args:
-        name: of the table of the lake.
-        found: where it stands.
-        table: the source table that it is made of, for the way out.
-        is_bronze: it is made of files, not of other tables.
+        name: name of the lake's table.
+        found: its newest snapshot.
+        table: the source table it is built from, for the hint.
+        is_bronze: the table is built from files, not from other tables.
 
     Raises:
-        BookmarkLostError: the table has a snapshot, and no ancestor of it carries a bookmark.
+        BookmarkLostError: the table has rows, and neither its snapshot nor an ancestor carries a bookmark.
     """
     if found.bookmark or found.snapshot_id is None or found.summary.get("total-records") == "0":
         return

@@ -1,4 +1,4 @@
-"""Whether the disk has all files of a version of a table, as far as their names and sizes tell."""
+"""Check by names and sizes that the disk has all files of a table's version."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _GONE: Final = 2
-"""Status of an entry of a manifest that says which file went."""
+"""Status of a manifest entry for a removed file."""
 
 
 def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
-    """Return the first file of a table's newest rows that is not there whole; None if all are.
+    """Return the first missing or truncated file of a table's newest snapshot; None if the snapshot is complete.
 
-    Older snapshots are not looked at, nor files that are not on this machine's disk.
+    Older snapshots, and files that are not on this machine's disk, are not checked.
 
     Args:
         metadata: the table's metadata, as Iceberg's table format has it.
 
-    Cost: reads all manifests of the newest snapshot, and looks at each file of rows and deletes without opening it.
+    Cost: reads all manifests of the newest snapshot, and the size of each data and delete file.
     """
     at = metadata_snapshot(metadata)
     if at.manifest_list is None:
@@ -42,15 +42,15 @@ def damage_of(metadata: Mapping[str, Any]) -> DamagedTableError | None:
 
 
 def torn_snapshots(metadata: Mapping[str, Any]) -> list[int]:
-    """Return the snapshots that no run published and whose manifests the disk has not all.
+    """Return the unpublished snapshots with a missing or truncated manifest.
 
-    A run writes on a branch, and has the disk wait only before it publishes. What it leaves behind when the power fails
-    is nobody's rows, but who expires old snapshots, or looks for orphan files, reads their manifests.
+    A run writes to a branch and flushes to disk only before it publishes. After a power cut its unpublished snapshots
+    may lack manifests, which expiring snapshots and removing orphan files would read.
 
     Args:
         metadata: the table's metadata, as Iceberg's table format has it.
 
-    Cost: reads the list of manifests of each snapshot that was not published, and looks at these without opening them.
+    Cost: reads the manifest list of each unpublished snapshot, and the sizes of its manifests.
     """
     snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots", ())}
     published = set[int]()
@@ -74,7 +74,7 @@ def _is_torn(snapshot: Mapping[str, Any]) -> bool:
 
 
 def _manifests(location: str) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a list of manifests; each is there whole."""
+    """Yield the entries of a manifest list, after checking the size of each manifest."""
     for manifest in entries(location, "manifest_path"):
         _require(manifest["manifest_path"], manifest["manifest_length"])
         yield manifest
