@@ -1,7 +1,7 @@
-"""One commit protocol for every table: write on a branch of one's own, then move ``main`` there at once.
+"""One commit protocol for every table: write to a branch, then move ``main`` to it in one commit.
 
-Readers of ``main`` see all of a batch or nothing of it. Publishing is a compare-and-swap: if ``main`` moved
-since the bookmark was read, it is refused, and the run that came second stops with exit code 7.
+Readers of ``main`` see all of a batch or nothing of it. Publishing is a compare-and-swap: if ``main`` has moved since
+the bookmark was read, the commit is refused, and the later run stops with exit code 7.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 RUN_ID: Final = "frazil.run-id"
-"""Key of the snapshot summary that names the run; beside it stand the notes of :meth:`TableTransaction.note`."""
+"""Key of the snapshot summary with the run's id; :meth:`TableTransaction.note` adds further keys."""
 
 
 class TableTransaction:
     """Writes to one table, published together or not at all.
 
-    Use as a context manager around the writes; call :meth:`publish` last. Leaving without it, or by an error, drops the
-    branch: nothing was ever visible. A process that dies leaves the branch behind, and the next transaction on the same
-    table drops it.
+    Use it as a context manager around the writes, and call :meth:`publish` last. Leaving without :meth:`publish`, or by
+    an error, drops the branch, and readers have seen nothing. A killed process leaves the branch behind, and the next
+    transaction on the same table drops it.
 
-    The rows and the bookmark are one snapshot: the last write carries both. A deletion of whole files cannot carry it,
-    so a transaction always ends with :meth:`append` or :meth:`replace`, if of no rows. A transaction that is one
-    :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot comes into the table when it is published, and
-    not before.
+    The last write carries both the rows and the bookmark in one snapshot. A deletion of whole files cannot carry a
+    bookmark, so a transaction always ends with :meth:`append` or :meth:`replace`, if necessary of no rows. A
+    transaction of a single :meth:`row_delta` or :meth:`stream` needs no branch: its snapshot is added to the table when
+    it is published.
 
     Attributes:
         published: the snapshot that this transaction published; None before.
@@ -84,10 +84,10 @@ class TableTransaction:
         return quote(*self._path, f"branch_{self._name}")
 
     def __enter__(self) -> Self:
-        """Begin.
+        """Drop branches of killed runs.
 
         Raises:
-            ClockError: the table's newest commit lies in the future.
+            ClockError: the table's newest commit is later than this machine's clock.
         """
         verify_clock(self._path, self._base)
         for stale in self._base.branches:
@@ -102,9 +102,9 @@ class TableTransaction:
             self._spark.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {quote(self._name)}")
 
     def note(self, **values: str | int) -> None:
-        """Put values into the summary of the snapshots written from now on, as ``frazil.<name>``.
+        """Add values to the summary of the following snapshots, as ``frazil.<name>``.
 
-        They are for people and tools: nothing in Frazil reads them back.
+        They are for people and tools. Frazil does not read them back.
         """
         self._notes |= {f"frazil.{name}": f"{value}" for name, value in values.items()}
 
@@ -115,9 +115,9 @@ class TableTransaction:
 
     @property
     def takes_deletes(self) -> bool:
-        """Whether :meth:`delete` can be used: Iceberg fails where a column is gone that files were once partitioned by.
+        """Whether :meth:`delete` can be used: Iceberg fails if a column of an earlier partition spec was dropped.
 
-        Also where no such file is left, until the snapshots that had them expire.
+        It fails until the snapshots with such files have expired.
         """
         table = java_table(self._spark, self.table)
         if table is None or table.specs().size() == 1:
@@ -136,15 +136,15 @@ class TableTransaction:
         return takes_row_deltas(self._spark, self.table, deletes=True)
 
     def row_delta(self, rows: pa.Table, places: pa.Table | None = None) -> None:
-        """Add rows and delete those at some places, all in one: see :func:`frazil.lake.row_delta.stage_row_delta`."""
+        """Add rows and delete the rows at ``places``: see :func:`frazil.lake.row_delta.stage_row_delta`."""
         self._stage([[rows]], rows.column_names, places)
 
     def stream(self, rows: Sequence[Iterable[pa.Table]], columns: Sequence[str]) -> None:
-        """Add rows that do not fit into memory, as :meth:`row_delta` does: streams of tables, all of some columns."""
+        """Add rows that do not fit into memory: streams of tables that all have ``columns``."""
         self._stage(rows, columns, None)
 
     def touch(self) -> None:
-        """Add nothing, in a snapshot of its own; needs a JVM gateway, and no Spark job."""
+        """Add an empty snapshot. Needs a JVM gateway, and runs no Spark job."""
         table: Any = java_table(self._spark, self.table)
         adding = table.newFastAppend()
         if self._bookmark:
@@ -152,7 +152,7 @@ class TableTransaction:
         self._staged = adding.apply()
 
     def append(self, rows: DataFrame) -> None:
-        """Append rows, columns by name; a column of the table that they lack is NULL."""
+        """Append rows, columns by name; missing columns of the table are NULL."""
         self._writer(rows).append()
 
     def replace(self, rows: DataFrame) -> None:
@@ -170,7 +170,7 @@ class TableTransaction:
         return self._spark.read.options(**between).table(self.table)
 
     def set_bookmark(self, bookmark: Mapping[str, Any]) -> None:
-        """Let the transaction end with another bookmark than it began with."""
+        """Replace the bookmark that the transaction publishes."""
         self._bookmark = dict(bookmark)
         if self._has_writes:
             self.append(self._spark.table(self.branch).limit(0))
@@ -179,7 +179,7 @@ class TableTransaction:
         """Make the writes visible, all at once.
 
         Returns:
-            Where the table stands now.
+            The table's new snapshot.
 
         Raises:
             BusyError: another run published first; nothing of this transaction is visible.
@@ -234,7 +234,7 @@ class TableTransaction:
         return writer
 
     def _whole(self, rows: DataFrame) -> DataFrame:
-        """Return rows with NULL in the columns of the table that they lack."""
+        """Add the table's missing columns to rows, as NULL."""
         there = {name.lower() for name in rows.columns}
         lacking = [column for column in self._spark.table(self.branch).schema if column.name.lower() not in there]
         return rows.select("*", *(F.lit(None).cast(column.dataType).alias(column.name) for column in lacking))
@@ -256,13 +256,13 @@ class TableTransaction:
             table.manageSnapshots().createBranch(*begin).commit()
         self._has_branch = True
         if self._at is None:
-            # The branch of a table without a snapshot begins with one of no rows.
+            # The branch of a table without a snapshot begins with an empty one.
             self._at, _ = self._tip(table)
 
     def _follow(self, table: Any | None) -> None:
-        """See that the branch is one write further than it was.
+        """Verify that the branch is exactly one write further than before.
 
-        Iceberg creates a branch again that was dropped during a write; what was written before would be lost.
+        Iceberg recreates a branch that was dropped during a write, without the earlier writes.
         """
         tip = self._tip(table)
         if self._at not in tip:
@@ -286,7 +286,7 @@ class TableTransaction:
 
 @contextmanager
 def refused_as_second(path: tuple[str, ...]) -> Iterator[None]:
-    """Say of a commit that a catalog refuses, because the table is not as it was, that another run published first."""
+    """Raise :class:`BusyError` if the catalog refuses a commit because the table has changed."""
     try:
         yield
     except FrazilError:
@@ -298,7 +298,7 @@ def refused_as_second(path: tuple[str, ...]) -> Iterator[None]:
 
 
 def came_second(path: tuple[str, ...]) -> BusyError:
-    """Say that another run published first."""
+    """Return the error for a commit that another run has preceded."""
     return BusyError(
         f"{'.'.join(path[1:])}: another run published first; nothing of this batch is visible",
         hint="run again: it takes up where the other run ended",
@@ -306,6 +306,6 @@ def came_second(path: tuple[str, ...]) -> BusyError:
 
 
 def bookmark_text(bookmark: Mapping[str, Any]) -> str:
-    """Write a bookmark as the summary of a snapshot has it."""
-    # Not sorted: the fields of bronze stand in the order of their first appearance.
+    """Return a bookmark as JSON for a snapshot's summary."""
+    # Not sorted: bronze's fields are in the order of their first appearance.
     return json.dumps(dict(bookmark), separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""Write files of rows, and of the places of deleted rows, beside a table's others, without a Spark job."""
+"""Write data files and position delete files of a table without a Spark job."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE_PATH, POS, LIVING = "file_path", "pos", "is_current"
-"""Columns of places: a row's file, its number in it, and for a table parted by ``is_current`` which part it is in."""
+"""Columns of position deletes: file, row number, and the value of ``is_current`` if the table is partitioned by it."""
 
 CODEC: Final = "zstd"
 _LEVEL: Final = "3"
 """The level that Iceberg writes with."""
 CODEC_SETTING, LEVEL_SETTING = "write.parquet.compression-codec", "write.parquet.compression-level"
 FIELD_ID: Final = b"PARQUET:field_id"
-"""Where Parquet keeps the number that Iceberg knows a column by."""
+"""Key of Iceberg's column id in Parquet's field metadata."""
 _KINDS: Final = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -53,12 +53,14 @@ _PLACES: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWriter:
-    """Writes files beside a table's others; gives them as Iceberg's ``DataFile`` and ``DeleteFile``.
+    """Writes files of a table, and returns them as Iceberg's ``DataFile`` and ``DeleteFile``.
 
     Attributes:
-        folder: a local one, for files that are not where the table is yet.
-        schema: of the files of rows.
-        columns: the columns of streams that go to it, in its order.
+        spark: a session with a JVM gateway.
+        table: Iceberg's Java table.
+        folder: a local folder for files before they are copied to the table.
+        schema: schema of the data files.
+        columns: the input columns that are written, in the order of ``schema``.
         file_bytes: memory that the rows of one file take.
     """
 
@@ -71,10 +73,17 @@ class FileWriter:
 
     @classmethod
     def of(cls, spark: SparkSession, table: Any, folder: Path, columns: Iterable[str], *, file_bytes: int) -> Self:
-        """Make the writer of rows that have some columns, by name in any case.
+        """Return a writer of rows with some columns of a table.
+
+        Args:
+            spark: a session with a JVM gateway.
+            table: Iceberg's Java table.
+            folder: a local folder for unfinished files.
+            columns: names of the rows' columns, in any case.
+            file_bytes: memory that the rows of one file take.
 
         Raises:
-            TypeError: Arrow has no type for one of them.
+            TypeError: Arrow has no type for one of the columns.
         """
         names = {column.lower(): column for column in columns}
         schema = _schema(spark, table, names)
@@ -83,11 +92,11 @@ class FileWriter:
 
     @property
     def parted_by(self) -> str | None:
-        """Column that the table is parted by."""
+        """Column that the table is partitioned by."""
         return part_column(self.table.spec())
 
     def rows(self, stream: Iterable[pa.Table]) -> list[Any]:
-        """Write a stream of rows to files, each part of the table to its own."""
+        """Write a stream of rows to files, each partition to files of its own."""
         parted_by = self.parted_by
         level = self.table.properties().getOrDefault(LEVEL_SETTING, _LEVEL)
         waiting: dict[str, list[pa.Table]] = {}
@@ -101,7 +110,7 @@ class FileWriter:
         return files + [self._rows_file(pieces, part, level) for part, pieces in waiting.items()]
 
     def places(self, places: pa.Table, part: str) -> Any:
-        """Write the places of rows that go to one file."""
+        """Write one position delete file."""
         by_place = [(name, "ascending") for name in _PLACES.names]
         made = self._java("org.apache.iceberg.FileMetadata").deleteFileBuilder(self.table.spec()).ofPositionDeletes()
         config = self._java("org.apache.iceberg.MetricsConfig").forPositionDelete()
@@ -155,13 +164,13 @@ def split_by_partition(name: str | None, rows: pa.Table) -> Iterator[tuple[str, 
 
 
 def part_column(spec: Any) -> str | None:
-    """Name the column that a table is parted by, where it is one as it is; None for any other table."""
+    """Return the column of a table's single identity partition; None for any other partition spec."""
     fields = spec.fields()
     return str(fields[0].name()) if len(fields) == 1 and bool(fields[0].transform().isIdentity()) else None
 
 
 def _schema(spark: SparkSession, table: Any, names: Container[str]) -> pa.Schema:
-    """Read those columns of a table that are among lower-case names, with the numbers that Iceberg knows them by."""
+    """Return the schema of some columns of a table, by lower-case names, with Iceberg's column ids."""
     fields = schema_fields(spark, table.schema())
     return pa.schema(_field(column) for column in fields if column["name"].lower() in names)
 
@@ -171,13 +180,13 @@ def _field(column: Mapping[str, Any]) -> pa.Field:
 
 
 def arrow_type(of: str) -> pa.DataType | None:
-    """Return Arrow's type for one of Iceberg's that is not nested, in the words of its JSON; None where it has none."""
+    """Return Arrow's type for a primitive type of Iceberg's JSON; None if Arrow has none."""
     digits = _DECIMAL.fullmatch(of)
     return pa.decimal128(int(digits[1]), int(digits[2])) if digits else _KINDS.get(of)
 
 
 def nested_type(of: Mapping[str, Any]) -> pa.DataType | None:
-    """Return Arrow's type for one of Iceberg's lists and structs, whose fields have numbers; None where it has none."""
+    """Return Arrow's type for a list or struct of Iceberg's JSON, with field ids; None if Arrow has none."""
     try:
         return _kind(of)
     except (TypeError, KeyError):
@@ -185,7 +194,7 @@ def nested_type(of: Mapping[str, Any]) -> pa.DataType | None:
 
 
 def _kind(of: str | Mapping[str, Any]) -> pa.DataType:
-    """Return Arrow's type for one of Iceberg's, in the words of its JSON."""
+    """Return Arrow's type for a type of Iceberg's JSON."""
     if isinstance(of, str):
         kind = arrow_type(of)
         if kind is None:

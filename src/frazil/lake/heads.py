@@ -1,4 +1,4 @@
-"""Ask Java, or SQL where there is no Java, where a table stands."""
+"""Read a table's newest snapshot, by Java or by SQL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MISSING_CONDITIONS: Final = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_F
 
 
 def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnapshot:
-    """Read where a table stands. A table that does not exist stands nowhere.
+    """Return a table's newest snapshot; an empty value if the table does not exist.
 
     Args:
         spark: a session with the lake.
@@ -47,7 +47,13 @@ def head(spark: SparkSession, name: str, *, rebuilt: bool = False) -> TableSnaps
 
 
 def is_ancestor(spark: SparkSession, name: str, snapshot_id: int) -> bool:
-    """Return whether a table, by its quoted name, still keeps a snapshot, and its newest one came out of it."""
+    """Return whether a snapshot is still kept and is an ancestor of the table's newest one.
+
+    Args:
+        spark: a session with the lake.
+        name: quoted name of the table.
+        snapshot_id: the snapshot.
+    """
     found = spark.sql(
         f"SELECT 1 FROM {name}.history JOIN {name}.snapshots USING (snapshot_id) "
         f"WHERE snapshot_id = {int(snapshot_id)} AND is_current_ancestor LIMIT 1"
@@ -56,7 +62,7 @@ def is_ancestor(spark: SparkSession, name: str, snapshot_id: int) -> bool:
 
 
 def is_missing(error: Exception) -> bool:
-    """Return whether an error says that there is no such table."""
+    """Return whether an error says that a table or namespace does not exist."""
     return any(fault.condition in _MISSING_CONDITIONS or fault.is_any(*_MISSING) for fault in faults(error))
 
 

@@ -1,7 +1,7 @@
 """Merge a table's small files in one commit and without a Spark job.
 
-Each small batch leaves a file of rows and one of places, and whoever reads the table opens all of them. Spark's own
-procedures merge them for what several batches cost.
+Each small batch adds a data file and a position delete file, and readers open all of them. Spark's own procedures merge
+them at the cost of several batches.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _FACTOR: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Which files of a table are merged.
+    """The files of a table to merge.
 
     Attributes:
-        rows: addresses of files of rows.
-        places: addresses of files of places.
-        is_left: whether a file with many dead rows is left, as it is too large.
+        rows: addresses of data files.
+        places: addresses of position delete files.
+        is_left: whether a data file with many deleted rows is too large to merge here.
     """
 
     rows: Collection[str]
@@ -53,11 +53,11 @@ def choose_merge(files: TableFiles, *, smaller: int, dead_share: float, most_byt
 
     Args:
         files: of the table.
-        smaller: files of fewer bytes are small, those of rows and those of places: they are merged with each other.
-        dead_share: files of rows of which more are deleted are written again.
-        most_bytes: as far as those are no larger.
+        smaller: data files and delete files of fewer bytes are small, and are merged.
+        dead_share: data files with a larger share of deleted rows are rewritten.
+        most_bytes: size limit of the data files that are rewritten for their share of deleted rows.
     """
-    # Places may be of files that are gone.
+    # Position deletes may refer to files that were removed.
     many = {at for at in files.deleted.keys() & files.rows.keys() if _dead_share(files, at) > dead_share}
     again = {address for address in many if files.rows[address].size_bytes <= most_bytes}
     rows, places = (
@@ -75,19 +75,19 @@ def merge_files(
     Args:
         spark: a session.
         name: quoted name of the table.
-        at: its newest snapshot.
-        files: of that snapshot.
-        merge: which of them.
-        file_bytes: memory that the rows of one file take.
+        at: the table's newest snapshot.
+        files: the files of that snapshot.
+        merge: the files to merge.
+        file_bytes: memory that the rows of one new file take.
 
     Returns:
-        Whether it was done. False where there is nothing to merge, where only Spark can (tables that take no row
-        deltas, maps and rare types), and where somebody else changed the table meanwhile.
+        Whether the files were merged. False if there is nothing to merge, if only Spark can merge them (tables without
+        row deltas, maps and rare types), or if another process changed the table meanwhile.
 
     Raises:
         OSError, ValueError, pyarrow.ArrowException: a file cannot be read.
 
-    Cost: reads the files, and writes what is left of them; some files at a time in memory, and all places.
+    Cost: reads the files and writes their remaining rows; holds a few files and all position deletes in memory.
     """
     if not (merge.rows or merge.places) or not takes_row_deltas(spark, name, deletes=True):
         return False
@@ -114,7 +114,7 @@ def merge_files(
 
 
 def _commit(spark: SparkSession, table: Any, before: Any, change: Any, at: TableSnapshot) -> bool:
-    """Commit a rewrite; return False where the table does not stand at a snapshot any more."""
+    """Commit a rewrite; return False if ``at`` is no longer the table's newest snapshot."""
     try:
         newest = change.scanManifestsWith(direct_executor(spark)).apply()
         if newest.parentId() != at.snapshot_id:
@@ -132,10 +132,10 @@ def _below(size_bytes: int, files: Mapping[str, TableFile]) -> list[str]:
 
 
 def _similar(addresses: Iterable[str], files: Mapping[str, TableFile]) -> list[str]:
-    """Leave out what is more than eight times as large as all smaller files together, and a file that is alone then.
+    """Leave out files that are more than eight times as large as all smaller ones together, and a single remaining one.
 
-    So a row is written again each time that the rows of newer files have become an eighth as many, and one or two
-    files are left. Small files take readers longer to open than to read, and the driver little time to write again.
+    A row is therefore rewritten each time the newer files have grown to an eighth of its file's size, and one or two
+    small files remain. Opening a small file takes readers longer than reading it, and rewriting it is cheap.
     """
     ordered = sorted(addresses, key=lambda address: files[address].size_bytes)
     sizes = [files[address].size_bytes for address in ordered]
@@ -155,7 +155,7 @@ def _living(files: TableFiles, addresses: Iterable[str]) -> Iterator[pa.Table]:
 
 
 def _places(files: TableFiles, addresses: Iterable[str], merged: Collection[str]) -> pa.Table:
-    """Read files of places, without those in files of rows that are merged."""
+    """Read position delete files, without the positions in merged data files."""
     places = pa.concat_tables(map(files.gone, addresses))
     is_merged = pc.is_in(places[FILE_PATH], value_set=pa.array(merged, pa.string()))
     return places.filter(pc.invert(is_merged))
@@ -167,7 +167,7 @@ def _dead_share(files: TableFiles, address: str) -> float:
 
 
 def _by_part(addresses: Iterable[str], files: Mapping[str, TableFile]) -> dict[str, list[str]]:
-    """Group files by the folder of their part of the table."""
+    """Group files by the folder of their partition."""
     found = defaultdict[str, list[str]](list)
     for address in sorted(addresses):
         found[_part(files[address])].append(address)
@@ -181,7 +181,7 @@ def _part(file: TableFile) -> str:
 
 
 def _entry(made: Any, file: TableFile) -> Any:
-    """Build Iceberg's entry of a file that the table has."""
+    """Build Iceberg's manifest entry of a file of the table."""
     made = made.withPath(file.address).withFormat("parquet").withFileSizeInBytes(file.size_bytes)
     made = made.withRecordCount(file.rows)
     return (made.withPartitionPath(part) if (part := _part(file)) else made).build()

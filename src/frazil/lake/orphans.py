@@ -1,8 +1,8 @@
-"""Remove the files that no version of a table names, beside writers that nobody knows of.
+"""Remove the files that no version of a table names, safely beside unknown writers.
 
-A writer reads where a table stands, writes files, and commits what names them, if the table stands there still. Its
-files look like orphans until then. So they are listed, then the table is moved by an empty commit, the *fence*: whoever
-wrote a listed file either has committed by now, and the table names the file, or is refused.
+A writer reads the table's newest snapshot, writes files, and commits them if that snapshot is still the newest. Until
+then its files look like orphans. Orphans are therefore listed first. Then an empty commit, the *fence*, changes the
+newest snapshot: a writer of a listed file has either committed the file before the fence, or its commit is refused.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 5
 _LISTED: Final = "file_path string, last_modified timestamp"
-"""What Iceberg takes for a listing."""
+"""Schema of a file listing for Iceberg."""
 
 
 def fence(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Have every commit refused whose writer has read the table before; readers see the same rows.
+    """Make the catalog refuse every commit that is based on an earlier read of the table.
 
-    Nothing is done for a table without a snapshot.
+    The fence is an empty snapshot: readers see the same rows. A table without a snapshot needs none.
 
     Raises:
-        BusyError: other runs published first, again and again.
+        BusyError: other runs published first, at each of several attempts.
     """
     for left in reversed(range(_TRIES)):
         base = head(spark, quote(*path), rebuilt=True)
@@ -51,26 +51,37 @@ def fence(spark: SparkSession, path: tuple[str, ...]) -> None:
 
 
 def unnamed_files(spark: SparkSession, path: tuple[str, ...], before: dt.datetime) -> list[str]:
-    """List the files of a table's folder that are older than ``before``, and that no version of the table names now.
+    """List the files of a table's folder that no version of the table names.
 
-    They may be of a writer that is going to commit: see :func:`remove_unnamed`.
+    A writer may still commit them: see :func:`remove_unnamed`.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        before: only files that were last written before this time are listed.
 
     Cost: a listing of the table's folder, and a Spark job over its manifests.
     """
     table = java_table(spark, quote(*path))
     if table is None:
         return []
-    # Some object that takes texts and does nothing with them: the files are listed and stay.
+    # An object that accepts paths and does nothing: the files are only listed.
     nothing = java_class(spark, "java.util.stream.Stream").builder()
     action = _action(spark, table, before).usePrefixListing(has_own_listing(table.location())).deleteWith(nothing)
     return [*action.execute().orphanFileLocations()]
 
 
 def remove_unnamed(spark: SparkSession, path: tuple[str, ...], listed: Sequence[str], before: dt.datetime) -> int:
-    """Remove those of some listed files that no version of a table names, after a :func:`fence` came between.
+    """Remove the listed files that no version of a table names after a :func:`fence`.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        listed: result of :func:`unnamed_files` from before the fence.
+        before: as for :func:`unnamed_files`.
 
     Returns:
-        How many went.
+        Number of removed files.
 
     Cost: a Spark job over the table's manifests, where any file is listed.
     """
@@ -85,9 +96,17 @@ def remove_unnamed(spark: SparkSession, path: tuple[str, ...], listed: Sequence[
 
 
 def remove_orphans(spark: SparkSession, path: tuple[str, ...], before: dt.datetime) -> int:
-    """Remove the files of a table's folder that no version of it names, older ones than ``before``; return how many.
+    """Remove the files of a table's folder that no version of the table names.
 
-    Where there are any, writers who began before this are refused.
+    If there are any, commits of writers that began earlier are refused.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        before: only files that were last written before this time are removed.
+
+    Returns:
+        Number of removed files.
 
     Raises:
         As :func:`fence`.
@@ -104,8 +123,8 @@ def _action(spark: SparkSession, table: Any, before: dt.datetime) -> Any:
 
 
 def has_own_listing(address: str) -> bool:
-    """Return whether Iceberg's own client of a store lists a folder.
+    """Return whether Iceberg's own storage client must list a folder.
 
-    Hadoop knows local disks and HDFS, and has no client for the others here.
+    Hadoop lists local disks and HDFS, and has no client for other stores here.
     """
     return re.match(r"(?!file:|hdfs:)[a-z][a-z0-9+.-]+:", address) is not None

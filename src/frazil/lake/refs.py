@@ -1,4 +1,4 @@
-"""Branches, tags and snapshots of a table, and which one readers have. Spark Connect is refused before."""
+"""Branches, tags and snapshots of a table, and setting its current one. Needs a JVM gateway."""
 
 from __future__ import annotations
 
@@ -27,28 +27,47 @@ def snapshots_of(spark: SparkSession, path: tuple[str, ...]) -> int:
 
 
 def tag(spark: SparkSession, path: tuple[str, ...], name: str) -> int | None:
-    """Return the snapshot of a tag; None where the table has none of that name."""
+    """Return the snapshot of a tag; None if the table has no such tag.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        name: name of the tag.
+    """
     found = _table(spark, path).refs().get(name)
     return None if found is None else int(found.snapshotId())
 
 
 def create_tag(spark: SparkSession, path: tuple[str, ...], name: str, snapshot: int) -> None:
-    """Tag a snapshot, which then does not expire."""
+    """Tag a snapshot, so that it does not expire.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        name: name of the new tag.
+        snapshot: id of the snapshot.
+    """
     _table(spark, path).manageSnapshots().createTag(name, snapshot).commit()
 
 
 def drop_tag(spark: SparkSession, path: tuple[str, ...], name: str) -> None:
-    """Remove a tag, if it is there."""
+    """Remove a tag if it exists.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        name: name of the tag.
+    """
     table = _table(spark, path)
     if table.refs().get(name) is not None:
         table.manageSnapshots().removeTag(name).commit()
 
 
 def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Drop the branches that runs left, where snapshots cannot be read that no run published; and these snapshots.
+    """Drop a table's unpublished snapshots with unreadable manifests, and the branches of killed runs.
 
-    The lock of the pipeline is held: no run is writing. Their files are orphans then. Nothing is done over Spark
-    Connect, nor to tables that are not on this machine's disk, and nothing where all can be read.
+    The caller holds the pipeline's lock, so no run is writing. The files of these snapshots become orphans. Nothing is
+    done if all snapshots can be read, or if the table is not on this machine's disk.
 
     Cost: as :func:`frazil.iceberg.wholeness.torn_snapshots`.
     """
@@ -60,7 +79,7 @@ def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
     for name, kind in refs_of(spark, path):
         if kind == "branch" and name.startswith(RUN_BRANCH):
             table.manageSnapshots().removeBranch(name).commit()
-    # Of the others none goes by its age, and no file is looked for.
+    # Expire nothing by age, and remove no files.
     going = table.expireSnapshots().expireOlderThan(0).cleanExpiredFiles(False)
     for snapshot in torn:
         going = going.expireSnapshotId(snapshot)
@@ -68,7 +87,13 @@ def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
 
 
 def show_snapshot(spark: SparkSession, path: tuple[str, ...], snapshot: int) -> None:
-    """Let readers have an older snapshot, with the columns that the table had then, in one commit."""
+    """Set ``main`` to an older snapshot and its schema, in one commit.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        snapshot: id of the snapshot.
+    """
     table = _table(spark, path)
     operations, older = table.operations(), table.snapshot(snapshot)
     before = operations.current()

@@ -33,23 +33,23 @@ def replace_table(
 ) -> TableSnapshot:
     """Replace a table's columns, partitions and rows in one commit, which carries the bookmark.
 
-    For tables that :func:`frazil.lake.tables.ensure` cannot bring to a layout. Readers see the old table or the new
-    one; the old snapshots can still be read until they expire.
+    Used for tables that :func:`frazil.lake.tables.ensure` cannot alter to a layout. Readers see either the old table or
+    the new one; the old snapshots can be read until they expire.
 
     Args:
         spark: a session with a JVM gateway.
-        layout: how the table is to be; the rows have its columns.
-        base: where the table stood when the rows were computed.
-        bookmark: what the commit carries.
+        layout: the table's new layout; the rows have its columns.
+        base: the table's snapshot when the rows were computed.
+        bookmark: the bookmark that the commit carries.
         rows: all rows of the table.
         run_id: names the run in the snapshot's summary.
 
     Returns:
-        Where the table stands now.
+        The table's new snapshot.
 
     Raises:
-        BusyError: the table was changed since; what was written for it are orphans.
-        ClockError: its newest commit lies in the future.
+        BusyError: the table has changed since ``base``; the files that were written become orphans.
+        ClockError: the table's newest commit is later than this machine's clock.
     """
     verify_clock(layout.path, base)
     name = quote(*layout.path)
@@ -69,7 +69,7 @@ def replace_table(
     append_staged(rows, layout.path[0], staged, summary)
     make_table_durable(table)
     with refused_as_second(layout.path):
-        # A transaction of Iceberg's own would replace whatever has come in between.
+        # Iceberg's own replace transaction would overwrite concurrent commits.
         operations.commit(before, staged.currentMetadata())
     if layout.sort_by:
         set_sort_order(spark, name, layout.sort_by)

@@ -1,7 +1,7 @@
-"""Change a table's rows in one commit and without a Spark job: files of new rows, and one of the places of old ones.
+"""Add and delete rows of a table in one commit, without a Spark job.
 
-For rows that are in the driver's memory, or pass through it piece by piece. SQL would look for the old rows a second
-time and plan two writes, which takes longer than all the rest of a small batch.
+Used for rows that are in the driver's memory, or are streamed through it. SQL would search for the old rows a second
+time and plan two writes, which takes longer than all other work of a small batch.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WITH_PLACES: Final = 2
-"""The one format whose deletes are files of places."""
+"""The one format version with position delete files."""
 _PARTS: Final = (LIVING, r.KIND, r.CLASS)
-"""Columns by one of which a table may be parted: of few values, which are ours."""
+"""Columns of Frazil with few values, which a table may be partitioned by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """Rows to add to a table, and places whose rows go.
+    """Rows to add to a table, and positions of the rows to delete.
 
     Attributes:
-        rows: streams of Arrow tables of the new rows, columns by name in any case; those that they lack are NULL. Each
-            stream goes to files of its own, several streams at once, each read by one thread.
-        columns: the columns that all of them have.
-        places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` where the table has it; None
-            where nothing goes.
+        rows: streams of Arrow tables of the new rows, columns by name in any case; missing columns are NULL. Each
+            stream is written to files of its own, by one thread; several streams are written in parallel.
+        columns: the columns that all streams have.
+        places: Arrow table of the columns ``file_path`` and ``pos``, and ``is_current`` if the table is partitioned by
+            it; None to delete nothing.
     """
 
     rows: Sequence[Iterable[pa.Table]]
@@ -56,11 +56,16 @@ class RowDelta:
 
 
 def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
-    """Return whether :func:`stage_row_delta` can be used on a table, with places or without any.
+    """Return whether :func:`stage_row_delta` can be used on a table.
 
-    It needs a JVM gateway, for places format 2 (format 3 wants deletion vectors), a table whose files are all not
-    partitioned, or all by one of Frazil's own columns, and rows that may stand in any order. Tables with custom write
-    properties use Spark's writer, which knows all of Iceberg's settings.
+    It needs a JVM gateway and a table without a sort order. All files must be unpartitioned, or partitioned by one of
+    Frazil's own columns. Deletes need format 2, since format 3 requires deletion vectors. Tables with custom write
+    properties use Spark's writer, which supports all of Iceberg's settings.
+
+    Args:
+        spark: any session.
+        name: quoted name of the table.
+        deletes: whether rows are deleted too.
     """
     table = java_table(spark, name)
     if table is None or (deletes and table.operations().current().formatVersion() != _WITH_PLACES):
@@ -78,24 +83,24 @@ def takes_row_deltas(spark: SparkSession, name: str, *, deletes: bool) -> bool:
 def stage_row_delta(
     spark: SparkSession, name: str, delta: RowDelta, summary: Mapping[str, str], *, file_bytes: int
 ) -> Any:
-    """Add rows to a table and delete those that stand at some places, in a snapshot that the table does not have yet.
+    """Write added and deleted rows as a snapshot that is not part of the table yet.
 
     Args:
         spark: a session with a JVM gateway.
         name: quoted name of a table for which :func:`takes_row_deltas` holds.
-        delta: rows and places.
+        delta: the rows to add and to delete.
         summary: properties of the snapshot.
         file_bytes: memory that the rows of one file take.
 
     Returns:
-        The Java snapshot, whose parent is the newest one of ``main``, if there is one. Its files are written; should it
-        never be committed, they are orphans.
+        The Java snapshot, a child of the newest one of ``main``. Its files are written; they become orphans if the
+        snapshot is not committed.
 
     Raises:
         pyarrow.ArrowInvalid: a value does not fit the column's type.
 
-    Cost: a file per ``file_bytes`` of rows, stream and part of the table, and their manifests; such a piece of each
-        stream that is being written in memory, and its file on the local disk.
+    Cost: writes one file per ``file_bytes`` of rows, stream and partition, and manifests. Each stream that is being
+        written holds ``file_bytes`` in memory, and one file on the local disk.
     """
     table = java_table(spark, name)
     if table is None:
@@ -113,7 +118,7 @@ def stage_row_delta(
 
 
 def _side_by_side(write: Callable[[Iterable[pa.Table]], list[Any]], rows: Sequence[Iterable[pa.Table]]) -> list[Any]:
-    """Write each stream in a thread of its own, as many at once as there are cores; give the files of all."""
+    """Write the streams in parallel, one thread for each core, and return all files."""
     if len(rows) == 1:
         return write(rows[0])
     with ThreadPoolExecutor(usable_cores()) as pool:  # where one fails, those not begun are cancelled

@@ -43,29 +43,28 @@ def find_rows(
     *,
     most: int | None = None,
 ) -> pa.Table | None:
-    """Return the rows of a table that have one of some values.
+    """Return the rows of a table with one of some values.
 
     Args:
         files: of the table.
-        values: rows of some columns of the table, repeats allowed; one with a NULL is found nowhere. Numbers may be of
-            other widths than the table's.
-        also: further columns of the table to give.
-        flag: a column of true and false, of which only rows are meant that are true; it is not given.
-        most: how many rows may be found, about; None for any number.
+        values: rows of some columns of the table, repeats allowed; a row with a NULL matches nothing. Integers may have
+            another width than the table's.
+        also: further columns of the table to return.
+        flag: a boolean column; only rows with true match. The column is not returned.
+        most: approximate limit of matching rows; None for no limit.
 
     Returns:
-        The columns of ``values`` and ``also`` of each such row, in the table's types, ``_cdc_at_file`` and
-        ``_cdc_at_pos``. None where a column has another type than Arrow and Spark compare alike, a file is not as
-        Iceberg writes it, or more rows are found than may be.
+        The columns of ``values`` and ``also`` of each matching row, in the table's types, with ``_cdc_at_file`` and
+        ``_cdc_at_pos``. None if Arrow and Spark compare a column's type differently, a file has no column ids, or more
+        than ``most`` rows match.
 
     Raises:
         OSError: a file cannot be read.
         pyarrow.ArrowException: it is damaged.
         StorageError: its store does not answer.
 
-    Cost: reads the columns of ``values`` and ``flag`` of all files, and ``also`` of the row groups that have such a
-        row; for each core memory of the first in a row group, and of 64 MiB or one column of ``also``; and of what is
-        found.
+    Cost: reads the columns ``values`` and ``flag`` of all files, and ``also`` of row groups with a match. Each core
+        holds the first columns of a row group, and up to 64 MiB or one column of ``also``, in memory.
     """
     names = values.column_names
     kinds = {name: files.fields[name][1] for name in dict.fromkeys((*names, *also)) if name in files.fields}
@@ -90,7 +89,11 @@ def find_rows(
 
 
 def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | None:
-    """Count the rows of a table of which each of some columns is NULL or as said; None where only Spark can.
+    """Count the rows of a table where each flag column is NULL or has its given value; None if only Spark can.
+
+    Args:
+        files: the files of the table.
+        flags: boolean columns -> the value to count.
 
     Raises:
         As :func:`find_rows`.
@@ -114,7 +117,7 @@ def count_matching_rows(files: TableFiles, flags: Mapping[str, bool]) -> int | N
 
 
 def _compares(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether values of a type are compared with those of a column's as Spark does."""
+    """Return whether Arrow compares values of two types as Spark does."""
     if pa.types.is_floating(other):
         return False  # in Spark NaN is equal to itself, and zero has no sign
     if pa.types.is_integer(one) and pa.types.is_integer(other):
@@ -172,13 +175,13 @@ class _Values:
 
 
 class _Room:
-    """How many more rows may be found; None for any number."""
+    """Counts down how many more rows may match; None for no limit."""
 
     def __init__(self, most: int | None) -> None:
         self._left = most
 
     def takes(self, rows: int) -> bool:
-        """Take so many; return whether there was room. Threads that take at once may take a few too many."""
+        """Take ``rows`` from the limit; return whether it suffices. Concurrent threads may exceed it slightly."""
         if self._left is None:
             return True
         self._left -= rows
@@ -206,7 +209,7 @@ class _Look:
         return () if self.flag is None else (self.flag,)
 
     def rows_of(self, address: str) -> list[pa.Table] | None:
-        """Find rows in a file; None where it is not as Iceberg writes it, or there is no room."""
+        """Return the matching rows of a file; None if it has no column ids, or too many rows match."""
         with ExitStack() as opened:
             file = opened.enter_context(self.files.open(address))
             inside = self.files.inside(file, (*self.kinds, *self._flags))
@@ -236,14 +239,14 @@ class _Look:
         inside: Mapping[str, str | None],
         lives: NDArray[np.bool_],
     ) -> pa.Table | None:
-        """Find rows of a row group, with their numbers in it; None where there is no room for them.
+        """Return the matching rows of a row group, with their positions in it; None if too many rows match.
 
         Args:
             file: the file.
-            others: the same, as the columns are read that are only given.
-            number: of the row group.
-            inside: how the file calls columns of its table.
-            lives: which rows are not deleted.
+            others: the same file, opened for the columns that are only returned.
+            number: number of the row group.
+            inside: column of the table -> its name in the file.
+            lives: mask of the rows that are not deleted.
         """
         names = [values.name for values in self.values]
         keys = self._read(file, number, inside, [*names, *self._flags])
@@ -256,7 +259,7 @@ class _Look:
             return None
         columns = {name: keys[name].take(at) for name in names}
         rest = [name for name in self.kinds if name not in names]
-        # What is found in few row groups is read in few.
+        # Row groups without a match are not read.
         for some in self._portions(file.metadata.row_group(number), inside, rest) if len(at) else ():
             read = self._read(others, number, inside, some, at)
             columns |= {name: read[name] for name in some}
@@ -266,9 +269,9 @@ class _Look:
         )
 
     def _few_texts(self, file: pq.FileMetaData, inside: Mapping[str, str | None]) -> list[str]:
-        """Return those columns of texts that are only given and of which the file keeps each text once.
+        """Return the dictionary-encoded text columns that are returned but not searched.
 
-        To make texts of all of them, before the wanted ones are picked, takes longer than all else.
+        They are read as dictionaries, since decoding all texts before picking the wanted ones is the slowest part.
         """
         looked_for = {values.name for values in self.values}
         wanted = (inside[name] for name, kind in self.kinds.items() if kind == pa.string() and name not in looked_for)
@@ -282,7 +285,7 @@ class _Look:
     def _portions(
         group: pq.RowGroupMetaData, inside: Mapping[str, str | None], names: Sequence[str]
     ) -> Iterator[list[str]]:
-        """Divide columns of a row group by the memory that they take: a wide table is not read at once."""
+        """Split the columns of a row group into portions of limited memory."""
         chunks = (group.column(number) for number in range(group.num_columns))
         sizes = {chunk.path_in_schema: chunk.total_uncompressed_size for chunk in chunks}
         some: list[str] = []

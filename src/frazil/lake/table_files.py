@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from frazil.iceberg.snapshot import TableSnapshot
 
 _ROWS, _PLACES, _GONE = 0, 1, 2
-"""What Iceberg's format calls the content of a file: rows, places of deleted rows; and the status of one that went."""
+"""Iceberg's codes for the content of a file (data, position deletes), and the status of a removed file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class TableFile:
 
     Attributes:
         address, size_bytes: its address and size.
-        rows: how many it has, those that are deleted among them.
-        partition: the values of its partition.
-        highest: number of a column -> a value that none of its rows is above, as Iceberg writes it.
+        rows: number of rows, including deleted ones.
+        partition: partition column -> value.
+        highest: column id -> upper bound, as Iceberg writes it.
     """
 
     address: str
@@ -67,12 +67,12 @@ class TableFiles:
     """The files of a table at a snapshot.
 
     Attributes:
-        fields: name of a column -> its number, and its type in Arrow; those of nested and rare types are left out.
-        nested: the same of lists and structs.
-        rows: addresses of the files of rows -> these files.
-        deleted: addresses of files of rows -> the numbers of rows that are deleted, with repeats.
-        places: addresses of the files that say which rows these are -> these files.
-        address: returns how to open a file, by its address.
+        fields: column name -> column id and Arrow type, without nested and rare types.
+        nested: the same for lists and structs.
+        rows: address -> data file.
+        deleted: address of a data file -> positions of deleted rows, with repeats.
+        places: address -> position delete file.
+        address: maps an address to one that this process can open.
     """
 
     fields: Mapping[str, tuple[int, pa.DataType]]
@@ -84,22 +84,22 @@ class TableFiles:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the files of rows."""
+        """Size of the data files."""
         return sum(file.size_bytes for file in self.rows.values())
 
     def open(self, address: str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-        """Open one of the files of rows, some of whose columns come as dictionaries."""
+        """Open a data file; columns in ``dictionaries`` are read dictionary-encoded."""
         return _open(self.rows[address], self.address, dictionaries)
 
     def lives(self, address: str) -> NDArray[np.bool_]:
-        """Return of each row of a file whether it is not deleted."""
+        """Return a mask of the rows of a file that are not deleted."""
         lives = np.ones(self.rows[address].rows, np.bool_)
         for rows in self.deleted.get(address, ()):
             lives[rows] = False
         return lives
 
     def inside(self, file: pq.ParquetFile, names: Iterable[str]) -> dict[str, str | None] | None:
-        """Return how a file calls columns of its table, None for one that it lacks; None for a file without numbers."""
+        """Map the table's columns to names in a file, None if missing; None for a file without column ids."""
         by_id, columns = {}, self.columns
         for field in file.schema_arrow:
             number = _number(field)
@@ -114,10 +114,10 @@ class TableFiles:
         return {**self.fields, **self.nested}
 
     def living(self, address: str) -> pa.Table | None:
-        """Read the rows of a file that are not deleted, in the table's types; what the file lacks is NULL.
+        """Read the rows of a file that are not deleted, in the table's types; missing columns are NULL.
 
         Returns:
-            All of :attr:`columns`; None for a file whose columns have no numbers, or other nested types.
+            All of :attr:`columns`; None if the file has no column ids, or other nested types.
 
         Cost: reads the whole file into memory.
         """
@@ -141,7 +141,7 @@ class TableFiles:
         return pa.table(read).filter(pa.array(self.lives(address)))
 
     def gone(self, address: str) -> pa.Table:
-        """Read a file of places."""
+        """Read a position delete file."""
         with _open(self.places[address], self.address) as opened:
             return opened.read(columns=[FILE_PATH, POS], use_threads=False)
 
@@ -151,7 +151,7 @@ class TableFiles:
         return replace(self, rows=rows)
 
     def not_below(self, bounds: Mapping[str, pa.Scalar]) -> Self:
-        """Leave out files all of whose values in some columns are below those of ``bounds``, as far as they tell."""
+        """Leave out files whose upper bounds are below ``bounds`` in every given column."""
         wanted = [(*self.fields[name], least) for name, least in bounds.items()]
         rows = {
             at: file
@@ -162,13 +162,13 @@ class TableFiles:
 
 
 def _number(field: pa.Field) -> int | None:
-    """Return the number that Iceberg knows a field by, which a file of another program may not have."""
+    """Return Iceberg's id of a field; None in a file that another program wrote without ids."""
     number = (field.metadata or {}).get(FIELD_ID)
     return None if number is None else int(number)
 
 
 def _is_same(one: pa.DataType, other: pa.DataType) -> bool:
-    """Return whether two types have the same fields, by their numbers, in the same order."""
+    """Return whether two types have the same fields, by their ids, in the same order."""
     mine, theirs = ([kind.field(at) for at in range(kind.num_fields)] for kind in (one, other))
     if not mine and not theirs:
         return bool(one == other)
@@ -199,8 +199,8 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     Args:
         spark: a session.
         name: quoted name of a table.
-        at: a snapshot of its.
-        address: returns how to open a file, by its address.
+        at: a snapshot of the table.
+        address: maps an address to one that this process can open.
 
     Returns:
         The files; None without a JVM gateway or a snapshot, and where only Iceberg can read them: other files than
@@ -222,7 +222,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
     found: dict[int, dict[str, TableFile]] = {_ROWS: {}, _PLACES: {}}
     for manifest in entries(address(at.manifest_list), "manifest_path", read_kept):
         if (manifest.get("added_files_count"), manifest.get("existing_files_count")) == (0, 0):
-            continue  # it only says which files went
+            continue  # it only lists removed files
         for entry in entries(address(manifest["manifest_path"]), "data_file", read_kept):
             file = entry["data_file"]
             if entry["status"] == _GONE:
@@ -242,7 +242,7 @@ def table_files(spark: SparkSession, name: str, at: TableSnapshot, address: Call
 
 
 def _deleted(files: Collection[TableFile], address: Callable[[str], str]) -> Mapping[str, Sequence[NDArray[np.int64]]]:
-    """Read files of places: for each file of rows the numbers of those that are deleted."""
+    """Read position delete files: address of a data file -> positions of deleted rows."""
 
     def read(file: TableFile) -> list[tuple[str, NDArray[np.int64]]]:
         with _open(file, address) as opened:
@@ -279,18 +279,18 @@ def local_data_files(
     values: Mapping[str, Sequence[str]],
     above: tuple[str, int],
 ) -> list[Path] | None:
-    """Return the Parquet files that may have rows with some values.
+    """Return the local Parquet files that may have rows with some values.
 
     Args:
         spark: a session.
         name: quoted name of a table.
         snapshot_id: the snapshot that is read.
-        values: column -> its values.
-        above: a column, and a number that it is greater than.
+        values: column -> values; a row may have any of them.
+        above: a column, and the number that it must be greater than.
 
     Returns:
-        The files, by their paths; None without a JVM gateway, where a file is not on this machine or not Parquet, or
-        where rows of one are deleted.
+        The paths of the files; None without a JVM gateway, if a file is not local or not Parquet, or if rows of a file
+        are deleted.
     """
     table = java_table(spark, name)
     if table is None:

@@ -42,13 +42,19 @@ def ensure(spark: SparkSession, layout: TableLayout) -> None:
 
 
 def table_fits(spark: SparkSession, layout: TableLayout) -> bool:
-    """Return whether a table is missing, or :func:`ensure` can give it just the columns of a layout."""
+    """Return whether a table is missing, or :func:`ensure` can alter it to exactly the columns of a layout."""
     present = _columns(spark, quote(*layout.path))
     return present is None or plan.fits(present, layout)
 
 
 def alter(spark: SparkSession, name: str, changes: Iterable[Alteration]) -> None:
-    """Alter a table, by its quoted name. Live views are not a table's: they are passed over."""
+    """Alter a table. Changes of live views are skipped, since they do not belong to the table.
+
+    Args:
+        spark: a session with the lake.
+        name: quoted name of the table.
+        changes: the alterations, in order.
+    """
     for number, change in enumerate(changes, 1):
         if number % _VERSIONS == 0:
             make_table_durable(java_table(spark, name))
@@ -72,13 +78,19 @@ def alter(spark: SparkSession, name: str, changes: Iterable[Alteration]) -> None
 
 
 def set_sort_order(spark: SparkSession, name: str, sort_by: Sequence[str]) -> None:
-    """Let writers sort the files of a table, by its quoted name; no columns for no order."""
+    """Set the order in which writers sort the rows of each file.
+
+    Args:
+        spark: a session with the lake.
+        name: quoted name of the table.
+        sort_by: the columns; empty to remove the order.
+    """
     order = f"LOCALLY ORDERED BY {', '.join(map(quote, sort_by))}" if sort_by else "UNORDERED"
     spark.sql(f"ALTER TABLE {name} WRITE {order}")
 
 
 def property_list(properties: Mapping[str, str]) -> str:
-    """Write properties as the list of a TBLPROPERTIES clause."""
+    """Return properties as the list of a TBLPROPERTIES clause."""
     return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
@@ -104,7 +116,7 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
     partition = f" PARTITIONED BY ({', '.join(layout.partition_by)})" if layout.partition_by else ""
     properties = property_list(layout.all_properties)
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING iceberg{partition} TBLPROPERTIES ({properties})")
-    # A commit that the catalog does not take counts as another's table of the same name, which IF NOT EXISTS forgives.
+    # A refused commit looks like a concurrently created table, which IF NOT EXISTS ignores.
     if _columns(spark, name) is None:
         raise CatalogError(
             f"the catalog did not make the table {layout.path[-2]}.{layout.path[-1]}, and does not say why",
@@ -115,16 +127,16 @@ def _create(spark: SparkSession, layout: TableLayout) -> None:
 
 
 def open_catalog(spark: SparkSession, namespace: str) -> None:
-    """Let a session open its catalog. Iceberg's Java API finds it there only once SQL has asked for something.
+    """Open a session's catalog. Iceberg's Java API finds a catalog only after a first SQL request.
 
-    A new catalog in a database makes its own tables now, and not in one step. Where another process does the same at
-    this moment, one of the two fails, and finds them made when it asks again.
+    A new catalog in a database now creates its own tables, in several steps. If two processes do so at once, one of
+    them fails, and succeeds when it tries again.
 
     Args:
         spark: the session.
-        namespace: any one, quoted, with the catalog before it; it need not exist.
+        namespace: any quoted namespace with its catalog; it need not exist.
 
-    Cost: one request. A catalog that does not answer is asked twice.
+    Cost: one request; two if the catalog does not answer.
     """
     try:
         spark.catalog.databaseExists(namespace)
