@@ -1,4 +1,4 @@
-"""What runs leave for auditors: run files, certificates and the hashes in them.
+"""Records for auditors: run files, certificates, and the hashes in them.
 
-Nothing here changes a table.
+Must not change a table.
 """

@@ -1,7 +1,7 @@
-"""Certificates: small files, each of which holds the hash of the one before it.
+"""Certificates: small files that are chained, each with the hash of the one before.
 
-A file's name is its number and the SHA-256 of its bytes. With a key each certificate has a seal too: an HMAC-SHA256
-over all the rest of it, which nobody can make who has no key.
+A file's name is its number and the SHA-256 of its bytes. If the declaration has a key, each certificate also has a
+seal: an HMAC-SHA256 over all other fields, which cannot be forged without the key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 FORM: Final = 1
-"""Which fields a certificate has."""
+"""Version of a certificate's fields."""
 
 SEAL: Final = "seal"
 _NAME: Final = re.compile(r"(\d{8,})-([0-9a-f]{64})\.json")
@@ -81,7 +81,7 @@ class CertificateStore:
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Self | None:
-        """Return those of a pipeline; None where there is no client for its warehouse."""
+        """Return the store of a pipeline's certificates; None if Frazil has no client for its warehouse."""
         place = files_place(pipeline, f"certificates/{percent_encoded(pipeline.pipeline, safe='')}", lasting=True)
         return None if place is None else cls(place)
 
@@ -128,7 +128,7 @@ def certificate_key(pipeline: Pipeline) -> bytes:
     """Return the key of the seals; empty where none is declared.
 
     Raises:
-        DeclarationError: the reference leads nowhere.
+        DeclarationError: the secret that the declaration refers to does not exist.
     """
     declared = pipeline.certificate_key
     return resolve(declared, setting="certificate_key", folder=pipeline.folder).encode() if declared else b""

@@ -1,7 +1,7 @@
-"""Write a certificate of what a run, or another command, left in the lake.
+"""Write a certificate of the lake's tables after a run or another command.
 
-It comes after the commits that it is about. A process that is killed in between leaves tables ahead of the newest
-certificate; the next one covers them too, and says which snapshots it did not see being made.
+It is written after the commits that it covers. If a process is killed in between, the tables are ahead of the newest
+certificate; the next one covers them too, and lists the snapshots that another process committed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _GROWS: Final = ("append", "replace")
 
 
 class Certifying:
-    """What one command does to the lake, from before its first commit to the certificate.
+    """One command's changes to the lake, from before its first commit to the certificate.
 
-    Make it when the lock of the pipeline is held, and call :meth:`write` before that is given back.
+    Create it while the pipeline's lock is held, and call :meth:`write` before the lock is released.
     """
 
     def __init__(self, pipeline: Pipeline, act: str, before: Located, bases: Mapping[str, int | None]) -> None:
@@ -91,7 +91,7 @@ class Certifying:
         return None
 
     def write_or_tell(self, tell: Callable[[str], None]) -> None:
-        """Write the certificate of a command that is no run; tell why it could not be written."""
+        """Write the certificate of a command other than a run; pass the reason to ``tell`` if that fails."""
         now = dt.datetime.now(dt.UTC)
         if why := self.write(run_id="", now=now):
             tell(f"the certificate cannot be written: {why}")
@@ -197,7 +197,7 @@ _CHANGE_FIELDS: Final = ("batch", "rows", "digest")
 
 
 def certified_tables(pipeline: Pipeline) -> list[LakeTable]:
-    """List the tables of a pipeline that certificates are about."""
+    """List the tables of a pipeline that certificates cover."""
     return [made for made in lake_tables(pipeline) if made.role != "view"]
 
 

@@ -45,7 +45,13 @@ class ChangeHash:
     digest: str = ""
 
     def then(self, batch: int, rows: int, digest: str) -> ChangeHash:
-        """Return the hash once a batch is added."""
+        """Return the hash with one more batch.
+
+        Args:
+            batch: number of the batch.
+            rows: its number of rows.
+            digest: its hash.
+        """
         text = f"{self.digest}:{batch}:{rows}:{digest}"
         return ChangeHash(batch=batch, rows=self.rows + rows, digest=hashlib.sha256(text.encode()).hexdigest())
 
@@ -94,7 +100,15 @@ def batch_hashes(
     *,
     rows_at_once: int = _ROWS_AT_ONCE,
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield batch, number of rows and hash of each batch after one; ``rows`` is what stands after FROM."""
+    """Yield number, row count and hash of each batch after ``after``.
+
+    Args:
+        connection: a DuckDB connection.
+        rows: SQL of a FROM clause with the rows.
+        columns: columns of the rows, with types as Spark writes them.
+        after: a batch number; earlier batches and this one are skipped.
+        rows_at_once: number of rows that are read at a time.
+    """
     batch = identifier(r.BATCH)
     sql = f"SELECT {batch}::BIGINT AS b, sha256({hashed_text(columns)}) AS h FROM {rows} WHERE {batch} > {int(after)}"
     found = _pieces(connection.execute(f"{sql} ORDER BY 1, 2").to_arrow_reader(rows_at_once))

@@ -1,7 +1,7 @@
-"""Files that runs leave below the warehouse: written once, read by people, tools and ``frazil status``.
+"""Run files below the warehouse: written once, read by people, tools and ``frazil status``.
 
-No table and no run depends on them. They are on this machine's disk or in an object store, as the warehouse is; where
-that takes tables and nothing else, they are beside the declaration.
+Tables and runs do not depend on them. They are on this machine's disk or in an object store, like the warehouse. If the
+warehouse takes only tables, they are beside the declaration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENDINGS: Final = (".start.json", ".end.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFiles:
-    """What one run left: None for a file that is missing or cannot be read."""
+    """The files of one run; None for a file that is missing or unreadable."""
 
     start: Mapping[str, Any] | None
     end: Mapping[str, Any] | None
@@ -56,7 +56,7 @@ class FilesPlace(Protocol):
         """Return a file's content.
 
         Raises:
-            OSError, StorageError: there is none, or it cannot be read.
+            OSError, StorageError: the file does not exist or cannot be read.
         """
 
     def names(self) -> list[str]:
@@ -67,7 +67,7 @@ class FilesPlace(Protocol):
 
 
 def runs_folder(pipeline: Pipeline) -> Path | None:
-    """Path of the folder of the files, whether it exists or not; None where the warehouse is no local folder."""
+    """Return the path of the run files' folder, which may not exist; None if the warehouse is not a local folder."""
     folder = warehouse(pipeline).path
     return None if folder is None else folder / ".frazil" / _RUNS
 
@@ -115,7 +115,7 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
 
 
 def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str, Any]) -> None:
-    """Write one of the two files of a run, as :func:`write_file`, and let go of runs that are too old to keep.
+    """Write one of the two files of a run, as :func:`write_file`, and remove the files of runs that are too old.
 
     Args:
         pipeline: the declaration.
@@ -136,7 +136,7 @@ def write_run_file(pipeline: Pipeline, run: str, part: str, content: Mapping[str
 
 
 def run_files(pipeline: Pipeline) -> Iterator[RunFiles]:
-    """Read what runs left, the newest first. What cannot be read is left out."""
+    """Yield the files of runs, newest first. Unreadable files are left out."""
     folders = [place for place in _places(pipeline, _RUNS) if place is not None]
     places = {name: place for place in folders for name in _names(place)}
     for run in _by_time(places):

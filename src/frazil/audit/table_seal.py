@@ -1,7 +1,7 @@
-"""The hashes of a table's files: what its newest snapshot is made of, down to the last byte.
+"""Hashes of all files of a table's newest snapshot.
 
-A snapshot names its list of manifests, that its manifests, and these the files of rows and deletes. No file is ever
-changed, so of a snapshot only those files need to be read that no certificate names yet.
+A snapshot names its manifest list, the list names manifests, and manifests name data and delete files. Files never
+change, so only the files that no certificate covers yet need to be read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DELETED: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHistory:
-    """What a table's metadata says of its newest snapshot, or of an older one.
+    """A table's snapshots, seen from its newest one or an older one.
 
     Attributes:
         location: address of the metadata file.
@@ -41,12 +41,12 @@ class TableHistory:
     folder: str = ""
 
     def since(self, older: int | None) -> list[Mapping[str, Any]] | None:
-        """Return the snapshots that came after an older one, the oldest first; None where it is no ancestor."""
+        """Return the snapshots after an older one, oldest first; None if the older one is not a known ancestor."""
         found: list[Mapping[str, Any]] = []
         at = self.snapshot
         while at is not None and at != older:
             if at not in self.snapshots:
-                return None  # an expired one: nobody can tell what was between
+                return None  # an ancestor has expired, so the snapshots in between are unknown
             found.append(self.snapshots[at])
             at = self.snapshots[at].get("parent-snapshot-id")
         return found[::-1] if at == older else None

