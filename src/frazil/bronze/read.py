@@ -236,7 +236,7 @@ class _Rows:
 
         Args:
             counts: number of ``rows``, ``bad``, ``headers`` and ``foreign`` records.
-            head: bytes before the first record; None if there are none.
+            head: bytes before the first record, or None.
             form: layout from which the bytes of the file can be restored; None for a duplicate.
         """
         file = self.file

@@ -342,7 +342,7 @@ class Source(Protocol):
         """
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Return a likely mistake in the source's settings if a declared field is missing; None if there is no hint.
+        """Return a likely mistake in the source's settings if a declared field is missing; None without a guess.
 
         Args:
             named: columns that each new file names.

@@ -34,7 +34,8 @@ class Landed:
         files: number of landed files.
         records: number of records in them.
         behind_bytes: bytes at the server that are not landed yet; None if the server does not report them.
-        behind_seconds: age of the oldest change that is not landed; None if there is none or its age is unknown.
+        behind_seconds: age of the oldest change that is not landed; None without such a change, or if its age is
+            unknown.
         busy: name of the other process that captures; nothing was landed then. None if this process captured.
         failed: declared table -> why it stopped. Changes of the other tables of its slot are landed.
     """
@@ -53,8 +54,8 @@ class Lag:
 
     Attributes:
         behind_bytes: bytes at the server that are not landed yet; None if the server does not report them.
-        behind_seconds: upper bound of the age of the oldest change that is not landed; 0 if there is none, None if the
-            age is unknown.
+        behind_seconds: upper bound of the age of the oldest change that is not landed; 0 without such a change, None if
+            the age is unknown.
         begun: True if something was landed before.
     """
 
@@ -135,7 +136,7 @@ class Capture(Protocol):
         """Check the preconditions of a capture. It changes nothing and does not disturb a running capture.
 
         Yields:
-            Every problem found, or a description of the server if there is no problem. Empty without a server.
+            Every problem found; without problems a description of the server; nothing without a server.
 
         Raises:
             SourceError: the server cannot be reached.

@@ -105,7 +105,7 @@ class SourceRows(Protocol):
 
         Args:
             keys: key columns.
-            columns: columns whose values are returned; NULL is None.
+            columns: columns whose values are returned, with None for NULL.
             texts: texts of the wanted keys, as :meth:`digests` yields them.
 
         Cost: one scan of the keys.

@@ -59,7 +59,7 @@ class Ledger:
 
     @property
     def reordered_in(self) -> int:
-        """Return the newest batch in which a new name moved records to an earlier position; 0 if there is none."""
+        """Return the newest batch in which a new name moved records to an earlier position; 0 without one."""
         return max((batch for first, position, batch in self.again if self.moves(first, position)), default=0)
 
     def moves(self, first: str | None, position: str) -> bool:

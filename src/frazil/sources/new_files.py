@@ -241,7 +241,7 @@ class FileForm:
     Attributes:
         dialect: dialect of CSV; None for Parquet.
         header: True if the first CSV record names the fields.
-        op: name of the operation column; it receives the field of this name in any case. None if there is none.
+        op: name of the operation column; it receives the field of this name in any case. None without such a column.
         verify: function that gets the path and the first CSV record, and raises if the record contradicts ``header``.
         names: exact name of a field in the file -> its name in bronze.
         layouts: lists of field names for CSV without a header; the list with the length of the first record applies.

@@ -103,7 +103,7 @@ class Storage(Protocol):
             with other endings. Hidden and temporary files are left out, and so is everything in such folders.
 
         Raises:
-            MissingFolderError: the place does not exist and contains no pattern, or it cannot be listed.
+            MissingFolderError: the place cannot be listed, or it has no pattern and does not exist.
         """
 
     def stat(self, uri: str) -> Found:

@@ -54,7 +54,7 @@ def find(
 
     Raises:
         DeclarationError: a reference or a home folder cannot be resolved.
-        MissingFolderError: the place does not exist and contains no pattern, or it cannot be listed.
+        MissingFolderError: the place cannot be listed, or it has no pattern and does not exist.
         UnknownStoreError: no storage reads this kind of store.
     """
     place = expand(declared, setting="path", folder=folder)

@@ -135,7 +135,7 @@ def config(access: StoreAccess) -> dict[str, Any]:
 
 
 def login(access: StoreAccess) -> dict[str, str]:
-    """Return the login of an S3 bucket: declared, from the environment, or the machine's own; empty if there is none.
+    """Return the login of an S3 bucket: declared, from the environment, or the machine's own; empty without one.
 
     The keys are fields of :class:`frazil.spec.model.stores.Store`.
     """

@@ -1,1 +1,1 @@
-"""The audit log that triggers write."""
+"""Audit logs that triggers write."""

@@ -1,13 +1,13 @@
-"""Land what an audit log has that is not landed: by what transactions were visible before, not by numbers.
+"""Land the new records of an audit log, found by transaction visibility instead of by numbers.
 
-Numbers are drawn before transactions commit, so a bookmark ``id > max(id)`` loses what commits late. The bookmark is
-the snapshot of the last turn: what it did not see, and this turn's snapshot does, is new. A log with a column of the
-transaction is read by just that. Of one without, the system column xmin is read, which may name a part of a
-transaction: every record whose xmin the last snapshot could not be sure of is looked at, and those that were landed
-are left out.
+Numbers are drawn before transactions commit, so a bookmark ``id > max(id)`` loses records that commit late. The
+bookmark is the snapshot of the last turn: a record is new if that snapshot did not see it and this turn's snapshot
+does. A log with a transaction column is read by that column. For a log without one the capture reads the system column
+xmin, which may be the number of a subtransaction. It therefore reads every record that the last snapshot could not
+decide, and leaves out those that are landed.
 
-A turn writes its files, named by its number, and then the bookmark. Files of a greater number than the bookmark's are
-of a turn that died: their records count as landed.
+A turn writes its files, named by its number, and then the bookmark. Files with a greater number belong to a turn that
+was killed; their records count as landed.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LogCapture:
-    """The capture of one log, for all declared tables that are in it.
+    """The capture of one log, for all declared tables in it.
 
     Attributes:
         tables: names of the declared tables.
-        sources: what is declared of each; all of the same database, log, landing folder and columns.
+        sources: source of each table; all have the same database, log, landing folder and columns.
     """
 
     tables: tuple[str, ...]
@@ -51,7 +51,7 @@ class LogCapture:
 
     @property
     def name(self) -> str:
-        """Return which log of which database, without a secret."""
+        """Return log and database, without secrets."""
         return f"log {self._first.log} of {redacted(self._first.url or '')}"
 
     @property
@@ -59,7 +59,7 @@ class LogCapture:
         return self.sources[0]
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what the log has now; memory of one file a table."""
+        """Land the new records of the log. Cost: memory for one file of each table."""
         root = self._root(folder)
         with try_lock(root / f".{self._first.log}.lock") as is_alone:
             if not is_alone:
@@ -74,17 +74,17 @@ class LogCapture:
             return _Turn(self, root, session).behind()
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look whether the log can be read, and is the one that was captured."""
+        """Check that the log is readable and is the captured one."""
         with connected(self._first, folder, self.name) as session:
             yield _Turn(self, self._root(folder), session).examine()
 
     def preview(self, folder: Path, into: Path) -> None:
-        """Write what the log has and the landing files do not below another folder; change nothing."""
+        """Write the records that are not landed below another folder, without landing them."""
         with connected(self._first, folder, self.name) as session:
             _Turn(self, self._root(folder), session).preview(into)
 
     def is_whole(self, folder: Path) -> bool:
-        """Return whether no file is of a turn that has not ended: a turn lands what one snapshot of the log sees."""
+        """Return True if all files belong to finished turns; each turn lands one snapshot of the log."""
         root = self._root(folder)
         path = bookmark_path(root, self._first)
         if not path.exists():
@@ -94,7 +94,7 @@ class LogCapture:
         return all(turn_of(file) <= number for file in files)
 
     def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
-        """Return the landing files of turns that have ended: where the capture stands is in its bookmark."""
+        """Return the landing files of finished turns; the bookmark holds the position of the capture."""
         root = self._root(folder).resolve()
         number = Bookmark.read(bookmark_path(root, self._first)).number
         made: dict[Path, list[str]] = {}
@@ -108,7 +108,7 @@ class LogCapture:
         return found
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Remove landing files of turns that have ended."""
+        """Remove landing files of finished turns."""
         with try_lock(self._root(folder) / f".{self._first.log}.lock") as is_alone:
             gone = [*self.forgettable(folder, files)] if is_alone else []
             for file in gone:
@@ -134,7 +134,7 @@ def log_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[LogCapture
 
 
 class _Turn:
-    """One look at a log."""
+    """One turn of the capture, in one session."""
 
     def __init__(self, capture: LogCapture, root: Path, session: Any) -> None:
         from psycopg import sql  # noqa: PLC0415 - see connected
@@ -146,7 +146,7 @@ class _Turn:
         self._unlanded = UnlandedRecords(capture.sources, self._before)
 
     def land(self, progress: Callable[[str], None]) -> Landed:
-        """Land what is new: files first, then the bookmark."""
+        """Land new records: files first, then the bookmark."""
         before, wanted = self._before, sorted({source.table for source in self._capture.sources})
         leftovers, last = self._leftovers(before.number)
         fence_xid = before.fence_xid
@@ -186,7 +186,7 @@ class _Turn:
         return Landed(files=writer.files, records=writer.records)
 
     def preview(self, into: Path) -> None:
-        """Write what a turn would land now below another folder; change nothing."""
+        """Write the records that a turn would land now below another folder, without landing them."""
         if not self._before.snapshot:
             return
         leftovers, _ = self._leftovers(self._before.number)
@@ -200,17 +200,17 @@ class _Turn:
             writer.close()
 
     def _look(self) -> tuple[str, str]:
-        """Take the snapshot of a transaction that just began; return its text, and which cluster it is."""
+        """Take the snapshot of the transaction that just began; return its text and the cluster's identifier."""
         self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._session.execute("SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'")
-        # Before the snapshot: a TRUNCATE of the log hides from it what it says it has seen.
+        # Before the snapshot, which else may miss rows that a TRUNCATE of the log removes.
         self._session.execute(self._sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(log_name(self._spec)))
         snapshot, system = str(self._one("SELECT pg_current_snapshot()::text")), self._system()
         self._check_same_history(system, snapshot)
         return snapshot, system
 
     def examine(self) -> Looked:
-        """Begin as for a turn, and do nothing."""
+        """Check the log as a turn does, without landing anything."""
         with self._session.transaction():
             self._look()
             self._verify_numbers()
@@ -237,7 +237,7 @@ class _Turn:
         return str(self._one("SELECT current_database()"))
 
     def _check_same_history(self, system: str, snapshot: str) -> None:
-        """Refuse a database whose transactions are not those that the bookmark speaks of."""
+        """Refuse a database with another transaction history than the bookmark."""
         before = self._before
         if not before.snapshot:
             return
@@ -256,10 +256,10 @@ class _Turn:
             )
 
     def _verify_numbers(self) -> int:
-        """Refuse a log whose numbers began again: they order its records. Return the filenode of their sequence.
+        """Refuse a log whose numbers started again, because they order its records. Return the sequence's filenode.
 
-        It is another one after RESTART, also that of a TRUNCATE; then a record of a later transaction than all landed
-        ones, with a number that was passed, tells. After setval only a number behind the greatest landed one does.
+        RESTART, also by TRUNCATE, changes the filenode; a record of a new transaction with an old number then proves
+        the restart. setval keeps the filenode; a last number below the greatest landed one proves it.
         """
         before, sequence = self._before, self._sequence()
         if sequence is None:
@@ -282,7 +282,7 @@ class _Turn:
         return filenode
 
     def _sequence(self) -> Any:
-        """Return the sequence that numbers are drawn from; None where the column owns none."""
+        """Return the sequence of the number column; None if the column owns no sequence."""
         serial = "SELECT pg_get_serial_sequence(%s, %s)"
         found = self._session.execute(serial, [self._spec.log, self._spec.event_id]).fetchone()[0]
         return found and self._sql.Identifier(*found.split("."))
@@ -296,7 +296,7 @@ class _Turn:
         return int(self._session.execute(query.format(sequence)).fetchone()[0])
 
     def _records(self, snapshot: str) -> Iterator[tuple[AuditLog, tuple[str, ...], int]]:
-        """Yield the records that are perhaps not landed, by their numbers: of which table, as text, and its xid."""
+        """Yield (source, record as text, transaction number) of records that may not be landed, ordered by number."""
         query, values = self._unlanded.query(snapshot)
         exact = {source.schema_and_table: source for source in self._capture.sources}
         with self._session.cursor(name="frazil") as cursor:
@@ -307,7 +307,7 @@ class _Turn:
                     yield exact[place], tuple(row), xid
 
     def _leftovers(self, number: int) -> tuple[set[int], int]:
-        """Return the numbers of records in files of turns that died before their bookmark, and the last turn's."""
+        """Return the record numbers in files of turns without a bookmark, and the number of the last turn."""
         found, last = set[int](), number
         for source in self._capture.sources:
             for file in (self._root / source.table).glob("*.parquet"):
@@ -318,9 +318,9 @@ class _Turn:
         return found, last
 
     def _move_fence(self, after: Bookmark, begin: int) -> None:
-        """Raise ``low``: numbers drawn before a transaction that no running one is older than are all landed.
+        """Raise ``low`` to the fence once every transaction older than ``fence_xid`` has ended.
 
-        A number is drawn a moment before its transaction has an xid, so the xid of the fence is drawn a turn later.
+        A number is drawn shortly before its transaction gets an xid, so ``fence_xid`` is drawn one turn later.
         """
         if self._spec.xid is not None:
             return
@@ -335,7 +335,13 @@ class _Turn:
 
 @contextmanager
 def connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
-    """Open a session with the database of a log; ``name`` is what people know the log by."""
+    """Open a session with the database of a log.
+
+    Args:
+        source: source of a table in the log.
+        folder: folder of the declaration.
+        name: name of the log, for messages.
+    """
     try:
         import psycopg  # noqa: PLC0415 - only databases need it
     except ImportError:
@@ -355,11 +361,11 @@ def connected(source: AuditLog, folder: Path, name: str) -> Iterator[Any]:
 
 @contextmanager
 def log_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
-    """Open the table whose changes the log has; the log is in the same database."""
+    """Open the current rows of a logged table; table and log are in the same database."""
     from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
 
     source, folder = table.source, pipeline.folder
-    # A shard is no table of the declaration; it has its records looked at alone.
+    # A shard is not a declared table; only its own records are read.
     logged = _logged(pipeline) if table in pipeline.tables else [table]
     [capture] = [one for one in log_captures(pipeline, logged) if table.name in one.tables]
 

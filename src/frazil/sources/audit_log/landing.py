@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Bookmark:
-    """What was landed so far.
+    """Position of the capture of one log.
 
     Attributes:
-        number: of the last turn that landed files.
-        snapshot: text of the snapshot that saw all that is landed; empty before the first turn.
-        system: identifier of the database's cluster; empty where it may not be asked.
-        database: name of the database: all databases of a cluster share its transactions.
-        tables: tables that are level with the snapshot.
-        seen: numbers of records that are landed although the snapshot is not sure of their transactions.
-        low: records up to this number are landed for sure.
-        fence: a number that will be ``low`` once all transactions before ``fence_xid`` have ended.
-        fence_xid: drawn a turn after ``fence``; 0 where it is not drawn.
-        greatest: of the numbers that were landed.
-        filenode: of the sequence that numbers are drawn from, which another one tells that it began again; 0 for none.
+        number: number of the last turn that landed files.
+        snapshot: text of the snapshot up to which records are landed; empty before the first turn.
+        system: identifier of the database cluster; empty if the role must not read it.
+        database: name of the database; all databases of a cluster share transaction numbers.
+        tables: tables whose records are landed up to the snapshot.
+        seen: numbers of landed records whose transactions the snapshot could not decide.
+        low: all records up to this number are landed.
+        fence: number that becomes ``low`` after all transactions before ``fence_xid`` have ended.
+        fence_xid: transaction number drawn one turn after ``fence``; 0 before that.
+        greatest: greatest landed number.
+        filenode: filenode of the sequence that draws the numbers, or 0. A different one means that the sequence was
+            reset.
     """
 
     number: int = 0
@@ -50,17 +51,17 @@ class Bookmark:
 
     @classmethod
     def read(cls, path: Path) -> Bookmark:
-        """Read the bookmark; one of nothing where there is no file yet."""
+        """Read the bookmark; return an empty one before the first turn."""
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else cls()
 
     def write(self, path: Path) -> None:
-        """Write the bookmark, whole or not at all."""
+        """Write the bookmark atomically."""
         text = json.dumps(asdict(self))
         land_file(path, lambda part: _write(part, text))
 
 
 def bookmark_path(root: Path, spec: AuditLog) -> Path:
-    """Return where the bookmark of a log is."""
+    """Return the path of a log's bookmark."""
     return root / f".{spec.log}.bookmark.json"
 
 
@@ -69,11 +70,11 @@ def _write(path: Path, text: str) -> None:
 
 
 FILE_RECORDS: Final = 100_000
-"""The most records of a landing file."""
+"""Maximum number of records in a landing file."""
 
 
 class Writer:
-    """Writes records to the folders of their tables, a file for every so many."""
+    """Writer of landing files: each table has its folder, each file at most ``FILE_RECORDS`` records."""
 
     def __init__(self, root: Path, turn: int, columns: Sequence[str]) -> None:
         self._root, self._turn = root, turn
@@ -90,7 +91,7 @@ class Writer:
             self._write(table)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining records."""
         for table in [*self._held]:
             self._write(table)
 

@@ -1,4 +1,4 @@
-"""Files of an audit log as a source: the rows are JSON inside of its records."""
+"""Files of an audit log as a source; each record holds a row as JSON."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from frazil.storage.files import HashedFile
 
 NO_LOG: Final = "no_audit_log"
-"""Reason of a file that lacks columns of the log."""
+"""Reason for a file without the columns of the log."""
 
 
 @dataclass(frozen=True)  # no slots: super() needs the class that is written here
 class AuditLogSource(RecordFiles):
-    """The records of one table in files of a log, ordered by their numbers.
+    """The records of one table in files of a log, ordered by number.
 
-    Columns of the log are text in bronze, and so are the fields of the row, exactly as its JSON has them. A record that
-    comes again, in another file, has the same position, so it changes nothing.
+    Bronze has the columns of the log and the fields of the row as text, exactly as in the JSON. A repeated record in
+    another file has the same position and changes nothing.
     """
 
     @property
     def spec(self) -> AuditLog:
-        """Return what is declared."""
+        """Return the declared source."""
         return cast("AuditLog", self.table.source)
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find what is at a declared place; before the first capture there is no landing folder."""
+        """Find the files at a declared place; empty before the first capture."""
         found = super().entries(declared, folder)
         if self.spec.url is None:
             return found
@@ -54,16 +54,16 @@ class AuditLogSource(RecordFiles):
             return []
 
     def own_records(self, names: Sequence[str]) -> OwnRecords | None:
-        """Return that those of the declared table are."""
+        """Return a filter for the records of the declared table."""
         here = {name.lower(): name for name in names}
         schema, table = self.spec.schema_and_table
         fields = [here.get(name.lower(), name) for name in (self.spec.table_name, self.spec.schema_name)]
         return OwnRecords(table=table, schema=schema, exact=True, fields=(fields[0], fields[1]))
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file; one without the columns of the log is broken.
+        """Inspect a file; a file without the columns of the log is broken.
 
-        Cost: the JSON of all its records is read once for the names of its fields.
+        Cost: one pass over the JSON of all records for the names of the fields.
         """
         content = super().inspect(hashed, file)
         missing = self._missing(content.columns)
@@ -76,7 +76,7 @@ class AuditLogSource(RecordFiles):
         return [name for name in self.spec.log_fields if name.lower() not in carried]
 
     def inner_fields(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Return the columns of the rows in a file's JSON, of its old keys, and of what is wrong with the JSON."""
+        """Return the columns of the rows in the JSON, of their old keys, and of errors in the JSON."""
         return self._look(file, columns).inner
 
     def _with_inner(self, content: Content, file: SourceFile) -> Content:
@@ -84,7 +84,7 @@ class AuditLogSource(RecordFiles):
         return replace(content, inner=found.inner, written=found.written)
 
     def _look(self, file: SourceFile, columns: Sequence[tuple[str, str]]) -> Content:
-        """Return the fields inside of a file's JSON, and how it is written."""
+        """Return the fields in the JSON of a file, and its layout."""
         if not columns or self._missing(columns):
             return Content()
         layout = self._layout(columns)
@@ -97,7 +97,7 @@ class AuditLogSource(RecordFiles):
                     for name in objects.columns_of(layout.documents(parsed.fields)):
                         found.setdefault(name.lower(), name)
         except (UnicodeError, *UNREADABLE):
-            pass  # Whoever reads the file gets no further either.
+            pass  # Reading the file stops here too.
         names = (*found.values(), layout.problem, *layout.old_keys.values())
         return Content(inner=tuple((name, "string") for name in names), written=objects.written)
 
@@ -156,7 +156,7 @@ class AuditLogSource(RecordFiles):
         )
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on."""
+        """Return the settings that determine the records."""
         columns = {"kind", "table", "event_id", "schema_name", "table_name", "data", "old_data"}
         places = [place for places in self.spec.locations.values() for place in places]
         keys = {"keys": [*self.table.keys]} if self.spec.old_data else {}

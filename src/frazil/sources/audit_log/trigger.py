@@ -1,4 +1,4 @@
-"""The SQL with which a PostgreSQL database writes an audit log that can be captured exactly."""
+"""The SQL that makes a PostgreSQL database write an audit log without losing a commit."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
 
 def audit_trigger(log: str, tables: Iterable[str], *, rows: bool = False) -> str:
-    """Return a script that makes an audit log and lets tables write to it; to run it again changes nothing.
+    """Return a script that creates an audit log and triggers that write to it. Running it again changes nothing.
 
-    The log has an ``xid8`` column, so that no commit is missed, and a sequence without a cache, so that the numbers of
-    one row's records are in the order of its changes. Its trigger fires after each row, while the row is locked.
-    Rows of a partition are logged under the name of the table that is given.
+    The log has an ``xid8`` column, so that a capture misses no commit. Its sequence has no cache, so that the records
+    of one row are numbered in the order of its changes. The trigger fires after each row, while the row is locked. Rows
+    of a partition are logged under the name of the given table.
 
     Args:
         log: the log, as ``schema.table``.
         tables: the tables, each as ``schema.table``.
-        rows: the rows that a table has before it gets the trigger are written to the log too, as inserts. Nobody can
-            write to the table meanwhile.
+        rows: True to log the existing rows of a table as inserts when it gets the trigger. The table is locked against
+            writes meanwhile.
     """
     schema, name = _parts(log)
     place, function = f"{_quoted(schema)}.{_quoted(name)}", f"{_quoted(schema)}.{_quoted(f'write_{name}')}"
@@ -78,7 +78,7 @@ LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE;
 INSERT INTO {log} (audit_operation, tbl_schema, tbl_name, raw_data)
     SELECT 'I', {of}, to_jsonb(one.*) FROM {table} AS one WHERE NOT EXISTS (
         SELECT FROM pg_trigger WHERE tgrelid = {known}::regclass AND tgname = 'frazil_audit_rows');"""
-"""The lock is that of CREATE TRIGGER: it waits for transactions that have written to the table, and holds up others."""
+"""CREATE TRIGGER takes the same lock: it waits for transactions that wrote to the table and blocks new writes."""
 
 _TRIGGERS = """
 CREATE OR REPLACE TRIGGER frazil_audit_rows AFTER INSERT OR UPDATE OR DELETE ON {table}

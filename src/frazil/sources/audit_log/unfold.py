@@ -1,4 +1,4 @@
-"""The JSON in the records of an audit log, as columns beside those of the log."""
+"""Unfold the JSON in the records of an audit log into columns next to those of the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.kinds.audit_log import AuditLog
 
 PLACE: Final = "_cdc_place"
-"""Field with the place of a record, which bronze keeps in its position."""
+"""Field with the place of a record; bronze stores it in the position."""
 
 _DIGITS: Final = 20
 _ROW: Final = "row_"
@@ -27,14 +27,14 @@ _ROW: Final = "row_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where the parts of a record stand, as columns of bronze.
+    """The bronze columns of the parts of a record.
 
     Attributes:
-        event_id, operation, data, old_data: columns of the log; no ``old_data`` where a file has none.
-        problem: column that says why there is no row.
-        old_keys: lower-case name of a key's field -> column of its value before the change.
-        reserved: names, in lower case, that fields of the row cannot have.
-        reserved_prefix: how names begin that they cannot have either; empty for none.
+        event_id, operation, data, old_data: columns of the log, or None for a missing ``old_data``.
+        problem: column with the reason if the row cannot be read.
+        old_keys: lower-case name of a key field -> column of its value before the change.
+        reserved: lower-case names that fields of the row must not take.
+        reserved_prefix: prefix of further such names; may be empty.
     """
 
     event_id: str
@@ -48,7 +48,13 @@ class Layout:
 
     @classmethod
     def of(cls, spec: AuditLog, keys: Sequence[str], columns: Sequence[str]) -> Layout:
-        """Return where things stand in a file whose own fields go to ``columns``."""
+        """Return the layout of a file.
+
+        Args:
+            spec: declared source.
+            keys: key columns of the table.
+            columns: bronze columns of the file's own fields.
+        """
         here = {name.lower(): name for name in columns}
         prefix = f"{spec.old_data}_" if spec.old_data else ""
         return cls(
@@ -63,9 +69,9 @@ class Layout:
         )
 
     def column_of(self, field: str) -> str:
-        """Return the column of a field of the row: its own name, with ``row_`` before it where the log has that name.
+        """Return the column of a field of the row: its name, with the prefix ``row_`` if the log has that name.
 
-        Decided by the name alone, so that no two fields meet in one column.
+        Only the name decides, so that two fields never share a column.
         """
         name = safe_name(field)
         bare = name.lower()
@@ -75,7 +81,7 @@ class Layout:
         return f"{_ROW}{name}" if is_taken else name
 
     def documents(self, fields: Mapping[str, Any]) -> Any:
-        """Return the JSON of each record's row: a delete may have it as the old one only."""
+        """Return the JSON of each record's row; for a delete it may be the old row."""
         data = fields[self.data]
         if self.old_data is None or not data.null_count:
             return data
@@ -89,9 +95,9 @@ class Unfolding:
     """Adds the fields of rows to the records of a file.
 
     Args:
-        layout: where things stand.
+        layout: bronze columns of the parts of a record.
         columns: lower-case name of a field -> its column in bronze.
-        written: how all rows of the file are written; empty where they are not alike, or nobody looked.
+        written: layout of the JSON objects if all are alike; empty if they differ or were not inspected.
     """
 
     def __init__(self, layout: Layout, columns: Mapping[str, str], written: tuple[str, ...] = ()) -> None:
@@ -100,7 +106,7 @@ class Unfolding:
         self._old = JsonObjects(str.lower)
 
     def with_rows(self, parsed: Parsed) -> Parsed:
-        """Add them."""
+        """Return the records with the fields of their rows, old keys, problems and places."""
         layout, fields = self._layout, dict(parsed.fields)
         documents = layout.documents(fields)
         objects = self._objects.split(documents)
@@ -121,7 +127,7 @@ class Unfolding:
         return replace(parsed, fields=fields, known=self._known(parsed, objects))
 
     def _add_old_keys(self, fields: dict[str, Any], documents: Any, objects: Objects) -> Any:
-        """Add the keys before each change: of a key that the old image leaves out, the new one; returns problems."""
+        """Add the keys before each change, and return problems. A key missing in the old image did not change."""
         old, has_old = self._old.split(documents), documents.is_valid()
         new = {name.lower(): values for name, values in objects.columns.items()}
         nothing = pa.nulls(len(has_old), pa.string())
@@ -134,7 +140,7 @@ class Unfolding:
         return pc.binary_join_element_wise(f"{self._layout.old_data}, ", old.problems, "")
 
     def _known(self, parsed: Parsed, objects: Objects) -> Any:
-        """List the columns that each record carries; None where all carry all that bronze has."""
+        """List the columns that each record carries; None if every record carries all columns of bronze."""
         own = [name for name in parsed.fields if name in self._columns.values()]
         rows = [[self._columns[name.lower()] for name in shape] for shape in objects.shapes]
         bookkeeping = [self._columns[name.lower()] for name in (self._layout.problem, *self._layout.old_keys.values())]
@@ -149,7 +155,7 @@ class Unfolding:
 
 
 def _places(numbers: Any) -> tuple[Any, Any]:
-    """Return the numbers of records so that their texts order them, and what is wrong with those that are none."""
+    """Return the record numbers as sortable text, and a problem for each value that is not a number."""
     is_number = pc.fill_null(pc.match_substring_regex(numbers, rf"^[0-9]{{1,{_DIGITS}}}$"), fill_value=False)
     if pc.all(is_number).as_py():
         return pc.utf8_lpad(numbers, _DIGITS, "0"), None

@@ -1,4 +1,4 @@
-"""The queries for what of an audit log may not be landed yet."""
+"""Queries for the records of an audit log that may not be landed yet."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _EPOCH: Final = 1 << 32
 
 
 class UnlandedRecords:
-    """Writes queries for the records of some tables that the snapshot of a bookmark did not see, or may not have seen.
+    """Queries for records that the snapshot of a bookmark did not see, or may not have seen.
 
     Args:
-        sources: what is declared of the tables, all of one log.
-        before: what was landed so far.
+        sources: sources of the tables, all in one log.
+        before: bookmark of the last turn.
     """
 
     def __init__(self, sources: Sequence[AuditLog], before: Bookmark) -> None:
@@ -30,7 +30,7 @@ class UnlandedRecords:
         self._id = sql.Identifier(self._spec.event_id)
 
     def query(self, snapshot: str) -> tuple[Any, list[Any]]:
-        """Write the query for the records that are perhaps not landed, by their numbers: as text, and the xid."""
+        """Write the query for records that may not be landed: columns as text, then the xid, ordered by number."""
         sql = self._sql
         condition, values = self.condition(snapshot)
         texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in self.columns())
@@ -40,7 +40,7 @@ class UnlandedRecords:
         return query, values
 
     def age_query(self, snapshot: str) -> tuple[Any, list[Any]]:
-        """Write the query for the age of the oldest record that is not landed, in seconds."""
+        """Write the query for the age of the oldest unlanded record, in seconds."""
         sql = self._sql
         condition, values = self.condition(snapshot)
         query = sql.SQL(
@@ -50,9 +50,9 @@ class UnlandedRecords:
         return query, [*values, self._before.seen]
 
     def passed_query(self, snapshot: str) -> tuple[Any, list[Any]]:
-        """Write the query for whether a transaction later than all of the bookmark has a number that was passed.
+        """Write the query that finds a new transaction with an old number.
 
-        Cost: reads all of the log.
+        Cost: reads the whole log.
         """
         query = self._sql.SQL("SELECT EXISTS (SELECT FROM {log} WHERE {x} >= %s AND {id} <= %s)").format(
             log=self._log, x=self._xid(snapshot), id=self._id
@@ -60,13 +60,13 @@ class UnlandedRecords:
         return query, [int((self._before.snapshot or "0:0").split(":")[1]), self._before.greatest]
 
     def columns(self) -> list[str]:
-        """Return the columns of the log that landing files have."""
+        """Return the columns of the log that landing files contain."""
         spec = self._spec
         columns = [spec.event_id, spec.operation, spec.timestamp, spec.schema_name, spec.table_name, spec.data]
         return [*columns, spec.old_data] if spec.old_data else columns
 
     def _xid(self, snapshot: str) -> Any:
-        """Write the transaction of a record as a number that does not wrap around."""
+        """Write the SQL of a record's transaction number, extended so that it does not wrap around."""
         sql = self._sql
         if self._spec.xid is not None:
             return sql.SQL("{}::text::bigint").format(sql.Identifier(self._spec.xid))
@@ -78,7 +78,7 @@ class UnlandedRecords:
         )
 
     def _of_tables(self, sources: Sequence[AuditLog]) -> tuple[Any, list[str]]:
-        """Write the condition that a record is of one of some tables."""
+        """Write the condition that selects the records of some tables."""
         sql, parts, values = self._sql, [], []
         for source in sources:
             schema, table = source.schema_and_table
@@ -91,7 +91,7 @@ class UnlandedRecords:
         return (sql.SQL("(") + sql.SQL(" OR ").join(parts) + sql.SQL(")") if parts else sql.SQL("false")), values
 
     def condition(self, snapshot: str) -> tuple[Any, list[Any]]:
-        """Write the condition that a record is perhaps not landed."""
+        """Write the condition that selects records that may not be landed."""
         sql, before = self._sql, self._before
         level = [source for source in self._sources if before.snapshot and source.table in before.tables]
         others = [source for source in self._sources if source not in level]

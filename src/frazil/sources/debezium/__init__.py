@@ -1,3 +1,3 @@
-"""Change events as Debezium writes them: JSON lines and Kafka topics."""
+"""Change events of Debezium in JSON lines and Kafka topics."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests to a Kafka broker: offsets and messages of one topic, by librdkafka."""
+"""Requests to a Kafka broker by librdkafka: offsets and messages of one topic."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _AT_ONCE: Final = 1_000
 
 
 class Broker:
-    """Reads one topic. It joins no group and commits nothing: who asks says from which offset.
+    """Reader of one topic. It uses no consumer group; the caller passes the offset.
 
     Args:
         servers: host:port, separated by commas.
-        topic: its name.
-        settings: of librdkafka; they go before ours.
-        name: what is read, for messages.
+        topic: name of the topic.
+        settings: settings of librdkafka, which override the defaults here.
+        name: name of the topic, for messages.
     """
 
     def __init__(self, servers: str, topic: str, settings: Mapping[str, str], name: str) -> None:
@@ -59,7 +59,7 @@ class Broker:
         self._consumer.close()
 
     def topic_id(self) -> str:
-        """Return what tells the topic from others that had its name before."""
+        """Return the id of the topic. A deleted topic with the same name had another id."""
         admin = self._kafka.admin
         own = ("bootstrap.", "client.", "security.", "sasl.", "ssl.", "socket.")
         settings = {name: value for name, value in self._settings.items() if name.startswith(own)}
@@ -68,13 +68,13 @@ class Broker:
             [asked] = client.describe_topics(
                 self._kafka.TopicCollection([self._topic]), request_timeout=_ANSWER_SECONDS
             ).values()
-            # The library writes an id as Base64 with slashes, brokers as what a folder can be called.
+            # The library writes an id as Base64 with slashes; brokers use a form that is valid in folder names.
             return f"{asked.result(_ANSWER_SECONDS).topic_id}".replace("/", "_").replace("+", "-")
         except (self._kafka.KafkaException, TimeoutError) as error:
             raise self._trouble(error) from None
 
     def partitions(self) -> list[int]:
-        """Return the numbers of its partitions."""
+        """Return the numbers of the partitions."""
         try:
             found = self._consumer.list_topics(self._topic, timeout=_ANSWER_SECONDS).topics[self._topic]
         except self._kafka.KafkaException as error:
@@ -84,7 +84,7 @@ class Broker:
         return sorted(found.partitions)
 
     def offsets(self, partition: int) -> tuple[int, int]:
-        """Return the first offset that there is, and the one behind the last."""
+        """Return the first available offset and the offset after the last message."""
         at = self._kafka.TopicPartition(self._topic, partition)
         try:
             low, high = self._consumer.get_watermark_offsets(at, timeout=_ANSWER_SECONDS)
@@ -93,9 +93,9 @@ class Broker:
         return low, high
 
     def messages(self, partition: int, first: int) -> Iterator[tuple[Any, int]]:
-        """Yield committed messages with the offset behind each, up to what there is now; at last None, and where.
+        """Yield (message, offset after it) for each committed message up to the current end; then (None, end).
 
-        Offsets without a message, of transactions and of what compaction took, are passed over.
+        Offsets without a message, from transactions or compaction, are skipped.
         """
         end = self.offsets(partition)[1]
         if first >= end:
@@ -104,7 +104,7 @@ class Broker:
         upto = first
         try:
             while upto < end:
-                # Waiting for many at once would wait until there are so many.
+                # A request for many messages would wait until that many exist.
                 one = self._consumer.poll(_ANSWER_SECONDS)
                 if one is None:
                     raise SourceError(f"{self._name}: no answer for {_ANSWER_SECONDS:.0f} seconds", hint=_WAY_OUT)
@@ -123,7 +123,7 @@ class Broker:
             self._consumer.unassign()
 
     def time_of(self, partition: int, offset: int) -> int | None:
-        """Return when the first message from an offset on was written, in milliseconds since 1970; None for none."""
+        """Return the time of the first message from an offset on, in milliseconds since 1970, or None."""
         for message, _ in self.messages(partition, max(offset, self.offsets(partition)[0])):
             return None if message is None else int(message.timestamp()[1])
         return None

@@ -1,4 +1,7 @@
-"""How Debezium and Kafka Connect write values, and the texts that they say: those that silver casts from."""
+"""Decode the values that Debezium and Kafka Connect write into the texts that silver casts.
+
+Debezium writes a placeholder for a value that the database did not send; :func:`is_unavailable` detects it.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 Decode: TypeAlias = "Callable[[Any], str | None]"
-"""Takes a JSON value that is not null, and returns its text; raises :class:`NoValueError` for what is no such value."""
+"""Returns the text of a JSON value that is not null; raises :class:`NoValueError` for an invalid value."""
 
 
 class NoValueError(Exception):
-    """A value of JSON that its encoding does not have; says why, without the value."""
+    """A JSON value is invalid in its encoding; the message has the reason without the value."""
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,14 +42,14 @@ _YEARS: Final = "outside the years 0001 to 9999"
 
 
 class Field(NamedTuple):
-    """How a field is written: the Spark type of its texts, and what makes them; None for the value as it stands."""
+    """The encoding of a field: the Spark type of its texts and the decoder; None takes the value unchanged."""
 
     type: str
     decode: Decode | None = None
 
 
 def decimal(scale: int) -> Decode:
-    """Return what reads a number whose digits are the base64 of an integer, big end first."""
+    """Return the decoder of a number whose digits are a big-endian integer in base64."""
 
     def decode(value: Any) -> str | None:
         if isinstance(value, Number):  # decimal.format=NUMERIC
@@ -57,15 +60,16 @@ def decimal(scale: int) -> Decode:
 
 
 def encoded(name: str) -> Field:
-    """Return how a field of a declared encoding is written."""
+    """Return the field for a declared encoding."""
     scale = DECIMAL.fullmatch(name)
     return Field(f"decimal({MAX_DIGITS},{scale[1]})", decimal(int(scale[1]))) if scale else _ENCODED[name]
 
 
 def described(schema: Mapping[str, Any]) -> Field:
-    """Return how a field is written of which Kafka Connect's schema is given.
+    """Return the field for a schema of Kafka Connect.
 
-    Unknown names are what their type is; a struct, list or map is JSON, a list that of what its values say.
+    A schema with an unknown name is read by its type. A struct, list or map becomes JSON; the items of a list are
+    decoded.
     """
     name, kind = str(schema.get("name") or ""), str(schema.get("type"))
     parameters = dict(schema.get("parameters") or ())
@@ -85,7 +89,7 @@ def described(schema: Mapping[str, Any]) -> Field:
 
 
 def _listed(decode: Decode, *, is_json: bool) -> Decode:
-    """Return what reads a list of encoded values as JSON; ``is_json`` says that their texts are JSON already."""
+    """Return the decoder of a list, which gives JSON; ``is_json`` is True if the texts of its items are JSON."""
 
     def decode_all(value: Any) -> str:
         if not isinstance(value, list) or isinstance(value, Pairs):
@@ -108,7 +112,7 @@ def _bytes(value: Any) -> bytes:
 
 def _scaled(data: bytes, scale: int) -> str:
     unscaled = int.from_bytes(data, "big", signed=True) * 10 ** max(-scale, 0)
-    # Python refuses to write integers of many digits, decimals it does not.
+    # Python limits the digits of integers as text, but not those of decimals.
     digits = f"{Decimal(abs(unscaled))}".rjust(scale + 1, "0")
     sign = "-" if unscaled < 0 else ""
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale > 0 else f"{sign}{digits}"
@@ -149,7 +153,7 @@ def _timestamp(per_second: int) -> Decode:
 
 
 def _time(per_second: int) -> Decode:
-    """Return what reads a time of day, or a span: MySQL's TIME may have many hours, and a sign."""
+    """Return the decoder of a time of day or a duration: MySQL's TIME may be negative and exceed 24 hours."""
     digits = len(str(per_second)) - 1
 
     def decode(value: Any) -> str:
@@ -214,8 +218,7 @@ _NAMED: Final = {
     f"{_TIME}.IsoTimestamp": Field("timestamp_ntz", _without_zone),
     f"{_DATA}.VariableScaleDecimal": _ENCODED["variable_decimal"],
 }
-"""Name of a schema -> how its values are written; names that are not here (Json, Uuid, Enum, Xml, Interval,
-Year, …) are the text or number that their type is."""
+"""Name of a schema -> its field. Values of other names (Json, Uuid, Enum, Xml, Interval, Year, …) are read by type."""
 
 _PLAIN: Final = {
     "boolean": Field("boolean"),
@@ -239,19 +242,24 @@ _SHAPES: Final = frozenset(
         "AQEAAAAAAAD8g9eXwQAAAPyD15fB",
     }
 )
-"""Well-known binary of the points that stand for a geometry, a geography and a point."""
+"""Well-known binary of the points that mark an unavailable geometry, geography and point."""
 
 
 def is_unavailable(value: Any, marker: str) -> bool:
-    """Return whether a value says that the database did not tell one.
+    """Return True if a value is the placeholder for an unavailable value.
 
-    A text stands for itself; for bytes its base64 or its hexadecimal digits; for JSON and hstore an object of it, as a
-    value or in a text; for an array one element, or one for each of its bytes; for a uuid[] the UUID made of it; for a
-    shape a point far away.
+    The form of the placeholder depends on the type of the column:
+
+    - text: the marker;
+    - bytes: the marker in base64 or hexadecimal digits;
+    - JSON and hstore: an object with the marker, as a value or in a text;
+    - array: one element, or one element for each byte of the marker;
+    - uuid[]: a UUID derived from the marker;
+    - geometry: a distant point.
 
     Args:
-        value: of JSON, not null.
-        marker: ``unavailable.value.placeholder``; bytes in hexadecimal digits behind ``hex:``.
+        value: JSON value that is not null.
+        marker: ``unavailable.value.placeholder``; hexadecimal digits after ``hex:`` for bytes.
     """
     if isinstance(value, str):
         return value in _texts(marker) or (value[:1] in {"{", "["} and _compact(value) in _nested(marker))
@@ -286,7 +294,7 @@ def _texts(marker: str) -> frozenset[str]:
 
 @cache
 def _nested(marker: str) -> frozenset[str]:
-    """Return what stands for maps and arrays, as JSON without blanks."""
+    """Return the placeholders of maps and arrays, as JSON without blanks."""
     data = _placeholder_bytes(marker)
     text = json.dumps(data.decode(errors="replace"))
     uuid = UUID(bytes=hashlib.md5(data, usedforsecurity=False).digest(), version=3)
@@ -298,7 +306,7 @@ def _nested(marker: str) -> frozenset[str]:
 
 
 def _are_bytes(items: list[Any], data: bytes) -> bool:
-    """Return whether numbers are those of bytes, all with the point at one place: a decimal's digits."""
+    """Return True if numbers are the bytes, scaled by one power of ten as in an array of decimals."""
     if len(items) != len(data) or not all(isinstance(item, Number) for item in items):
         return False
     signed = [byte - 256 if byte > 127 else byte for byte in data]  # noqa: PLR2004 - Java's bytes have a sign

@@ -1,4 +1,4 @@
-"""What records are that are not of the declared form: refused by name, or passed over."""
+"""Detect records that do not have the declared form, and events that are not changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAGIC_BYTE: Final = b"\0"
 
 
 class RecordFormError(SourceError):
-    """The records of a source are of another form than is declared, or of none that is read."""
+    """The records of a source have another form than declared, or one that Frazil cannot read."""
 
     code = "FZ212"
     retryable = False
@@ -41,10 +41,10 @@ class RecordFormError(SourceError):
 
 
 class OtherFormError(NoObjectError):
-    """A record is of another form than is declared.
+    """A record has another form than declared.
 
     Attributes:
-        form: which it is.
+        form: form of the record.
     """
 
     def __init__(self, form: str) -> None:
@@ -53,14 +53,14 @@ class OtherFormError(NoObjectError):
 
 
 def check_form(whole: Mapping[str, Any], *, is_envelope: bool) -> None:
-    """Refuse a record that is of another form than is declared.
+    """Refuse a record that has another form than declared.
 
     Args:
-        whole: its fields by their lower-case names.
-        is_envelope: the declared form.
+        whole: lower-case name -> field of the record.
+        is_envelope: True if the declared form is ``envelope``, False for ``flat``.
 
     Raises:
-        OtherFormError: it is of another one that is known.
+        OtherFormError: the record has another known form.
     """
     if {*whole} == {"base64"}:
         raise OtherFormError(BINARY)
@@ -77,11 +77,11 @@ def check_form(whole: Mapping[str, Any], *, is_envelope: bool) -> None:
 
 
 def is_no_change(whole: Mapping[str, Any], columns: Collection[str]) -> bool:
-    """Return whether a record is a heartbeat, the begin or end of a transaction, a message, or a change of a schema.
+    """Return True for a heartbeat, the begin or end of a transaction, a message, or a schema change.
 
     Args:
-        whole: its fields by their lower-case names.
-        columns: lower-case names that are the table's own.
+        whole: lower-case name -> field of the record.
+        columns: lower-case names of the table's columns.
     """
     if "op" in whole:
         return whole["op"] == "m" and "message" in whole and not {"before", "after"} & whole.keys()
@@ -92,7 +92,7 @@ def is_no_change(whole: Mapping[str, Any], columns: Collection[str]) -> bool:
 
 
 def is_binary(data: bytes | str | None) -> bool:
-    """Return whether the value of a message begins as Avro and Protobuf do behind a schema registry: no JSON does."""
+    """Return True if a message value begins like Avro or Protobuf with a schema registry; JSON never does."""
     return isinstance(data, bytes) and data.startswith(_MAGIC_BYTE)
 
 
@@ -102,7 +102,7 @@ def _is_document(whole: Mapping[str, Any], source: Mapping[str, Any]) -> bool:
 
 
 def _is_printed(image: Any) -> bool:
-    """Return whether a row is inside of its type's name, as a union of Avro is printed."""
+    """Return True if a row is nested under the name of its type, as a printed Avro union is."""
     if not isinstance(image, Pairs) or len(image) != 1:
         return False
     name, inner = image[0]

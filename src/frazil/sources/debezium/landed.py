@@ -1,4 +1,4 @@
-"""Names of the files that a topic was landed in, and what they say of messages that are missing."""
+"""Names of a topic's landing files, and the check for missing messages between them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NAME: Final = re.compile(r"(\d{20})-(\d{20})\.jsonl(\.gz)?")
-"""First offset and the one behind the last, then whether it is compressed."""
+"""First offset, offset after the last message, and ``.gz`` if compressed."""
 
 
 class LostOffsetsError(HistoryChangedError):
-    """A topic no longer has what comes after the last landed message, or is another topic of the same name."""
+    """A topic lost messages after the last landed one, or was replaced by another topic with its name."""
 
     code = "FZ707"
 
 
 def verify_offsets(table: str, known: Iterable[str], new: Iterable[str]) -> None:
-    """Stop where new files of a partition do not go on where those that bronze has end.
+    """Refuse new files of a partition if messages between them and bronze's files are missing.
 
-    So it is where the landing folder was lost, or is that of another host, and the topic has forgotten what lay there.
+    This happens if the landing folder was lost or belongs to another host, and the topic has discarded the messages.
 
     Args:
-        table: its name.
+        table: name of the table.
         known: paths of files that bronze has.
-        new: paths of files that it has not.
+        new: paths of new files.
 
     Raises:
-        LostOffsetsError: says which offsets are missing.
+        LostOffsetsError: messages are missing; the error names the offsets.
     """
     ends: defaultdict[str, int] = defaultdict(lambda: -1)
     for folder, _, upto in _ranges(known):

@@ -1,4 +1,4 @@
-"""Where a change stood in its database: a text that sorts, from what a record says of its source."""
+"""Places of changes as sortable text, and the servers that wrote them, from the ``source`` block of a record."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = 20
 READS_FIRST: Final = f"{'0' * _DIGITS}/0/"
-"""How the places of reads begin that only have a time."""
+"""Prefix of the places of snapshot reads that only have a time."""
 BEFORE_CHANGES: Final = f"{'0' * _DIGITS}/1/"
-"""How the place begins of a record that has none, nor a record before it: older than every change of a log."""
+"""Prefix of the place of a record without a place, if no record precedes it: older than every change of a log."""
 _READ: Final = frozenset({"true", "first", "first_in_data_collection", "last_in_data_collection", "last"})
-"""What ``snapshot`` says of a read that stands before all changes of its position; incremental reads are changes."""
+"""Values of ``snapshot`` for reads that come before all changes of their position; incremental reads are changes."""
 
 
 def place_of(source: Mapping[str, Any]) -> str | None:
-    """Return the place of a change, as text that sorts; None where the record says none.
+    """Return the place of a change as sortable text; None if the record has none.
 
-    PostgreSQL: the last commit before the transaction, then the record. MySQL and MariaDB: file, position, row of the
-    binlog. SQL Server and Db2: commit, change, number. Oracle: commit, change, number. All others: the time in their
-    database, as finely as it is told; reads of a snapshot before all changes.
+    The place consists of:
+
+    - PostgreSQL: the last commit before the transaction, then the record;
+    - MySQL and MariaDB: file, position and row of the binlog;
+    - SQL Server, Db2 and Oracle: commit, change and number;
+    - other databases: the time in the database; snapshot reads come before all changes.
 
     Args:
         source: fields of the block ``source``, as texts.
@@ -46,14 +49,14 @@ def place_of(source: Mapping[str, Any]) -> str | None:
     micros = micros_of(source)
     if micros is None:
         return None
-    # The clock of a read says when it was read: with nothing but times, reads stand before all changes.
+    # A read has the time of the read, not of a change: if places are times, reads come before all changes.
     return f"{READS_FIRST}{_padded(micros)}" if read == "0" else f"{_padded(micros)}/{read}"
 
 
 def lacks_place(source: Mapping[str, Any]) -> bool:
-    """Return whether a change has no place, though its database has places: so it is with incremental reads.
+    """Return True for an incremental read without a place, in a database that has places.
 
-    Their place is that of the record before them, which they follow in their file or topic.
+    Its place is the place of the record before it in the file or topic.
     """
     if str(source.get("snapshot")).lower() != "incremental":
         return False
@@ -63,21 +66,21 @@ def lacks_place(source: Mapping[str, Any]) -> bool:
 
 
 def has_own_place(source: Mapping[str, Any]) -> bool:
-    """Return whether only the records of one change have its place.
+    """Return True if the place belongs to one change only.
 
-    Places that are times are shared, and so are Oracle's SCNs where the record does not number the change (``ssn``).
+    Several changes may share a time, or an SCN of Oracle without a change number (``ssn``).
     """
     is_numbered = _number(source.get("scn")) is None or bool(_number(source.get("ssn")))
     return is_numbered and commit_order(source) is not None
 
 
 def after_read(place: str) -> str:
-    """Return the place of what follows a change in its file or topic: behind a read by its clock."""
+    """Return the place of a record that follows ``place`` in its file or topic; after a timed read it is a change."""
     return f"{place.removeprefix(READS_FIRST)}/1" if place.startswith(READS_FIRST) else place
 
 
 def micros_of(source: Mapping[str, Any]) -> int | None:
-    """Return the time of a change in microseconds since 1970; None where none is told."""
+    """Return the time of a change in microseconds since 1970; None if the record has none."""
     for field, factor, divisor in (("ts_us", 1, 1), ("ts_ns", 1, 1000), ("ts_ms", 1000, 1)):
         if (told := _number(source.get(field))) is not None:
             return told * factor // divisor
@@ -85,10 +88,10 @@ def micros_of(source: Mapping[str, Any]) -> int | None:
 
 
 def commit_order(source: Mapping[str, Any]) -> bool | None:
-    """Return whether the places of a server follow its commits, so never go back; None where the place is a time.
+    """Return True if the places of a server follow its commits and never go back; None if the place is a time.
 
-    A record of PostgreSQL that does not tell the last commit, and one of Oracle without its commit, may stand before
-    one that was committed earlier.
+    A PostgreSQL record without the last commit, or an Oracle record without its commit, may sort before a record that
+    was committed earlier.
     """
     is_read = str(source.get("snapshot")).lower() in _READ
     if _number(source.get("lsn")) is not None:
@@ -101,7 +104,7 @@ def commit_order(source: Mapping[str, Any]) -> bool | None:
 
 
 def _last_commit(sequence: Any) -> str | None:
-    """Read ``["commit","lsn"]``, JSON in a text."""
+    """Return the commit from ``["commit","lsn"]``, JSON in a text."""
     try:
         first = json.loads(sequence)[0] if sequence else None
     except (ValueError, IndexError, TypeError, KeyError):
@@ -127,11 +130,11 @@ _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 
 
 def mark_of(source: Mapping[str, Any], place: str | None) -> Mark | None:
-    """Return what a block ``source`` says of its server; None where its place is only a time.
+    """Return server and place from a block ``source``; None if the place is only a time.
 
-    MySQL and MariaDB name the server, and that of the GTID. PostgreSQL, SQL Server, Db2 and Oracle name none: there a
-    move shows where places go back while times go on. An incremental snapshot reads beside the changes, and says
-    nothing of it.
+    MySQL and MariaDB name the server and the server of the GTID. PostgreSQL, SQL Server, Db2 and Oracle name no server;
+    there a move shows as places that go back while times go on. Incremental snapshots run beside the changes and are
+    ignored.
     """
     in_order = commit_order(source)
     snapshot = str(source.get("snapshot")).lower()
@@ -142,7 +145,7 @@ def mark_of(source: Mapping[str, Any], place: str | None) -> Mark | None:
 
 
 def stream_of(message: Mapping[str, Any]) -> tuple[str, int | None]:
-    """Return topic and partition of a message, and its offset; empty and None for a record without."""
+    """Return topic and partition of a message, and its offset; empty and None for a record without them."""
     partition, offset = message.get("partition"), str(message.get("offset"))
     if partition is None or _NUMBER.fullmatch(offset) is None:
         return "", None

@@ -1,4 +1,4 @@
-"""One line of JSON to the fields of one change: envelopes and flat rows, with and without schemas and keys."""
+"""Read a line of JSON into the fields of a change: envelopes and flat rows, with and without schemas and keys."""
 
 from __future__ import annotations
 
@@ -37,27 +37,38 @@ if TYPE_CHECKING:
 CREATES: Final = ("c", "create")
 _OLD_KEY: Final = "__debezium.oldkey"
 _STRUCT: Final = re.compile(r"Struct\{([^=,{}]+)=([^=,{}]*)\}")
-"""How Kafka Connect writes a key of one column in a header, unless it was told to write JSON."""
+"""A key of one column in a header, as Kafka Connect writes it unless it is configured for JSON."""
 
 
 @dataclass(slots=True)
 class Deletes:
-    """The last delete of each partition, in one file: its place and its key."""
+    """The last delete of each partition in a file, to find the old key of a change of key.
+
+    Debezium writes a change of key as a delete and a create with the same place in the log. In a topic the headers of
+    the create have the old key; in files without headers the create follows its delete. The create gets the old key, so
+    that it can end the row that left (KEY-CHANGE).
+    """
 
     _last: dict[str, tuple[str, Keys]] = field(default_factory=dict)
 
     def see(self, partition: str, place: str, keys: Keys) -> None:
-        """Remember a delete."""
+        """Remember a delete.
+
+        Args:
+            partition: partition of the record.
+            place: place of the delete.
+            keys: key column -> value of the deleted row.
+        """
         self._last[partition] = (place, keys)
 
     def at(self, partition: str, place: str) -> Keys | None:
-        """Return the key of the delete at a place; None where the last one was elsewhere."""
+        """Return the key of the delete at ``place``; None if the last delete has another place."""
         found, keys = self._last.get(partition, ("", None))
         return keys if found == place else None
 
 
 def old_key(message: Mapping[str, Any]) -> Pairs | None:
-    """Return the key that the headers of a create say its row had; None where they say none that can be read."""
+    """Return the old key in the headers of a create; None if they have no readable one."""
     headers = message.get("headers")
     for one in headers if isinstance(headers, list) else ():
         if isinstance(one, list) and one[:1] == [_OLD_KEY] and isinstance(one[-1], str):
@@ -76,7 +87,7 @@ def _key(text: str) -> Pairs | None:
 
 
 TOMBSTONE: Final = "tombstone"
-"""What ``__op`` says of a message without a value."""
+"""Value of ``__op`` for a message without a value."""
 
 _UPSERTS: Final = ("c", "r", "u", "i", "create", "read", "update", "insert", "upsert")
 _READS: Final = ("r", "read")
@@ -92,11 +103,11 @@ _NAMED_TWICE: Final = "malformed_json: a field is named twice"
 
 
 CLASSES: Final = dict.fromkeys(_UPSERTS, "upsert") | dict.fromkeys(DELETES, "delete")
-"""Word of ``__op`` -> class of a change of one row."""
+"""Value of ``__op`` -> class of the change of a row."""
 
 
 def change_class(operation: str) -> str:
-    """Write the class of a change; ``operation`` is SQL of ``__op``. NULL for words that are not known."""
+    """Write the SQL of a change's class; ``operation`` is the SQL of ``__op``. Unknown values give NULL."""
     cases = (("upsert", _UPSERTS), ("delete", DELETES), ("truncate", _TRUNCATES))
     whens = " ".join(f"WHEN lower({operation}) IN ({_list(words)}) THEN {literal(name)}" for name, words in cases)
     return f"CASE {whens} END"
@@ -108,7 +119,7 @@ def _list(words: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where and when a record stood in its database."""
+    """Place and time of a record in its database."""
 
     base: str | None = None
     time: str | None = None
@@ -117,14 +128,14 @@ class _Place:
 
 @dataclass(slots=True)
 class Records:
-    """Reads the lines of one file, in order: a tombstone stands behind the record before it.
+    """Reader of the lines of one file, in order, because a tombstone takes its place from the record before it.
 
     Attributes:
-        table: the declaration.
-        file: name of the file; decides among records of one place that no partition and offset tell apart.
+        table: declared table.
+        file: name of the file; it orders records of one place without partition and offset.
         turns: stream -> offsets at which its second and later eras begin.
-        trail: collects which servers the records are of; None where that is known.
-        types: lower-case name of every field seen so far -> its column and Spark type.
+        trail: collector of the servers that wrote the records; None if they are known.
+        types: lower-case name of every field so far -> its column and Spark type.
     """
 
     table: Table
@@ -146,10 +157,10 @@ class Records:
             self.types[name] = (name, kind)
 
     def fields(self, text: str) -> dict[str, str | None] | None:
-        """Return the fields of a line by their lower-case names; None for what is not the table's, and for ``null``.
+        """Return the fields of a line by lower-case name; None for ``null`` and for records of other tables.
 
         Raises:
-            NoObjectError: it is no record; says why.
+            NoObjectError: the line cannot be read as a record; the message has the reason.
         """
         line = parsed(text)
         if line is None:
@@ -200,7 +211,7 @@ class Records:
         return row | self._own(op, place, message)
 
     def _pair(self, row: dict[str, str | None], place: str, partition: str, message: Mapping[str, Any] | None) -> None:
-        """Remember a delete, which has no ``message`` here; give a create the key that its row had."""
+        """Remember a delete, for which ``message`` must be None, or add the old key to a create."""
         keys = {name: row.get(name) for name in self._lower_keys}
         if message is None:
             self._deletes.see(partition, place, keys)
@@ -211,7 +222,7 @@ class Records:
             self._add_old(row, old)
 
     def _add_old(self, row: dict[str, str | None], old: Mapping[str, str | None]) -> None:
-        """Add the key that a row had before, where it is whole and another."""
+        """Add the old key of a row if it is complete and differs."""
         keys = self._lower_keys
         if all(old.get(name) is not None for name in keys) and any(old[name] != row.get(name) for name in keys):
             for name in keys:
@@ -231,9 +242,9 @@ class Records:
         return row
 
     def _tombstone(self, key: Any, message: Mapping[str, Any], partition: str) -> dict[str, str | None] | None:
-        """Return the delete that a message without a value is, behind the one before it.
+        """Return a message without a value as a delete, placed after the record before it.
 
-        After compaction it may be all that is left of a delete.
+        After compaction it may be the only trace of a delete.
         """
         self._follow(message, partition)
         keys = self._keys(key)
@@ -245,7 +256,7 @@ class Records:
         return None if not keys or place is None else keys | self._own(TOMBSTONE, place, message)
 
     def _follow(self, message: Mapping[str, Any], partition: str) -> None:
-        """Remember the place of the record before the first one of a file, where the file says which it follows."""
+        """Remember the place of the record before the first one of a file, if the file names it."""
         if (follows := _json(message.get("follows"))) is None:
             return
         whole = _object(self._unwrapped(follows)[1] or Pairs())
@@ -255,7 +266,7 @@ class Records:
             self._last[partition] = _place(source)
 
     def _behind(self, partition: str, place: _Place) -> _Place:
-        """Give a record without a place that of the record before it; without one it stands before all changes."""
+        """Return the place of the record before, for a record without one; without either it precedes all changes."""
         last = self._last.get(partition)
         if last is not None and last.base is not None:
             return _Place(after_read(last.base), place.time)
@@ -270,7 +281,7 @@ class Records:
         return self._row(Pairs([(self.table.keys[0], key)]), {})
 
     def _unwrapped(self, value: Any) -> tuple[dict[str, Field], Any]:
-        """Take a value out of ``{"schema": …, "payload": …}``; return how its fields are written, too."""
+        """Unwrap ``{"schema": …, "payload": …}``; return the fields of the schema and the value."""
         if not isinstance(value, Pairs) or {name for name, _ in value} != {"schema", "payload"}:
             return {}, value
         parts = dict(value)
@@ -283,7 +294,7 @@ class Records:
         return ways, parts["payload"]
 
     def _named(self, value: Pairs) -> dict[str, Any]:
-        """Return the fields of an object by their lower-case names, those of ``names`` by the name that they have."""
+        """Return the fields of an object by lower-case name, after renaming them by the declared ``names``."""
         names = self.table.source.names
         return _object(Pairs((names.get(name, name), one) for name, one in value) if names else value)
 
@@ -298,7 +309,7 @@ class Records:
     def _row(
         self, row: Pairs, ways: Mapping[str, Field], needed: Collection[str] | None = None
     ) -> dict[str, str | None]:
-        """Return the fields of a row; of those that are not ``needed`` one that cannot be read is not carried."""
+        """Return the fields of a row; an unreadable field that is not ``needed`` counts as not carried."""
         found: dict[str, str | None] = {}
         wrong: list[str] = []
         for name, value in row:
@@ -332,7 +343,7 @@ class Records:
                 raise NoValueError(f"no_value: {name} is {why}; {way_out}") from None
         kind = self._declared.get(name, "").partition("(")[0] if way is None else ""
         if kind in {"decimal", "binary"} and type(value) is str:
-            # Nobody guesses whether a text is a number's digits or their base64.
+            # Frazil does not guess whether a text holds digits or their base64.
             ways = "text or decimal(scale)" if kind == "decimal" else "base64 or hex"
             raise NoValueError(f"unknown_encoding: {name} is a text, and no schema says of what; declare {ways}")
         return text_of(value)
@@ -378,7 +389,7 @@ def _place(source: Mapping[str, Any]) -> _Place:
 
 
 def _object(pairs: Any) -> dict[str, Any]:
-    """Return the fields of an object by their lower-case names."""
+    """Return the fields of an object by lower-case name."""
     if not isinstance(pairs, Pairs):
         raise NoObjectError("malformed_json: not an object")
     found = {name.lower(): value for name, value in pairs}
@@ -388,7 +399,7 @@ def _object(pairs: Any) -> dict[str, Any]:
 
 
 def _json(value: Any, *, strict: bool = True) -> Any:
-    """Return a part of a message, which may be JSON in a text; a key may be any text."""
+    """Return a part of a message, parsed if it is JSON in a text; with ``strict=False`` any text is valid."""
     if type(value) is not str:
         return value
     try:
@@ -400,19 +411,19 @@ def _json(value: Any, *, strict: bool = True) -> Any:
 
 
 def _with_read(source: dict[str, Any], op: Any) -> dict[str, Any]:
-    """Say that a change is a read of a snapshot where its op alone says so, as flat rows have it."""
+    """Mark a change as a snapshot read if only its op says so, as in flat rows."""
     is_untold = source.get("snapshot") is None and str(text_of(op)).lower() in _READS
     return source | {"snapshot": "true"} if is_untold else source
 
 
 def _flat_source(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what fields such as ``__lsn`` and ``__source_ts_ms`` say of the source."""
+    """Return the source block of a flat row, from fields such as ``__lsn`` and ``__source_ts_ms``."""
     found = {name: whole[f"__{name}"] for name in _FLAT_SOURCE if f"__{name}" in whole}
     return found | {name.removeprefix("__source_"): value for name, value in whole.items() if name[:9] == "__source_"}
 
 
 def _ways(schema: Any, *, is_envelope: bool) -> dict[str, Field]:
-    """Return how the fields of a row are written; those of an envelope are in its ``after``, or ``before``."""
+    """Return the encoding of each field of a row; in an envelope the row is ``after`` or ``before``."""
     fields = _fields_of(schema)
     for image in ("after", "before") if is_envelope else ():
         for one in fields:

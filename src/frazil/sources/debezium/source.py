@@ -1,4 +1,4 @@
-"""What files of Debezium's events, and files that a topic was captured into, mean."""
+"""Files of Debezium's events as a source; a capture of a topic lands such files."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class DebeziumSource(RecordFiles):
 
     @property
     def settle_seconds(self) -> float:
-        """Return how old a file must be that looks cut off."""
+        """Return the age from which an incomplete file is taken."""
         return float(self.table.source.settle_seconds)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold.
+        """Find the files that bronze does not have.
 
         Raises:
-            LostOffsetsError: messages of a captured topic are missing between files that bronze has and new ones.
+            LostOffsetsError: messages of a captured topic are missing between bronze's files and the new ones.
         """
         found = RecordFiles.find_new(self, folder, ledger)
         if self.table.source.topic is not None:
@@ -51,10 +51,10 @@ class DebeziumSource(RecordFiles):
         return found
 
     def json_columns(self, file: SourceFile, lines: Iterable[bytes]) -> tuple[tuple[str, str], ...]:
-        """Return the columns that the rows inside of events name, with their types.
+        """Return the columns of the rows in events, with their types.
 
         Raises:
-            RecordFormError: no record is of the declared form, and some are of another.
+            RecordFormError: no record has the declared form and some have another one.
         """
         return self.json_content(file, lines).columns
 
@@ -74,21 +74,27 @@ class DebeziumSource(RecordFiles):
         return Content(tuple(records.types.values()), trail=trail.all())
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
-        """Open a file."""
+        """Open a file.
+
+        Args:
+            file: file to open.
+            names: columns of its fields, in file order.
+            limits: as for :meth:`read`.
+        """
         columns = {name.lower(): name for name in names}
         turns = dict(file.turns) if isinstance(file, NewFile) else {}
         return JsonLinesFile(file.uri, columns, None, Records(self.table, file.name, turns).fields, **limits)
 
     def order_field(self) -> str:
-        """Return the place of each event."""
+        """Return the field with the place of each event."""
         return POSITION
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what events mean."""
-        # All reads of one snapshot have one place in the log; with nothing but clocks snapshots cannot be told apart.
+        """Return the meaning of events."""
+        # All reads of one snapshot share a place in the log. If places are times, snapshots cannot be distinguished.
         read = f"regexp_extract({position}, '^(.*?/0/)', 1)"
         snapshot = f"CASE WHEN {read} <> '' AND NOT contains({read}, '{READS_FIRST}') THEN {read} END"
-        # A place without what tells the records at it apart: partition and offset, or the file.
+        # The place without its suffix that distinguishes records: partition and offset, or the file.
         event = f"regexp_replace({position}, '/([0-9]{{6}}/[0-9]{{20}}|[^/]*)$', '')"
         before = {key: f"{BEFORE}{key}".lower() for key in self.table.keys}
         old = {key: fields[name] for key, name in before.items() if name in fields}
@@ -106,7 +112,7 @@ class DebeziumSource(RecordFiles):
         )
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on."""
+        """Return the settings that determine the records."""
         source = self.table.source
         read = source.model_dump(mode="json", include={"table", "form", "op", "encodings", "unavailable"})
         read |= {"names": source.names} if source.names else {}

@@ -1,7 +1,7 @@
-"""Lands a Kafka topic as files that are named by partition and offsets. No consumer group: the names are the bookmark.
+"""Land a Kafka topic as files named by partition and offsets. The names are the bookmark; no consumer group is used.
 
-``<landing>/<topic>/topic-<id>/<partition>/<first>-<next>.jsonl.gz`` holds what is visible of the offsets from ``first``
-up to, and without, ``next``. One line a message, keys and values as the texts they are.
+``<landing>/<topic>/topic-<id>/<partition>/<first>-<next>.jsonl.gz`` holds the visible messages from offset ``first`` up
+to, but not including, ``next``. Each line is a message; keys and values are unchanged texts.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 FILE_BYTES: Final = 32 * 1024 * 1024
 FILE_MESSAGES: Final = 50_000
-"""A file holds no more than this, and one message."""
+"""Limit of a file, which may be exceeded by one message."""
 
 _ID: Final = "topic-"
 
 
 class _Range(NamedTuple):
-    """Offsets that a landing file covers, and the file."""
+    """A landing file and the offsets that it covers."""
 
     first: int
     next: int
@@ -45,7 +45,7 @@ class _Range(NamedTuple):
 
 
 def topic_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[TopicCapture]:
-    """Return what lands the topics of some tables; tables of one topic and landing folder share it."""
+    """Return the captures of some tables; tables with the same topic and landing folder share one."""
     del pipeline
     found: dict[tuple[str, ...], list[Table]] = {}
     for table in tables:
@@ -57,7 +57,7 @@ def topic_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[TopicCap
 
 @dataclass(frozen=True, slots=True)
 class TopicCapture:
-    """Lands one topic for the tables that are made of it."""
+    """The capture of one topic, for all tables that read it."""
 
     of: tuple[Table, ...]
     file_bytes: int = FILE_BYTES
@@ -65,7 +65,7 @@ class TopicCapture:
 
     @property
     def name(self) -> str:
-        """Return the topic and its brokers."""
+        """Return topic and brokers."""
         source = self.of[0].source
         return f"topic {source.topic} of {source.servers}"
 
@@ -75,7 +75,7 @@ class TopicCapture:
         return tuple(table.name for table in self.of)
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what is visible of each partition now."""
+        """Land the messages of each partition that are visible now."""
         root = self._root(folder)
         with try_lock(root / ".lock") as is_alone:
             if not is_alone:
@@ -107,14 +107,14 @@ class TopicCapture:
         return Lag(behind_seconds=seconds, begun=mine.is_dir())
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look whether the topic can be read."""
+        """Check that the topic is readable."""
         begun = "" if self.behind(folder).begun else "; nothing captured yet"
         yield Looked(ok=True, detail=f"the topic can be read{begun}")
 
     def forgettable(self, folder: Path, files: Collection[Path]) -> dict[Path, tuple[str, ...]]:
-        """Return landing files but for the newest of each partition.
+        """Return all landing files except the newest of each partition.
 
-        The place of a tombstone that comes next is that of the message before it.
+        The newest file stays because a following tombstone takes its place from the message before it.
         """
         root, found = self._root(folder).resolve(), {}
         newest: dict[Path, Path | None] = {}
@@ -129,7 +129,7 @@ class TopicCapture:
         return found
 
     def forget(self, folder: Path, files: Collection[Path]) -> list[Path]:
-        """Replace landing files, but for the newest of each partition, by empty ones of their offsets."""
+        """Replace all landing files, except the newest of each partition, by empty files with the same offsets."""
         with try_lock(self._root(folder) / ".lock") as is_alone:
             gone = [*self.forgettable(folder, files)] if is_alone else []
             for file in gone:
@@ -153,7 +153,7 @@ class TopicCapture:
         return Broker(servers, source.topic, settings, self.name)
 
     def _folder(self, root: Path, topic_id: str) -> Path:
-        """Return the folder of the topic that there is now; its name may have belonged to another before."""
+        """Return the folder of the current topic, which may have replaced another one with its name."""
         mine, others = root / f"{_ID}{topic_id}", sorted(root.glob(f"{_ID}*"))
         if others and mine not in others:
             raise LostOffsetsError(
@@ -165,7 +165,7 @@ class TopicCapture:
         return mine
 
     def _next(self, at: Path, broker: Broker, partition: int) -> int:
-        """Return the offset to go on with."""
+        """Return the next offset to land."""
         low, high = broker.offsets(partition)
         ranges = _ranges(at)
         if not ranges:
@@ -187,7 +187,7 @@ class TopicCapture:
         return upto
 
     def _pieces(self, broker: Broker, partition: int, first: int) -> Iterator[tuple[list[Any], int]]:
-        """Yield messages enough for a file, and the offset behind them.
+        """Yield (messages for one file, offset after them).
 
         Raises:
             RecordFormError: a value is Avro or Protobuf.
@@ -214,12 +214,12 @@ def _ranges(folder: Path) -> list[_Range]:
 
 
 def _newest_written(folder: Path) -> Path | None:
-    """Return the landing file of a partition that has the newest messages."""
+    """Return the landing file of a partition with the newest messages."""
     return max((found for found in _ranges(folder) if found.path.stat().st_size), default=_Range(0, 0, folder)).path
 
 
 def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
-    """Write messages as JSON; the first of a file says which it follows, where it takes its place from that."""
+    """Return messages as JSON lines; the first line names the message before it if it takes its place from that."""
     lines, follows, is_first = [], None, True
     for message in messages:
         line = {
@@ -240,12 +240,12 @@ def _lines(messages: Sequence[Any], folder: Path) -> list[str]:
 
 
 def _takes_place(value: Any) -> bool:
-    """Return whether a message may have its place from the one before: a tombstone, or an incremental read."""
+    """Return True for a tombstone or an incremental read, which may take the place of the message before."""
     return value is None or '"incremental"' in f"{value}"
 
 
 def _last_value(folder: Path) -> Any:
-    """Return the value of the last landed message that has one; None where none has."""
+    """Return the value of the last landed message with a place of its own; None if there is no such message."""
     for found in reversed(_ranges(folder)):
         follows = None
         with gzip.open(found.path, "rt", encoding="utf-8") if found.path.suffix == ".gz" else found.path.open() as file:
@@ -267,6 +267,6 @@ def _text(data: bytes | str | None) -> Any:
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    # Without a time in it, the same messages are the same bytes.
+    # Without a timestamp, the same messages give the same bytes.
     with path.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=1, fileobj=file, mtime=0) as packed:
         packed.writelines(line.encode() for line in lines)

@@ -1,4 +1,4 @@
-"""What was discovered, as the text of a declaration that says what is guessed and from how much."""
+"""Write discovered tables as a declaration, with comments that explain each guess."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NothingFoundError(SourceError):
-    """A landing folder has no files of a known kind."""
+    """A landing folder has no files that Frazil knows."""
 
     code = "FZ203"
     retryable = False
@@ -32,16 +32,16 @@ def dms_declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -
     """Write a declaration for discovered tables.
 
     Args:
-        name: of the pipeline.
-        folder: where it will stand; paths are written relative to it if they have more in common than a root,
-            addresses in full.
-        discovered: what was found; at least one table.
+        name: name of the pipeline.
+        folder: folder of the new declaration. Local paths are written relative to it if they share more than the root;
+            addresses are written in full.
+        discovered: discovered tables; at least one.
 
     Returns:
-        YAML that ``spec.parse.parse`` accepts. Every guess has a comment with what it rests on.
+        YAML that ``spec.parse.parse`` accepts. A comment explains every guess.
 
     Raises:
-        NothingFoundError: nothing was discovered.
+        NothingFoundError: ``discovered`` is empty.
     """
     if not discovered:
         raise NothingFoundError(
@@ -62,7 +62,7 @@ def dms_declaration(name: str, folder: Path, discovered: Sequence[Discovered]) -
 
 
 def _warehouse(discovered: Sequence[Discovered], folder: Path) -> str:
-    """Choose a folder for the lake: beside the declaration, but below no folder that its own files are taken from."""
+    """Choose a folder for the lake: next to the declaration, but not inside a folder that is read as a source."""
     own = [Path(table.path) for table in discovered if not is_store(table.path)]
     above = [path for path in own if (folder.absolute() / "lake").is_relative_to(path)]
     if not above:
@@ -176,7 +176,7 @@ def _value(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Write text as YAML; in quotes if it could be taken for something else."""
+    """Write text as YAML, in quotes if YAML would read it as another type."""
     plain = re.fullmatch(r"[A-Za-z_./][A-Za-z0-9_./-]*", text)
     reads_as_value = text.lower() in {"null", "true", "false", "yes", "no", "on", "off", "y", "n"} or text == "."
     return text if plain and not reads_as_value else json.dumps(text, ensure_ascii=False)

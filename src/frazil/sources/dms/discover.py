@@ -1,6 +1,6 @@
-"""A landing folder of DMS files as a first declaration: what is there, and what it looks like.
+"""Discover the tables in a landing folder of DMS files, for a first declaration.
 
-Everything is guessed from samples, and the text says so. Nothing is remembered: the declaration rules.
+All properties are guessed from samples, and the declaration marks them as guesses.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _CHANGES: Final = re.compile(r"\d{8}-\d{6,}.*\.")
 _DATE_PART: Final = re.compile(r"\d{2}|\d{4}([-_]?\d{2}){0,3}|\d{2}[-_]?\d{4}[-_]?\d{2}|\d{2}[-_]?\d{2}[-_]?\d{4}")
 _ENDINGS: Final = (".csv", ".csv.gz", ".parquet")
 _SAMPLES: Final = 3
-"""Files that are looked into, of load files and of change files each: the first, the last, one between."""
+"""Number of sampled load files, and of sampled change files: the first, the last and one between."""
 
 _MOST_RECORDS: Final = 0.9
 _ALIKE: Final = 0.5
-"""Files with fewer of their fields in common are of different tables, unless one has all fields of the other."""
+"""Files that share a smaller part of their fields are of different tables, unless one has all fields of the other."""
 
 _CHANGE_SEQ: Final = "ar_h_change_seq"
 
 
 class MixedTablesError(SourceError):
-    """The files of one folder are of different tables."""
+    """One folder holds files of different tables."""
 
     code = "FZ206"
     retryable = False
@@ -59,22 +59,22 @@ class MixedTablesError(SourceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """A table as its files look.
+    """A table, as guessed from its files.
 
     Attributes:
-        name: made of the folder's, as a declaration allows it; unlike that of any other table found.
-        path: its folder, absolute; or its address in an object store.
+        name: valid and unique table name, derived from the folder.
+        path: absolute folder, or address in an object store.
         op: name of the op column; None if no change file has one.
-        change_seq: field with DMS's change sequence, if there is one.
-        columns: ``c1``, ``c2``, … where no file names them; with rules that all records looked at keep.
-        keys_seen: the keys are unique together and never NULL in the sampled load records.
-        sequence_by: empty if no column looks like a time of change that deletes carry.
-        still: times that look like it, and do not move in deletes.
-        stamp: the order, where ``TimestampColumnName`` may have added it: it stands before the columns of the table. In
-            a full load it is the time of the load, so changes that were made meanwhile lose to it.
-        deletes: number of deletes looked at.
-        records: records looked at; ``rows`` of them are records of the full load.
-        outliers: by column, the narrower type that nearly all of its values have.
+        change_seq: field with DMS's change sequence, or None.
+        columns: columns with rules that all sampled records keep; ``c1``, ``c2``, … if the files do not name them.
+        keys_seen: True if the keys are unique together and never NULL in the sampled rows.
+        sequence_by: column with the time of a change, updated by deletes too; empty if no column qualifies.
+        still: columns that would qualify, but that deletes do not update.
+        stamp: the ordering column if ``TimestampColumnName`` may have added it, because it is the first column. In a
+            full load it holds the time of the load, so changes made meanwhile lose to it.
+        deletes: number of sampled deletes.
+        records: number of sampled records; ``rows`` of them are distinct rows.
+        outliers: (column, narrower type that nearly all of its values have).
     """
 
     name: str
@@ -100,7 +100,7 @@ class Discovered:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Return what nobody saw to be right, a sentence each."""
+        """Return one sentence for each guess that the samples do not confirm."""
         found = []
         if not self.keys_seen:
             found.append(
@@ -123,19 +123,19 @@ def discover(landing: str) -> list[Discovered]:
     """Find the tables below a landing folder.
 
     Args:
-        landing: a folder, or an address in an object store, which is reached as the environment says; with files
-            named as DMS names them (``LOAD00000001.csv``, ``20240131-101500123.csv``, also ``.csv.gz`` and
-            ``.parquet``), each table in a folder of its own; dates below are folded into it.
+        landing: folder, or address in an object store with the login of the environment. Each table has a folder
+            with files that DMS named (``LOAD00000001.csv``, ``20240131-101500123.csv``, also ``.csv.gz`` and
+            ``.parquet``). Folders of dates below belong to the table.
 
     Returns:
-        One entry a folder, by path. Files that cannot be read and folders without a record are passed over.
+        One entry for each table folder, by path. Unreadable files and folders without records are ignored.
 
     Raises:
-        MissingFolderError: there is no such folder.
+        MissingFolderError: the folder does not exist.
         MixedTablesError: the files of one folder have different fields.
         ObjectStoreError: the store refuses to list or to read.
 
-    Cost: a listing, and at most 6 samples of 1 MB a table; of an object store at most 8 MB each.
+    Cost: one listing, and at most 6 samples of 1 MB for each table (8 MB in an object store).
     """
     root = whole_address(landing) if is_store(landing) else os.path.abspath(landing)  # noqa: PTH100 - links stay
     listed = storage_of(root).find(root, Path(), _ENDINGS)
@@ -149,7 +149,7 @@ def discover(landing: str) -> list[Discovered]:
 
 
 def _by_table(root: str, files: Iterable[Found]) -> dict[str, list[Found]]:
-    """Group files by the folder of their table, from root on: without dates, and below no other that has files."""
+    """Group files by the folder of their table, relative to ``root``. Folders of dates are folded into their parent."""
     places: dict[PurePosixPath, list[Found]] = defaultdict(list)
     for file in files:
         if _LOAD.match(file.name) or _CHANGES.match(file.name):
@@ -166,7 +166,7 @@ def _by_table(root: str, files: Iterable[Found]) -> dict[str, list[Found]]:
 
 
 def _free_name(folder: PurePosixPath, taken: set[str]) -> str:
-    """Make a table name of a folder's; of two alike the second gets its parent's name too, then a number."""
+    """Return an unused table name for a folder; on a conflict the parent's name is added, then a number."""
     parts = [re.sub(r"[^a-z0-9_]", "_", part.lower())[:50] or "table" for part in folder.parts]
     own = parts[-1] if parts else "table"
     wide = "_".join(parts[-2:]) or own
@@ -177,10 +177,13 @@ def _free_name(folder: PurePosixPath, taken: set[str]) -> str:
 
 @dataclass(slots=True)
 class _Seen:
-    """Values by column: of all records, of those that are each another row of the source table, and of no deletes.
+    """Sampled values by column.
 
     Attributes:
-        changes: all records in their order, and whether they are deletes.
+        values: values of all records.
+        rows: values of records that are distinct rows of the source table.
+        upserts: values of all records but deletes.
+        changes: all records in order, each with True for a delete.
     """
 
     values: dict[str, list[str | None]]
@@ -192,7 +195,7 @@ class _Seen:
 
 
 def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
-    # A table has one format; of two, that of most files.
+    # A table has one format: the one that most files have.
     is_parquet = 2 * sum(map(_is_parquet, files)) > len(files)
     own = sorted((file for file in files if _is_parquet(file) is is_parquet), key=lambda file: file.name)
     loads = [file for file in own if _LOAD.match(file.name)]
@@ -238,7 +241,7 @@ def _table(name: str, path: str, files: list[Found]) -> Discovered | None:
 
 
 def _types(seen: _Seen, declared: dict[str, str]) -> dict[str, str]:
-    """Return the types of the columns, as files declare them or values show them."""
+    """Return the types of the columns: from the file if it has types, else from the values."""
     return {
         field: declared.get(field) or type_of({value for value in values if value is not None})
         for field, values in seen.values.items()
@@ -249,7 +252,7 @@ def _types(seen: _Seen, declared: dict[str, str]) -> dict[str, str]:
 def _order(
     types: dict[str, str], keys: Sequence[str], seen: _Seen, *, is_named: bool, is_whole: bool
 ) -> tuple[str | None, str | None, tuple[str, ...]]:
-    """Return the time that orders changes, again where DMS may have added it, and those that would but for deletes."""
+    """Return the ordering time, the same if DMS may have added it, and the times that deletes do not update."""
     times = [field for field, kind in types.items() if kind == "timestamp"]
     still = still_in_deletes(keys, times, seen.changes)
     sequence, would_be = sequence_of(types, seen.values, still), sequence_of(types, seen.values)
@@ -266,7 +269,7 @@ def _column(name: str, kind: str, order: tuple[tuple[str, ...], str | None], see
 
 
 def _verify_alike(path: str, fields: Sequence[Sequence[str]]) -> None:
-    """Refuse files of different tables in one folder; files of one table may have more fields than others."""
+    """Refuse files of different tables in one folder; files of one table may differ in some fields."""
     sets = [{name.lower() for name in names} - {"op", _CHANGE_SEQ} for names in fields]
     for one, first in zip(sets, fields, strict=True):
         for other, second in zip(sets, fields, strict=True):
@@ -278,7 +281,7 @@ def _verify_alike(path: str, fields: Sequence[Sequence[str]]) -> None:
 
 
 def _samples(loads: Sequence[Found], changes: Sequence[Found]) -> list[Sample]:
-    """Read some of the files; the same content delivered twice would make every key look repeated."""
+    """Sample some files, each content once, because a repeated file would make every key look repeated."""
     tries = [(file, True) for file in _spread(loads)] + [(file, False) for file in _spread(changes)]
     return list(dict.fromkeys(found for file, load in tries if (found := sample(file, load=load))))
 
@@ -289,13 +292,13 @@ def _load_has_op(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], i
 
 
 def _outliers(types: Iterable[str], seen: _Seen) -> tuple[tuple[str, str], ...]:
-    """Return the fields in which most values are of one type and some are not, each with a note."""
+    """Return (field, note) for fields whose values are mostly, but not all, of one narrower type."""
     notes = {field: mostly([value for value in seen.values[field] if value is not None]) for field in types}
     return tuple((field, note) for field, note in notes.items() if note)
 
 
 def _only_time(types: dict[str, str]) -> str | None:
-    """Take the timestamp of fields without names, if there is just one: DMS can add one to every record."""
+    """Return the only timestamp column, or None; used for files without field names."""
     times = [name for name, kind in types.items() if kind == "timestamp"]
     return times[0] if len(times) == 1 else None
 
@@ -311,7 +314,7 @@ def _spread(files: Sequence[Found]) -> list[Found]:
 
 
 def _has_header(samples: Sequence[Sample]) -> bool:
-    """Return whether the first records are names: one is op, all files agree, or the values have types."""
+    """Return True if the first records are headers: one names op, all files agree, or the values are typed."""
     firsts = [one.records[0] for one in samples if one.records]
     if not all(looks_like_names(first) for first in firsts):
         return False
@@ -329,7 +332,7 @@ def _has_header(samples: Sequence[Sample]) -> bool:
 
 
 def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[list[str], int]:
-    """Return the column names of a file in order, and how many records to leave out before the first."""
+    """Return the column names of a file in order, and the number of header records to skip."""
     if one.columns or header:
         taken: set[str] = set()
         names = []
@@ -338,7 +341,7 @@ def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[li
             taken.add(names[-1].lower())
         return names, int(header)
     width = len(one.records[0]) if one.records else 0
-    # A few records may be bad; a column of letters by chance has others too.
+    # A few records may be bad. A column that has op letters by chance also has other values.
     letters = [record[0] for record in one.records if is_operation(record[0])]
     has_op = width > 1 and len(letters) >= _MOST_RECORDS * len(one.records)
     if one.load and has_op:
@@ -349,7 +352,7 @@ def _layout(one: Sample, samples: Sequence[Sample], *, header: bool) -> tuple[li
 
 
 def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) -> _Seen:
-    """Put the values of all samples under the names of their columns, in order of first appearance."""
+    """Collect the values of all samples by column, in order of first appearance."""
     seen = _Seen(values={}, rows={}, upserts={}, changes=[])
     spelt: dict[str, str] = {}
     has_loads = any(one.load and one.records[skip:] for one, (_, skip) in zip(samples, layouts, strict=True))
@@ -374,31 +377,31 @@ def _see(samples: Sequence[Sample], layouts: Sequence[tuple[list[str], int]]) ->
 
 
 _LEAST_RECORDS: Final = 50
-"""Fewer say nothing of what the others are."""
+"""Smaller samples are not representative."""
 
 _MOST_VALUES: Final = 12
 _LEAST_REPEATS: Final = 3
 _CODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+/-]{0,23}")
 _FREE_TEXT: Final = re.compile(r"(^|_)(note|comment|remark|text|description|message|title|name|subject|reason|memo)s?$")
-"""Names of columns in which people write what they like."""
+"""Names of columns with free text."""
 _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 
 
 def proposed_rules(kind: str, values: Sequence[str | None], *, is_key: bool, name: str = "") -> dict[str, Any]:
-    """Propose rules of a column, as settings of it.
+    """Propose rules for a column, as settings that every sampled record keeps.
 
-    ``nullable: false`` where none is NULL; ``accepted_values`` where a text has few that look like codes, each of which
-    comes several times;
-    ``min: 0`` where no number is negative and some are positive. No other bounds: the next record may well pass them.
+    - ``nullable: false`` if no value is NULL;
+    - ``accepted_values`` if a text has few distinct values, which look like codes and repeat;
+    - ``min: 0`` if no number is negative and some are positive. Other bounds are too likely to be exceeded.
 
     Args:
         kind: type of the column.
-        values: of all records that leave a row behind, as text; None for NULL.
-        is_key: it names rows, or orders changes, so it is never NULL in any case.
-        name: of the column; those in which people write have no accepted values.
+        values: values of all upserts as text, None for NULL.
+        is_key: True for a column of the key or the order, which is never NULL anyway.
+        name: name of the column; columns of free text get no accepted values.
 
     Returns:
-        The settings, ``on_violation: warn`` with them; none of few records, and none that a record breaks.
+        The settings with ``on_violation: warn``; empty for a small sample.
     """
     known = [value for value in values if value is not None]
     if is_key or len(values) < _LEAST_RECORDS or not known:
@@ -412,11 +415,11 @@ def proposed_rules(kind: str, values: Sequence[str | None], *, is_key: bool, nam
 
 
 def _few(values: Collection[str]) -> tuple[str, ...]:
-    """Return the values if they are few, in order; none where they are many, all the same, or seldom repeated."""
+    """Return the distinct values in order if they look like a closed list; else an empty tuple."""
     counts = Counter(values)
     if not 1 < len(counts) <= _MOST_VALUES or min(counts.values()) < _LEAST_REPEATS:
         return ()
-    # Words of a closed list look like codes; what people write has blanks, quotes and line ends.
+    # Values of a closed list look like codes; free text has blanks, quotes and line ends.
     return tuple(sorted(counts)) if all(map(_CODE.fullmatch, counts)) else ()
 
 
@@ -424,5 +427,5 @@ def _is_never_negative(values: Collection[str]) -> bool:
     try:
         least, most = (Decimal(pick(map(Decimal, values))) for pick in (min, max))
     except ArithmeticError:
-        return False  # NaN is a number of Parquet's, and has no order
+        return False  # Parquet may hold NaN, which has no order
     return least >= 0 and most > 0

@@ -1,4 +1,4 @@
-"""Types, keys and order, guessed from values: never more than what every value says."""
+"""Guess types, keys and order from a sample of values; a guess holds for every value of the sample."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.storage.base import Found
 
 Change: TypeAlias = "tuple[bool, Mapping[str, str | None]]"
-"""Whether a record is a delete, and its values by column."""
+"""(True for a delete, column -> value) of a record."""
 
 _INT: Final = re.compile(r"0|-?[1-9][0-9]*")
 _DECIMAL: Final = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?")
@@ -41,7 +41,7 @@ _NAMED, _MOST_CANDIDATES, _MOST_KEYS = 2, 10, 3
 _PART_OF_KEY: Final = re.compile(
     r"(^|_)(no|nr|num|number|line|item|seq|position|pos|code|sku|type|lang|locale|currency|date|day|month|year)$"
 )
-"""Names of columns that tell rows of one thing apart."""
+"""Names of columns that are often part of a composite key."""
 _MOSTLY: Final = 0.9
 _LONGEST_NAME: Final = 128
 
@@ -49,14 +49,14 @@ _ORDER_NAMES: Final = (
     re.compile(r"updat|modif|last_chang|changed"),
     re.compile(r"(^|_)ts$|timestamp|commit"),
 )
-"""Names of columns that tell when a row changed, the surest first."""
+"""Names of columns with the time of a change, most reliable first."""
 
 
 def type_of(values: Collection[str]) -> str:
-    """Find the narrowest type that every value is an exact text of.
+    """Return the narrowest type that represents every value exactly.
 
     Args:
-        values: the texts that are not NULL; none at all make a string.
+        values: texts that are not NULL; an empty collection gives ``string``.
 
     Returns:
         ``int`` and ``bigint`` for digits without leading zeros; ``decimal(18,s)`` or ``decimal(38,s)`` with
@@ -117,13 +117,13 @@ def _decimal(values: Collection[str]) -> str | None:
 
 
 def mostly(values: Sequence[str]) -> str | None:
-    """Return which narrower type most values have, where a few outliers decide the type of all.
+    """Return the narrower type of most values, if a few outliers prevent it for all.
 
     Args:
-        values: the texts that are not NULL.
+        values: texts that are not NULL.
 
     Returns:
-        Such as ``int in 714 of 717 values``; None if less than nine in ten agree, or no value differs.
+        A text such as ``int in 714 of 717 values``; None if fewer than 90 % agree, or if all do.
     """
     if not values:
         return None
@@ -136,18 +136,18 @@ def mostly(values: Sequence[str]) -> str | None:
 
 
 def _family(value: str) -> str:
-    """Return one name for the types that widen into one another for any sample."""
+    """Return one name for all numeric types, which widen into one another; else the type."""
     kind = type_of([value])
     return "number" if kind in {"int", "bigint"} or kind.startswith("decimal(18,") else kind
 
 
 def is_operation(value: str | None) -> bool:
-    """Return whether a field is an op letter."""
+    """Return True for an op: I, U or D."""
     return value in _OPERATIONS
 
 
 def looks_like_names(record: Sequence[str | None]) -> bool:
-    """Return whether a record could be a header: distinct short texts that are no values of another type."""
+    """Return True if a record could be a header: distinct short texts that do not look like values."""
     names = [value for value in record if value and len(value) <= _LONGEST_NAME and value.isprintable()]
     return (
         len(names) == len(record)
@@ -160,19 +160,20 @@ def looks_like_names(record: Sequence[str | None]) -> bool:
 def keys_of(
     table: str, types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]]
 ) -> tuple[tuple[str, ...], bool]:
-    """Guess the columns that name a row: one, else two or three that are unique together.
+    """Guess the key: one column, or two or three that are unique together.
 
     Args:
-        table: name of the table; ``id``, ``<table>_id`` and the like come first.
-        types: the columns in order, with their types; at least one.
-        rows: their values in records that are each another row; the same record twice is one.
+        table: name of the table; columns such as ``id`` and ``<table>_id`` are preferred.
+        types: column -> type, in order; at least one.
+        rows: column -> values, in records of distinct rows. Repeated records count once.
 
     Returns:
-        The columns, and whether they were seen to be unique and without NULL; if none are, the likeliest by name.
+        The columns, and True if they are unique and never NULL in the sample. Else the likeliest column by name, and
+        False.
     """
     likely = sorted(types, key=lambda name: _key_rank(name.lower(), table))
     most = max(map(len, rows.values()), default=0)
-    # One that came later does not name the rows before.
+    # A column that appeared later cannot identify earlier rows.
     here = [name for name in likely if most and len(rows.get(name, ())) == most]
     records = [*dict.fromkeys(zip(*(rows[name] for name in here), strict=True))] if here else []
     values = dict(zip(here, zip(*records, strict=True), strict=True)) if records else {}
@@ -184,7 +185,7 @@ def keys_of(
 
 
 def _may_be_key(kind: str, values: Sequence[str | None]) -> bool:
-    """Return whether a column can name rows: also a decimal of whole numbers, as Oracle's NUMBER has them."""
+    """Return True if a column may be part of a key; a decimal of whole numbers may, as Oracle's NUMBER often is one."""
     if None in values:
         return False
     fractions = (f"{value}".partition(".")[2] for value in values)
@@ -192,12 +193,12 @@ def _may_be_key(kind: str, values: Sequence[str | None]) -> bool:
 
 
 def _key_candidates(usable: Sequence[str], table: str) -> Iterator[tuple[str, ...]]:
-    """Yield columns that may name a row, the likeliest first: a number that is unique by chance comes behind pairs."""
+    """Yield candidate keys, likeliest first; columns that are perhaps unique by chance come after pairs."""
     named = [name for name in usable if _key_rank(name.lower(), table) <= _NAMED][:_MOST_CANDIDATES]
     sure = [name for name in named if _key_rank(name.lower(), table) < _NAMED]
     yield from ((name,) for name in sure)
     for size in range(2, _MOST_KEYS + 1):
-        # One of them names something.
+        # The first one is an identifier by its name.
         yield from (some for some in combinations(named, size) if some[0] in sure)
     yield from ((name,) for name in usable if name not in sure)
     for size in range(2, _MOST_KEYS + 1):
@@ -216,12 +217,12 @@ def _key_rank(name: str, table: str) -> int:
 def sequence_of(
     types: Mapping[str, str], rows: Mapping[str, Sequence[str | None]], still: Collection[str] = ()
 ) -> str | None:
-    """Guess the timestamp that tells when a row changed, by its name; one without NULL comes first.
+    """Guess the timestamp of the change by its name; columns without NULL are preferred.
 
     Args:
-        types: the columns in order, with their types.
-        rows: their values.
-        still: columns that deletes leave as they were: they do not tell when a row was deleted.
+        types: column -> type, in order.
+        rows: column -> values.
+        still: columns that deletes do not update; they cannot order a delete.
     """
     ranked = [
         (None in rows.get(name, ()), rank, position, name)
@@ -233,12 +234,12 @@ def sequence_of(
 
 
 def still_in_deletes(keys: Sequence[str], columns: Collection[str], changes: Sequence[Change]) -> frozenset[str]:
-    """Return the columns that some delete does not carry, or has as an earlier record of its row had them.
+    """Return the columns that some delete does not carry, or repeats from an earlier record of its row.
 
     Args:
-        keys: the columns that name a row.
-        columns: those to look at.
-        changes: of the samples, in their order.
+        keys: key columns.
+        columns: columns to check.
+        changes: records of the samples, in order.
     """
     before: dict[tuple[str | None, ...], dict[str, set[str | None]]] = {}
     found: set[str] = set()
@@ -264,10 +265,10 @@ class Sample:
     """The first records of a file.
 
     Attributes:
-        load: it is a full load file.
-        records: fields as text, None where NULL; of CSV the header too, if there is one.
+        load: True for a full load file.
+        records: fields as text, None for NULL; includes the header of a CSV file.
         columns: (name, type) of a Parquet file's fields; empty for CSV.
-        delimiter: the sign between the fields of a CSV file.
+        delimiter: delimiter of a CSV file.
     """
 
     load: bool
@@ -280,8 +281,7 @@ def sample(file: Found, *, load: bool) -> Sample | None:
     """Read the first megabyte of a CSV file, or the first records of a Parquet file.
 
     Returns:
-        What stands there, without a record that the sample cuts off and without records of other width than
-        the first; None if nothing can be read.
+        The complete records that have as many fields as the first one; None if the file cannot be read.
     """
     try:
         if file.name.lower().endswith(".parquet"):
@@ -306,7 +306,7 @@ def _parquet(uri: str, *, load: bool) -> Sample:
 def _csv(uri: str, *, load: bool) -> Sample | None:
     with open_text(uri) as text:
         data = text.read(SAMPLE_BYTES)
-    # Line ends and quotes do not depend on the delimiter unless a quote stands inside a field.
+    # Line ends and quotes do not depend on the delimiter unless a field contains a quote.
     first = next(iter(records_in(data, Dialect())), b"")
     delimiter = _delimiter(first.decode(errors="replace"))
     whole = records_in(data, Dialect(delimiter))
@@ -334,5 +334,5 @@ def _csv(uri: str, *, load: bool) -> Sample | None:
 
 
 def _delimiter(first: str) -> str:
-    """Take the comma if the first record has one, else the sign it has most of."""
+    """Return the comma if the first record contains one, else the most frequent candidate."""
     return "," if "," in first else max(_DELIMITERS, key=first.count)

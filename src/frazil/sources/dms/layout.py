@@ -1,4 +1,4 @@
-"""How the fields of files of Amazon DMS go to the columns of bronze."""
+"""List the files of Amazon DMS, verify their headers, and map their fields to the columns of bronze."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ def list_files(
     """List the files of a source.
 
     Args:
-        source: the declaration; files of ``cdc_path`` are transaction files and CSV, also if below ``path``.
-        folder: the declaration's folder, absolute.
-        stores: how object stores are reached.
-        ledger: what bronze knows: files that are as it says are counted only. Left out: all are listed.
+        source: declared source. Files of ``cdc_path`` are transaction files in CSV, even if they are below ``path``.
+        folder: folder of the declaration, absolute.
+        stores: prefix of addresses -> settings of the object store.
+        ledger: files that bronze has; unchanged ones are counted instead of listed. None lists all files.
 
     Returns:
-        Every file once, full load files first, then by name as plain text, whatever their folders and times. Files of
-        another kind are named with the reason; hidden and temporary ones are not.
+        Every file once: full load files first, then by name as plain text; folders and times do not matter. Files of
+        another format are listed with a reason; hidden and temporary files are left out.
 
     Raises:
-        MissingFolderError: a path that is no pattern does not exist or cannot be listed.
+        MissingFolderError: a path cannot be listed, or it has no pattern and does not exist.
 
-    Cost: one ``stat`` a file, some 20,000 files a second; in an object store one request for a thousand objects.
+    Cost: one ``stat`` for each file, 20,000 files a second; in an object store one request for a thousand objects.
     """
     files: dict[str, SourceFile] = {}
     refused: dict[str, str] = {}
@@ -84,7 +84,7 @@ def list_files(
 
 
 def _why_passed(path: str, endings: tuple[str, ...], *, shared: bool) -> str:
-    """Return why a file is not read, by the end of its name."""
+    """Return why a file is ignored, based on its ending."""
     name, wanted = path.lower(), " or ".join(endings)
     if name.endswith((*_CSV, *_PARQUET)):
         says = "files of cdc_path are CSV" if shared else f"the source says format: {endings[0][1:]}"
@@ -119,17 +119,17 @@ def is_parquet(name: str) -> bool:
 
 
 def dialect_of(source: DmsFiles) -> Dialect:
-    """Return how the CSV files of a source are written."""
+    """Return the dialect of a source's CSV files."""
     return Dialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower())
 
 
 def has_header(file: SourceFile, source: DmsFiles) -> bool:
-    """Return whether the first record of a CSV file names its fields; in transaction files none does."""
+    """Return True if the first record of a CSV file names its fields; transaction files have no header."""
     return source.header and file.variant != TRANSACTIONS
 
 
 def dms_form(file: SourceFile, table: Table) -> FileForm:
-    """Return how a file is written."""
+    """Return the format of a file."""
     source = table.source
     dialect = None if is_parquet(file.name) else dialect_of(source)
     verify = partial(verify_header if has_header(file, source) else verify_no_header, table)
@@ -149,14 +149,14 @@ def _layouts(file: SourceFile, source: DmsFiles) -> tuple[tuple[str, ...], ...]:
 
 
 def own_records(table: Table) -> OwnRecords:
-    """Return which records of a transaction file are a table's."""
+    """Return a filter for the records of one table in a transaction file."""
     schema, _, name = (table.source.cdc_table or table.name).rpartition(".")
     exact = table.source.cdc_table is not None
     return OwnRecords(table=name, schema=schema or None, exact=exact)
 
 
 def declared_fields(table: Table) -> tuple[str, ...]:
-    """Return the columns for the fields of files that name none, in file order, the op column left out."""
+    """Return the columns for files that do not name their fields, in file order and without the op column."""
     source = table.source
     declared = source.fields or tuple(
         column.name for column in table.columns or () if column.expr is None and column.name != "*"
@@ -166,18 +166,18 @@ def declared_fields(table: Table) -> tuple[str, ...]:
 
 
 def columns(table: Table, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-    """Return bronze's columns so that every file of a batch fits.
+    """Return bronze's columns such that every file of a batch fits.
 
     Args:
-        table: the declaration.
-        files: the files of the batch in the order of their positions.
-        existing: columns the bronze table has now; none for a new table.
+        table: declared table.
+        files: files of the batch, by position.
+        existing: columns of bronze now; empty for a new table.
 
     Returns:
-        Existing columns first, then new ones in the order they appear; a new table begins with the op column.
+        Existing columns first, then new ones in order of appearance; a new table begins with the op column.
 
     Raises:
-        DeclarationError: a file has no header and nothing names its fields.
+        DeclarationError: a file has no header and the declaration does not name its fields.
     """
     source = table.source
     headerless = [file for file in files if _is_headerless(file, source) and file.size_bytes]
@@ -198,12 +198,12 @@ def columns(table: Table, files: Sequence[NewFile], existing: Sequence[str]) -> 
 def known_fields(
     table: Table, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]
 ) -> dict[str, str]:
-    """Return bronze's columns with their types once some files are taken; none while nothing but the op is named.
+    """Return bronze's columns with their types after some files are taken; empty while only the op is named.
 
     Args:
-        table: the declaration.
-        existing: name -> type of those that bronze has.
-        named: (name, type) of the fields that each new file names; none of a file whose fields the declaration names.
+        table: declared table.
+        existing: column of bronze -> its type.
+        named: (name, type) of the fields that each new file names; empty if the declaration names them.
     """
     found = [*existing.items(), *(column for one in named for column in one)]
     if not all(named):
@@ -217,14 +217,19 @@ def known_fields(
 
 
 def file_fields(table: Table, file: NewFile, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that the fields of a file go to, in file order.
+    """Return the columns that receive the fields of a file, in file order.
 
     A transaction file has ``TABLE_AND_SCHEMA`` between the op column and the fields.
+
+    Args:
+        table: declared table.
+        file: file to read.
+        columns: bronze's columns.
     """
     source, here = table.source, {name.lower(): name for name in columns}
     if file.variant != TRANSACTIONS and (is_parquet(file.name) or source.header or file.columns):
         return tuple(here[name.lower()] for name, _ in file.columns)
-    # Before a file with records came, bronze has none of the declared fields.
+    # Bronze lacks the declared fields until a file with records arrives.
     fields = tuple(here[name.lower()] for name in declared_fields(table) if name.lower() in here)
     op = here[source.op.lower()]
     if file.variant == TRANSACTIONS:
@@ -262,23 +267,23 @@ def _is_headerless(file: NewFile, source: DmsFiles) -> bool:
 
 
 class HeaderError(SourceError):
-    """The first record of a file is the names of its fields, and the declaration does not say so; or the reverse."""
+    """The first record of a file contradicts the declared ``header``."""
 
     code = "FZ205"
     retryable = False
 
 
 def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> None:
-    """Refuse a CSV file that is read as one without header, and seems to have one.
+    """Refuse a CSV file that is read without a header but seems to have one.
 
     Args:
-        table: the declaration; of files with ``header: true`` nobody asks.
-        path: of the file, for people.
-        first: the fields of its first record.
+        table: declared table, without ``header: true``.
+        path: path of the file, for messages.
+        first: fields of the first record.
 
     Raises:
-        HeaderError: all of the fields are names that the declaration knows; or, where it does not say ``header``, most
-            of them are, or all of them look like names and some are no values of their columns.
+        HeaderError: all fields are declared names. Without a declared ``header`` it is enough that most fields are
+            declared names, or that all look like names and some do not fit the type of their column.
     """
     if not first:
         return
@@ -296,10 +301,15 @@ def verify_no_header(table: Table, path: str, first: Sequence[str | None]) -> No
 
 
 def verify_header(table: Table, path: str, first: Sequence[str | None]) -> None:
-    """Refuse a CSV file that is read as one with a header, and seems to begin with a record.
+    """Refuse a CSV file that is read with a header but seems to begin with a record.
+
+    Args:
+        table: declared table, with ``header: true``.
+        path: path of the file, for messages.
+        first: fields of the first record.
 
     Raises:
-        HeaderError: none of the fields is a name that the declaration knows, and they do not look like names.
+        HeaderError: the fields include no declared name and do not look like names.
     """
     if len(first) < 2 or looks_like_names(first) or _known_names(table, first):  # noqa: PLR2004 - one field may be any
         return
@@ -313,14 +323,14 @@ def verify_header(table: Table, path: str, first: Sequence[str | None]) -> None:
 
 
 def _known_names(table: Table, first: Sequence[str | None]) -> int:
-    """Count the fields of a first record that are names which the declaration knows."""
+    """Count the fields of the first record that are declared names."""
     columns = [name for name, column in declared(table).items() if column.expr is None]
     known = {name.lower() for name in (*table.keys, *table.sequence_by, *columns, *table.renames, table.source.op)}
     return sum((text or "").strip().lower() in known for text in first)
 
 
 def _contradict(table: Table, first: Sequence[str | None]) -> bool:
-    """Return whether some field of a record is no value of the column that it would go to; texts fit any."""
+    """Return True if a field of a record does not fit the type of its column; every value fits a string."""
     kinds = {column.name: column.type for column in table.columns or ()}
     fields = layout(table) or ()
     values = first[len(first) - len(fields) :] if len(first) - len(fields) in {0, 1} else ()

@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from frazil.storage.files import HashedFile
 
 _DELIMITERS: Final = (";", "|", ",")
-"""What often stands between fields."""
+"""Common delimiters."""
 
 NO_OP_COLUMN: Final = "no_op_column"
-"""Reason of the records of a change file that lacks the op column."""
+"""Reason for the records of a change file without the op column."""
 
 
 @dataclass(frozen=True, slots=True)
 class DmsSource:
-    """Full load and change files of one table; op I and U are upserts, D is a delete, a full load may leave it out.
+    """Full load and change files of one table. Op I and U are upserts, D is a delete; a full load may leave op out.
 
-    With before-images a changed key is two changes at one order: a delete of the old key and an upsert of the new one
-    (KEY-CHANGE).
+    With before-images, a changed key becomes two changes at one position: a delete of the old key and an upsert of the
+    new one (KEY-CHANGE).
     """
 
     table: Table
@@ -55,10 +55,10 @@ class DmsSource:
         return list_files(self.table.source, folder, self.table.stores, ledger)
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold.
+        """Find the files that bronze does not have.
 
         Raises:
-            NameOrderError: only files order the changes, and their names do it otherwise than the numbers in them.
+            NameOrderError: only file names order the changes, and their text order differs from their numbers.
         """
         by_place = not self.table.sequence_by and not self.table.source.change_seq
         found = find_new(
@@ -79,7 +79,7 @@ class DmsSource:
         return found
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file."""
+        """Inspect a file."""
         return inspect(hashed, file, layout.dms_form(file, self.table))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
@@ -91,17 +91,23 @@ class DmsSource:
         return layout.columns(self.table, files, existing)
 
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-        """Return bronze's columns with their types once some files are taken."""
+        """Return bronze's columns with their types after some files are taken."""
         return layout.known_fields(self.table, existing, named)
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file."""
+        """Open a file that is not broken.
+
+        Args:
+            file: file from :meth:`find_new`.
+            columns: bronze's columns.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
         source, names = self.table.source, layout.file_fields(self.table, file, columns)
         here = {name.lower(): name for name in columns}
         op, header = here[source.op.lower()], layout.has_header(file, source)
         lacks_op = None if file.load or op in names else NO_OP_COLUMN
         fields = tuple(name for name in names if name not in layout.TABLE_AND_SCHEMA)
-        # A record without an op, of a full load, says so as one does whose op is NULL.
+        # In a full load, a record without op means the same as one with a NULL op.
         carried = [*(name for name in fields if name != op), op]
         order = None if file.load or not source.change_seq else here.get(source.change_seq.lower())
         reader: CsvFile | ParquetFile
@@ -121,16 +127,16 @@ class DmsSource:
         )
 
     def recount(self, uri: str) -> int:
-        """Count CSV records by their line ends, Parquet records by the footer."""
+        """Count CSV records by line ends, Parquet records by the footer."""
         if layout.is_parquet(uri):
             return count_rows(uri)
         source = self.table.source
-        # An address does not tell whether its file is one of transactions, which have no header.
+        # The address does not show whether this is a transaction file, which has no header.
         header = source.header and not source.cdc_path
         return count_csv(uri, FileForm(dialect=layout.dialect_of(source), header=header))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what the op column says, and where keys before a change stand."""
+        """Return the meaning of the op column, and the columns with keys before a change."""
         source, op = self.table.source, "CAST(NULL AS string)"
         if source.op.lower() in fields:
             said = quote(fields[source.op.lower()])
@@ -156,7 +162,7 @@ class DmsSource:
         )
 
     def _time_of_dms(self, fields: Mapping[str, str]) -> str | None:
-        """Return the field that ``TimestampColumnName`` adds: DMS puts it before those of the table."""
+        """Return the field that ``TimestampColumnName`` adds; DMS puts it before the fields of the table."""
         first = next((name for name in fields if not self.table.source.is_bookkeeping(name)), None)
         types = {column.name.lower(): column.type for column in self.table.columns or () if column.expr is None}
         orders = {name.lower() for name in (*self.table.sequence_by, self.table.effective_at) if name is not None}
@@ -172,7 +178,7 @@ class DmsSource:
         return {key: fields[name] for key, name in names.items()} if {*names.values()} <= {*fields} else {}
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Suggest another delimiter where the files name one field each, with such a sign in it."""
+        """Suggest another delimiter if each file has a single field whose name contains one."""
         alone = [columns[0][0] for columns in named if len(columns) == 1]
         if not alone or len(alone) < len(named):
             return None
@@ -182,5 +188,5 @@ class DmsSource:
         return sign and f'fields seem to be separated by another sign: csv_delimiter: "{sign}" in the source'
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on."""
+        """Return the settings that determine the records."""
         return layout.reading(self.table)
