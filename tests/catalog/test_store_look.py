@@ -125,7 +125,7 @@ def test_a_bucket_that_takes_nothing_but_tables_is_right_for_a_catalog_that_has_
     monkeypatch.setattr(store_client, "put", denied)
     [found] = look(greeter, is_written=True, may_refuse=True)
 
-    assert (found.ok, found.detail) == (None, "s3://lake/shop: listed, and takes nothing but tables")
+    assert (found.ok, found.detail) == (None, "s3://lake/shop: listed, but only tables can be written")
 
 
 def test_a_store_that_does_not_answer_is_found_at_once() -> None:

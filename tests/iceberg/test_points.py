@@ -126,5 +126,5 @@ def test_why_a_point_cannot_be_read_is_told_apart() -> None:
         snapshot_at("t", THREE, Point("snapshot", "7"))
     with pytest.raises(PointError, match=r"not part of the cut 'monday'\n.*it is part of friday"):
         snapshot_at("t", THREE, Point("cut", "monday"))
-    with pytest.raises(PointError, match=r"never stood at batch 7.*\n.*its newest batches are 1, 2"):
+    with pytest.raises(PointError, match=r"no snapshot of batch 7.*\n.*its newest batches are 1, 2"):
         snapshot_at("t", THREE, Point("batch", "7"))

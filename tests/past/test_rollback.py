@@ -47,7 +47,7 @@ def test_marts_and_aggregates_go_back_and_the_next_run_catches_up_wherever_it_is
     assert world.living(spark) == living[0]
     changed = [diff(api.load(world.folder), mart, "good").changed for mart in world.marts]
     assert changed == [0, 0]
-    with pytest.raises(PointError, match="never stood at batch 7"):
+    with pytest.raises(PointError, match="no snapshot of batch 7"):
         api.rollback_plan(world.folder, "things", "batch:7")
     world.run(spark)
     assert world.differences(spark) == []

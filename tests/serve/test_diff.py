@@ -67,5 +67,5 @@ def test_what_is_no_mart_is_refused(undamaged_shop: Shop, word: str, means: str)
 
 
 def test_a_point_that_the_mart_has_not_is_refused(undamaged_shop: Shop) -> None:
-    with pytest.raises(PointError, match="never stood at batch 7"):
+    with pytest.raises(PointError, match="no snapshot of batch 7"):
         diff(undamaged_shop.pipeline, "items", "batch:1", "batch:7")

@@ -1,4 +1,4 @@
-"""Libraries that read catalogs without Spark: which a declaration needs, and which are missing here."""
+"""Libraries that read catalogs without Spark: the ones that a declaration needs, and the missing ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.pipeline import Catalog
 
 _POSTGRES: Final = ("psycopg2", "psycopg")
-"""Clients of PostgreSQL; whichever is installed serves."""
+"""Clients of PostgreSQL; one of them is enough."""
 
 CLIENTS_HINT: Final = "plan, status, query, check and key need it: pip install 'frazil[catalogs]'"
 

@@ -74,8 +74,8 @@ def look_at_store(access: StoreAccess, address: str, *, is_written: bool, may_re
         else:
             yield Looked(
                 ok=None,
-                detail=f"{address}: {done}, and takes nothing but tables",
-                hint="runs leave no record and no certificate there; an erase puts its receipt beside the declaration",
+                detail=f"{address}: {done}, but only tables can be written",
+                hint="run files, certificates and receipts of erases are written beside the declaration",
             )
     except FrazilError as error:
         yield Looked(ok=False, detail=error.message, hint=_hint(error, greeting))

@@ -215,8 +215,8 @@ def _no_memory(chain: list[Fault]) -> FrazilError | None:
         ),
     )
     if java is not None:
-        hint = "set FRAZIL_DRIVER_MEMORY to more, such as 4g, and run again; what was published stays"
-        return OutOfMemoryError("Java needs more memory than it may have (java.lang.OutOfMemoryError)", hint=hint)
+        hint = "set FRAZIL_DRIVER_MEMORY to more, such as 4g, and run again; published snapshots are kept"
+        return OutOfMemoryError("Java needs more memory than its limit (java.lang.OutOfMemoryError)", hint=hint)
     here = _first(chain, lambda fault: fault.is_any("builtins.MemoryError", "_duckdb.OutOfMemoryException"))
     hint = "close other programs, or ask for less"
     return None if here is None else OutOfMemoryError(f"no memory left: {here}", hint=hint)
@@ -240,7 +240,7 @@ def _no_java(chain: list[Fault]) -> FrazilError | None:
 
 def _no_port(chain: list[Fault]) -> FrazilError | None:
     text = _first(chain, lambda fault: fault.is_any("java.net.BindException"))
-    hint = "see that this machine's own address 127.0.0.1 can be used, and that ports are free"
+    hint = "check that this machine's address 127.0.0.1 can be used and that ports are free"
     return None if text is None else SessionError(f"Spark cannot listen to its port: {text}", hint=hint)
 
 
@@ -266,13 +266,15 @@ def _lost(chain: list[Fault]) -> FrazilError | None:
     lost = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED")
     if not any(fault.condition in lost or f"[{name}]" in fault.text for name in lost for fault in chain):
         return None
-    return StorageError("an executor was lost, with rows that only it held", hint="run again; what was published stays")
+    return StorageError(
+        "an executor was lost with rows that no other executor has", hint="run again; published snapshots are kept"
+    )
 
 
 def _catalog(chain: list[Fault]) -> FrazilError | None:
     kinds = (*_SQL, "org.apache.iceberg.exceptions.CommitStateUnknownException")
     text = _first(chain, lambda fault: fault.is_any(*kinds))
-    hint = "run again; what was published stays"
+    hint = "run again; published snapshots are kept"
     return None if text is None else CatalogError(f"the catalog does not answer: {text}", hint=hint)
 
 
@@ -284,11 +286,11 @@ def _refused(chain: list[Fault]) -> FrazilError | None:
             fault.is_any(*_REFUSED) or (fault.is_any("software.amazon.awssdk.services.") and fault.number in statuses)
         ),
     )
-    hint = "look at the login of catalog and stores, at what it may do, and at what kinds of files the store takes"
+    hint = "check the login of catalog and stores, its permissions, and the kinds of files that the store accepts"
     return None if text is None else RefusedError(f"catalog or storage refuses: {text}", hint=hint)
 
 
 def _unreachable(chain: list[Fault]) -> FrazilError | None:
     text = _first(chain, lambda fault: fault.is_any(*_UNREACHABLE, "builtins.ConnectionError", "builtins.TimeoutError"))
-    hint = "see that catalog and storage are up and may be used from here; run again"
+    hint = "check that catalog and storage are up and can be reached from here, and run again"
     return None if text is None else UnreachableError(f"catalog or storage does not answer: {text}", hint=hint)

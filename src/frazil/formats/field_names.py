@@ -38,9 +38,9 @@ def check_names(path: str, names: Sequence[str]) -> None:
 def safe_name(name: str, taken: frozenset[str] = frozenset()) -> str:
     """Return the name of the column of a source field.
 
-    Names stay as they are but for three cases, all decided by the name alone: what Iceberg cannot read
-    back and what begins with ``_cdc_`` gets the prefix ``source``; control characters become ``_``; a name
-    that another field of the same file already has without regard to case gets ``__2``, ``__3`` ….
+    The name is unchanged except in three cases. A name that Iceberg cannot read back, or that begins with ``_cdc_``,
+    gets the prefix ``source``. Control characters become ``_``. A name that is taken, without regard to case, gets the
+    suffix ``__2``, ``__3`` ….
 
     Args:
         name: the field's name in the file; empty becomes ``unnamed``.
@@ -62,7 +62,7 @@ def file_columns(names_and_types: Iterable[tuple[str, str]], op: str | None = No
 
     Args:
         names_and_types: fields in file order; names distinct without regard to case.
-        op: declared name of the op column, compared without regard to case; None where there is none.
+        op: declared name of the op column, compared without regard to case; None if no column has this role.
     """
     taken: set[str] = set()
     columns = []

@@ -1,4 +1,4 @@
-"""Which records of a file with many tables are kept."""
+"""Filters of the records in a file: by table, or without erased ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNNAMED: Final = (TABLE_FIELD, SCHEMA_FIELD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnRecords:
-    """Which records of a file with many tables are kept.
+    """Filter of one table's records in a file with many tables.
 
     Attributes:
         table: the table whose records are kept.
@@ -53,7 +53,7 @@ class OwnRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotErased:
-    """Which records of a landing file are kept: those whose ``field`` is not the mark of an erased one."""
+    """Filter that drops the erased records of a landing file, which have ``mark`` in ``field``."""
 
     field: str
     mark: str
@@ -64,7 +64,7 @@ class NotErased:
 
 
 def equals(column: Any, value: str | None) -> NDArray[np.bool_]:
-    """Return where a column has a value; a NULL name is no name, and equals NULL only."""
+    """Return a mask of the rows where a column equals a value; None matches only NULL."""
     same = column.is_null() if value is None else pc.equal(column, value).fill_null(fill_value=False)
     found: NDArray[np.bool_] = same.to_numpy(zero_copy_only=False)
     return found

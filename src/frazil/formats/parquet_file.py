@@ -33,10 +33,10 @@ def parquet_columns(path: str, uri: str, named: Mapping[str, str] | None = None)
     Args:
         path: names the file in errors.
         uri: opens it.
-        named: field, exactly as the file names it -> the name that it has here; others keep theirs.
+        named: field name, exactly as in the file -> its name here; other fields keep their names.
 
     Raises:
-        pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
+        pyarrow.ArrowException, OSError: the footer is missing or damaged.
         DuplicateFieldsError: two names are equal without regard to case.
     """
     with closing(opened(uri)) as parquet:
@@ -47,10 +47,10 @@ def parquet_columns(path: str, uri: str, named: Mapping[str, str] | None = None)
 
 
 def opened(uri: str, **options: Any) -> Any:
-    """Return Arrow's reader of a Parquet file, wherever it is; close it.
+    """Return Arrow's reader of a local or stored Parquet file. The caller must close it.
 
     Raises:
-        pyarrow.ArrowException, OSError: there is no footer, or not a sound one.
+        pyarrow.ArrowException, OSError: the footer is missing or damaged.
     """
     if "://" not in uri:
         return pq.ParquetFile(uri, **options)
@@ -63,7 +63,7 @@ def opened(uri: str, **options: Any) -> Any:
 
 
 def count_rows(uri: str) -> int:
-    """Return how many rows a file has, as its footer says; 1 where it has no sound one."""
+    """Return the number of rows in a file's footer; 1 if the footer is missing or damaged."""
     try:
         with closing(opened(uri)) as parquet:
             return int(parquet.metadata.num_rows)
@@ -79,14 +79,14 @@ def first_line(error: Exception) -> str:
 class ParquetFile:
     """The records of a Parquet file, its values as canonical text (:mod:`frazil.formats.parquet_text`).
 
-    A record with a value that has no text is bad, with all its values. From where the file cannot be decoded on
-    records are bad without values; the file as it is stored then stands in the parts of the first of them.
+    A record with a value that has no text is bad, with all its values. If the file cannot be decoded from some record
+    on, the following records are bad without values, and the first of them has the stored file as its parts.
 
     Args:
         uri: the file.
-        names: columns that its fields go to, in file order.
-        own: which records are kept; None for all.
-        rejected: why no record of it is taken; None for a file whose records are.
+        names: target columns of its fields, in file order.
+        own: filter of records; None to keep all.
+        rejected: reason to reject all records; None to accept them.
     """
 
     head: Final = None

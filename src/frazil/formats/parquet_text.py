@@ -1,4 +1,4 @@
-"""Write Arrow values as canonical text: one text a value, and none that stands for two.
+"""Write Arrow values as canonical text: different values have different texts.
 
 =====================  =================================================================================
 Arrow type             text
@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 _SCIENTIFIC: Final = "[eE]"
 _NANOSECOND_ZEROS: Final = r"(\.\d{6})000$"
 _OUT_OF_RANGE: Final = "<"
-"""What Arrow's text begins with for a date or a time that it has no text for."""
+"""Prefix of Arrow's text for a date or time out of its range."""
 
 _FRACTIONS: Final = {"s": ".000000", "ms": "000", "us": "", "ns": ""}
 _UINT64_DIGITS: Final = 20

@@ -15,7 +15,7 @@ _AS_IT_IS: Final = "surrogateescape"
 
 
 def as_utf_8(text: IO[bytes], encoding: str) -> IO[bytes]:
-    """Return a file that is read as UTF-8; a byte that is no sign of its encoding stays, and is none of UTF-8's."""
+    """Return a file that is read as UTF-8; a byte that is invalid in its encoding stays as an invalid byte of UTF-8."""
     return cast("IO[bytes]", io.BufferedReader(_Recoded(text, encoding), _READ_BYTES))
 
 

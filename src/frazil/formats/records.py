@@ -1,4 +1,4 @@
-"""What comes out of a file of records, whatever its format: fields as text, and bad records with their bytes."""
+"""Parsed records of a file in any format: fields as text, and bad records with their bytes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CSV, VALUES, BYTES = "csv", "values", "bytes"
 
 
 class Bad(NamedTuple):
-    """A record that cannot be taken apart.
+    """A record that cannot be parsed.
 
     Attributes:
         row: its ordinal in the file.
-        reason: why.
-        raw: its bytes if there are any; only the first of a very long record.
-        end: what stands behind it in place of the file's usual line end; None for that. Empty where it has parts.
+        reason: why it cannot be parsed.
+        raw: its bytes, if any; only the first ones of a very long record.
+        end: its line end if it differs from the file's usual one, else None. Empty if the record has parts.
     """
 
     row: int
@@ -46,14 +46,14 @@ class Parsed:
     """Some records of one file.
 
     Attributes:
-        fields: text columns by name, all of one length; NULL where the file says so.
+        fields: text columns by name, all of one length; NULL as the file says.
         rows: ordinals of these records in their file (int64), from 1.
-        raw: their bytes, NULL for a record that the file's form writes; None if all of them are so.
-        ends: what stands behind them, NULL for the usual line end; None if it always is that.
-        bad: records that could not be taken apart.
-        parts: what belongs to bad records besides their rows.
-        foreign: how many records belong to other tables.
-        known: list of the columns that each record carries; None where all carry what their file does.
+        raw: their bytes, NULL for a record that the file's form writes; None if the form writes all.
+        ends: their line ends, NULL for the usual one; None if all have the usual one.
+        bad: records that cannot be parsed.
+        parts: further bytes of bad records.
+        foreign: number of records of other tables.
+        known: the columns that each record carries; None if all carry the columns of their file.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class RecordReader(Protocol):
 
     @property
     def head(self) -> bytes | None:
-        """Return what stands before the first record, once all is read; None where the format has no such bytes."""
+        """Return the bytes before the first record, once the file is read; None for formats without such bytes."""
 
     def __iter__(self) -> Iterator[Parsed]:
         """Yield the records in the order of the file.
@@ -86,11 +86,11 @@ class RecordReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Reads what another reader reads, with something done to its records; how many there are stays the same.
+    """A reader that applies a function to another reader's records. The number of records stays the same.
 
     Attributes:
-        reader: the other one.
-        change: does it; is not given what holds bad records alone.
+        reader: the other reader.
+        change: the function; not called for pieces of only bad records.
     """
 
     reader: RecordReader

@@ -1,4 +1,4 @@
-"""A hash of the values of records whose bytes cannot be written again, such as those of Parquet files."""
+"""Hash of record values, for files with bytes that cannot be reproduced, such as Parquet."""
 
 from __future__ import annotations
 

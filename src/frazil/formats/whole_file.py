@@ -36,7 +36,13 @@ class WholeFile:
 
 
 def parts_of(uri: str, row: int, start: int = 0) -> Iterator[Parsed]:
-    """Yield the bytes of a file from some place on as parts of a row."""
+    """Yield the bytes of a file from an offset on as parts of a row.
+
+    Args:
+        uri: the file.
+        row: ordinal of the row that the parts belong to.
+        start: offset of the first byte.
+    """
     offset = 0
     with storage_of(uri).open(uri) as stored:
         stored.seek(start)

@@ -38,8 +38,8 @@ def verify_clock(path: tuple[str, ...], base: TableSnapshot) -> None:
         raise ClockError(
             f"{'.'.join(path[1:])}: its newest commit is of {base.committed_at:%Y-%m-%d %H:%M:%S}, {ahead} later than "
             f"it is by the clock of this machine, {now:%Y-%m-%d %H:%M:%S} (UTC); nothing was written",
-            hint="set the clock right that is wrong, here or where that commit was made, and run again; a table that a "
-            "clock ahead has written to can be read, and be written to when its time has come",
+            hint="correct the wrong clock, here or on the machine that made the commit, and run again. Until this "
+            "clock has passed the commit's time, the table can be read but not written",
         )
 
 

@@ -97,7 +97,7 @@ def read_point(text: str, cuts: Collection[str] = ()) -> Point:
         raise AmbiguousPointError(f"'{text}' is a cut and a {found[0].kind} too", hint=f"write {ways}")
     near = get_close_matches(text, cuts, n=1)
     hint = f"did you mean the cut '{near[0]}'?" if near else f"a point is {FORMS}; frazil cut --list names the cuts"
-    raise PointError(f"'{text}' is no point in time and no cut", hint=hint)
+    raise PointError(f"'{text}' is neither a point in time nor a cut", hint=hint)
 
 
 def _fits(kind: Kind, text: str) -> bool:
@@ -206,7 +206,7 @@ def _at_batch(table: str, metadata: Mapping[str, Any], batch: int) -> int:
         return found[-1]
     there = ", ".join(map(str, sorted({*batches.values()} - {0})[-_SHOWN:]))
     raise PointError(
-        f"{table} never stood at batch {batch}, or its snapshot has expired",
+        f"{table} has no snapshot of batch {batch}: it never had one, or it has expired",
         hint=f"its newest batches are {there}" if there else "frazil run writes it",
     )
 

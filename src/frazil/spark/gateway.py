@@ -35,7 +35,7 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
 
 def sql_class(name: str) -> str:
-    """Return the full name of a Spark SQL class, of which Spark 4 has a classic and a Connect version."""
+    """Return the full name of a Spark SQL class, in Spark 4 of its classic version (not that of Connect)."""
     return f"org.apache.spark.sql.{'' if is_older() else 'classic.'}{name}"
 
 

@@ -1,7 +1,7 @@
-"""Small random change streams of one table, as DMS would write them, and what they say.
+"""Small random change streams of one table, as DMS would write them, and their changes for the oracle.
 
-The table has five columns, see ``COLUMNS``. A record is a mapping from field to text, ``op`` first, as it
-stands in the file; None is NULL. All is fixed by the seed.
+The table has five columns, see ``COLUMNS``. A record is a mapping from field to text, ``op`` first, as in the file;
+None is NULL. The same seed gives the same stream.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What any source must pass: random histories, written in its form, end in the tables that the oracle says.
+"""Conformance suite for sources: random histories in a source's form must give the oracle's tables.
 
-For a kind of source of one's own: write a :class:`Form` for it, and run every case of :data:`CASES` on it.
+To test another kind of source, write a :class:`Form` for it, and run every case of :data:`CASES` on it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Form(Protocol):
 
         Args:
             landing: the folder, ``./landing`` of the declaration.
-            number: the records are older than those of greater numbers, and newer than those of smaller ones.
+            number: order of the files: records of a greater number are newer.
             records: in the order of the source, each with ``op`` and the fields of :data:`frazil.testing.COLUMNS`.
 
         Returns:
@@ -69,12 +69,12 @@ class Form(Protocol):
         """
 
     def spoil(self, file: Path) -> int:
-        """Add records that nobody can read to a file; return how many."""
+        """Add unreadable records to a file; return how many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What runs a pipeline.
+    """Runs a pipeline.
 
     Attributes:
         run: bring the lake of a declaration level; the path is the declaration's folder.

@@ -31,7 +31,7 @@ def parse(text: str, types: Mapping[str, str]) -> list[dict[str, Any]]:
         types: column -> Spark type name, in the order of the drawing. A timestamp without zone is UTC.
 
     Raises:
-        ValueError: a line has more or fewer cells than there are types, or a number or time is none.
+        ValueError: a line has another number of cells than there are types, or a number or time is invalid.
     """
     lines = ([cell.strip() for cell in line.split("|")] for line in text.splitlines() if line.strip())
     return [{name: _value(cell, types[name]) for name, cell in zip(types, line, strict=True)} for line in lines]

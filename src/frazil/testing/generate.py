@@ -84,7 +84,7 @@ _BAD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What was written.
+    """The generated files.
 
     Attributes:
         load: the full load files, ascending in id.
@@ -183,7 +183,14 @@ class _Shop:
         return self._lines(inserts, np.arange(first, last), times, np.zeros(size, np.bool_))
 
     def changes(self, size: int, begin: int, done: int, step: int) -> Any:
-        """Draw the next ``size`` records of a batch that began at ``begin`` and has ``done`` ones already."""
+        """Draw the next records of a batch.
+
+        Args:
+            size: number of records to draw.
+            begin: when the batch began.
+            done: number of records that the batch already has.
+            step: time between two records, in the unit of ``begin``.
+        """
         fresh = max(size - round(size * self.duplicates), 1)
         ops = np.searchsorted((0.2, 0.9), self.rng.random(fresh), side="right").astype(np.int8)
         newest = self.newest_id + np.cumsum(ops == 0)
@@ -265,7 +272,7 @@ def _text(numbers: Numbers, gone: Flags | None = None) -> Any:
 
 
 def _bytes(lines: Any) -> bytes:
-    """Join lines; their text already lies in one buffer."""
+    """Join lines, whose text is already in one buffer."""
     _, offsets, text = lines.buffers()
     bounds = np.frombuffer(offsets, np.int32)
     return bytes(text[int(bounds[lines.offset]) : int(bounds[lines.offset + len(lines)])]) if text else b""

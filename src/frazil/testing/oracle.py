@@ -26,8 +26,8 @@ class Change:
 
     Attributes:
         key: values of the key columns; never NULL, never NaN.
-        sequence: values of the sequence columns, compared left to right; NULL only where a delete lacks one.
-        position: sortable text of where the file stands in its source.
+        sequence: values of the sequence columns, compared left to right; NULL only if a delete lacks one.
+        position: sortable text of the file's position in its source.
         row: ordinal of the record in its file, from 1.
         deleted: a delete; else an upsert.
         values: the columns the event carries, with its key and sequence; of a delete they are never used.
@@ -50,7 +50,7 @@ class Change:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """What decides between two changes of a key; total, so there is always one winner."""
+        """The order between two changes of a key; it is total, so one change always wins."""
         content = repr(sorted(self.values.items()))
         return self.sequence, self.position, self.row, not self.deleted, content
 
@@ -204,8 +204,8 @@ def bitemporal(
 
     Returns:
         One row per version and time in which it was known: those of :func:`history` with ``known_from`` and
-        ``known_to``; ``is_current`` is true of rows that are open and still known. What was known for no time is left
-        out.
+        ``known_to``; ``is_current`` is true of rows that are open and still known. Versions that were never known are
+        left out.
     """
     own = (POSITION, ROW, "is_current", "known_from", "known_to")
     seen: list[Change] = []
@@ -269,7 +269,7 @@ def _bound(changes: Iterable[Change]) -> list[Change]:
     """Leave out the deletes of rows that left a key which another row had come to before (KEY-CHANGE).
 
     A key is followed through its places: a change of key that comes to it adds a row, and one that leaves it takes the
-    row that was there first. Any other upsert says that there is one row; any other delete, that there is none.
+    row that was there first. Any other upsert means one row, and any other delete means zero rows.
     """
     by_key: defaultdict[tuple[Any, ...], list[Change]] = defaultdict(list)
     for change in changes:

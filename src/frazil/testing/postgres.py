@@ -63,10 +63,10 @@ class Programs:
 
 
 def find_programs() -> list[Programs]:
-    """Return the programs there are: those of this machine first, then those of the wheel; newest first.
+    """Return the available programs: this machine's first, then the wheel's; each newest first.
 
     Raises:
-        SetupError: there are none.
+        SetupError: no programs were found.
     """
     path = [Path(found).resolve().parent] if (found := shutil.which("postgres")) else []
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_number, reverse=True)
@@ -264,7 +264,8 @@ def _owner() -> dict[str, Any]:
             found = pwd.getpwnam(name)
             return {"user": found.pw_uid, "group": found.pw_gid, "extra_groups": []}
     raise SetupError(
-        "PostgreSQL does not run as root, and there is no user 'postgres' or 'nobody'", hint="run as another user"
+        "PostgreSQL does not run as root, and the users 'postgres' and 'nobody' do not exist",
+        hint="run as another user",
     )
 
 

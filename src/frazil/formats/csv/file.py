@@ -53,16 +53,16 @@ class CsvFile:
 
     Args:
         uri: the file; one that ends in ``.gz`` is decompressed.
-        dialect: how it is written.
-        names: columns that its fields go to, in file order.
-        header: its first record names the fields.
-        own: which of its records are kept; None for all.
-        rejected: why no record of it is taken; None for a file whose records are.
+        dialect: delimiter, escape, NULL and encoding.
+        names: target columns of its fields, in file order.
+        header: whether the first record names the fields.
+        own: filter of records; None to keep all.
+        rejected: reason to reject all records; None to accept them.
         block_bytes: how much is read at a time.
-        record_bytes: records of more bytes are bad, as ``field_too_large``.
+        record_bytes: longer records are bad, with the reason ``field_too_large``.
 
     Attributes:
-        head: all that stands before the first record, once all is read.
+        head: the bytes before the first record, once the file is read.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class CsvFile:
             self._hash.update(data)
 
     def _behind_head(self, block: Block) -> Block:
-        """Take what stands before the first record from the first blocks: line ends, and the header."""
+        """Remove the header, and line ends before the first record, from the first blocks."""
         if block.found is None:
             return block
         data, size = block.data, len(block.data)

@@ -1,8 +1,7 @@
-"""How a CSV file writes its records: what has to be known to write the same bytes again.
+"""The form of a CSV file's records, from which the same bytes can be written again.
 
-Bronze keeps the fields of a record, not its bytes. Most files write all their records in one way, which is
-found out when the first of them are read and noted in the ledger; a record that is written in another way
-keeps its own bytes beside its fields.
+Bronze keeps the fields of a record, not its bytes. Most files write all records in one form, which is learned from the
+first records and recorded in the ledger. A record in another form keeps its own bytes beside its fields.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 class CsvForm:
     """The form in which a file's records are written.
 
-    A field that needs quotes has them: one that is empty, is the text of NULL, or has a delimiter, a quote or a
-    line end. All others are bare, but those of columns that are always quoted. A quote inside quotes is doubled;
-    with an escape character, that stands before it, and before itself everywhere.
+    A field has quotes if it is empty, equals the text of NULL, or contains a delimiter, a quote or a line end. Other
+    fields are bare, except in columns that are always quoted. A quote inside quotes is doubled. With an escape
+    character, quotes and escape characters are escaped instead.
 
     Attributes:
-        delimiter: what stands between two fields.
-        escape: the escape character, None where quotes are doubled.
-        null_value: the text that is NULL where it is not quoted, beside the empty one.
-        null_text: what NULL is written as, one of the two; None as long as no NULL was seen.
-        line_end: what stands between two records; None as long as no record was seen.
-        quoted: which columns have quotes around every value, in file order; None as long as no record was seen.
+        delimiter: separator of fields.
+        escape: the escape character; None if quotes are doubled.
+        null_value: an unquoted text that means NULL, like an empty unquoted field.
+        null_text: how the file writes NULL: ``null_value`` or empty; None until a NULL was seen.
+        line_end: separator of records; None until a record was seen.
+        quoted: for each column in file order, whether all values are quoted; None until a record was seen.
     """
 
     delimiter: str
@@ -69,7 +68,7 @@ class CsvForm:
 
         Args:
             columns: text columns of one length in file order.
-            end: what stands behind every record.
+            end: line end to write after every record.
 
         Returns:
             An Arrow array of binary values.
@@ -92,7 +91,7 @@ class CsvForm:
         return column.fill_null(self.null_text or "")
 
     def _needing(self, column: Any) -> NDArray[np.bool_]:
-        """Which values can only be written in quotes."""
+        """Return a mask of the values that need quotes."""
         offsets = offsets_of(column)
         needing: NDArray[np.bool_] = np.diff(offsets) == 0
         if self.null_value:
@@ -115,12 +114,12 @@ def offsets_of(column: Any) -> NDArray[np.int32]:
 
 
 def learned(form: CsvForm, records: Iterable[bytes], values: Iterable[Sequence[str | None]]) -> CsvForm:
-    """See from some records how a file writes columns and NULL, where that is not known yet.
+    """Learn from some records how a file writes columns and NULL, unless it is known.
 
     Args:
-        form: what is known.
-        records: their bytes, of a form that can be taken apart.
-        values: their fields.
+        form: the known form.
+        records: bytes of parseable records.
+        values: the fields of these records.
     """
     written = form.written_fields
     nulls: Counter[bytes] = Counter()

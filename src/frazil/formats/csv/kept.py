@@ -1,7 +1,7 @@
-"""Which bytes of a CSV file its fields do not say, and have to be kept beside them.
+"""Find the bytes of a CSV file that do not follow from its fields, and must be kept beside them.
 
-Nothing is written again that can be told by counting: where no quote stands, a record is its values and
-delimiters, so the bytes that are left over are those of NULL. Only records with quotes are written and compared.
+Records without quotes are checked by counting bytes: a record is its values and delimiters, so all other bytes are
+those of NULL. Only records with quotes are written and compared.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from frazil.formats.csv.lines import Scan
 
 _SAMPLE_RECORDS: Final = 100
-"""So many records tell how a file writes its columns."""
+"""Number of records from which the form of the columns is learned."""
 
 _LONG_END: Final = 8
-"""A usual line end is shorter than this, whatever blank lines stand between the records."""
+"""The usual line end of a file is shorter than this, even with blank lines between records."""
 
 
 class RecordSpans(NamedTuple):
-    """Records in a piece of text: each goes from its start to its stop, and the one behind it begins at ``nexts``."""
+    """Offsets of records in a piece of text: start, stop without line end, and start of the next record."""
 
     data: bytes
     starts: NDArray[np.int64]
@@ -57,11 +57,11 @@ class RecordSpans(NamedTuple):
         return self._replace(starts=self.starts[which], stops=self.stops[which], nexts=self.nexts[which])
 
     def record(self, number: int) -> bytes:
-        """The bytes of a record without its line end, counted from 0."""
+        """Return the bytes of a record without its line end, by its number from 0."""
         return self.data[self.starts[number] : self.stops[number]]
 
     def end(self, number: int) -> bytes:
-        """What stands between a record and the next one."""
+        """Return the bytes between a record and the next one."""
         return self.data[self.stops[number] : self.nexts[number]]
 
     def records(self) -> Any:
@@ -73,13 +73,13 @@ class RecordSpans(NamedTuple):
         return pieces.take(pa.array(np.arange(0, len(pieces), 2)))
 
     def usual_end(self) -> bytes:
-        """What stands behind most of the records."""
+        """Return the line end of most records."""
         sizes = self.nexts - self.stops
         size = int(np.bincount(sizes[sizes < _LONG_END], minlength=1).argmax())
         return self.end(int(np.argmin(np.abs(sizes - size))))[:size]
 
     def other_ends(self, usual: bytes) -> NDArray[np.int64]:
-        """Which records are followed by anything but the usual line end."""
+        """Return a mask of the records with another line end than the usual one."""
         other = self.nexts - self.stops != len(usual)
         text = np.frombuffer(self.data, np.uint8)
         for at, sign in enumerate(usual):
@@ -95,13 +95,14 @@ def other_lines(
     Args:
         cut: n records.
         columns: their n values in file order, as text.
-        form: what is known of the form; its ``line_end`` does not matter here.
-        found: where quotes stand in the text.
-        quoted: n truth values: a record has a quote, or has to be compared for another reason. Is changed.
-        is_all: the records are all that stands in the text, and compared for no other reason than their quotes.
+        form: the known form; its ``line_end`` is not used.
+        found: positions of the quotes in the text.
+        quoted: n flags: whether a record has a quote, or must be compared for another reason. Modified in place.
+        is_all: the text has no other records, and only records with quotes must be compared.
 
     Returns:
-        The form with what is known now; and None, or the n records as binary values, NULL where the form writes them.
+        The form, extended by what was learned; and the n records as binary values, NULL if the form writes them, or
+        None if it writes all of them.
 
     Cost: some numbers a column, and writing the records with quotes once.
     """
@@ -166,7 +167,7 @@ def _null_learned(
     written_quotes: int,
     plain_nulls: int,
 ) -> CsvForm:
-    """See how NULL is written: from what is left over, or from some records with NULL."""
+    """Learn how NULL is written: from the number of remaining bytes, or from records with NULL."""
     word = form.null_value
     if plain_nulls:
         taken = [column.filter(pa.array(quoted)) for column in columns]

@@ -1,7 +1,7 @@
 """Cut CSV bytes into whole records, and count them, without taking them apart.
 
-A line end inside quotes belongs to its field, so it has to be known where quotes stand. Numpy finds that
-out for millions of bytes at once where every quote is well placed; a regular expression where some are not.
+A line end inside quotes belongs to its field, so the scan needs the positions of quotes. NumPy finds them for millions
+of bytes at once if every quote is well placed; otherwise a regular expression does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCK_BYTES: Final = 4 * 1024 * 1024
 """How much is read at a time: the records of about one batch, and the memory a file needs."""
 
 RECORD_BYTES: Final = 16 * 1024 * 1024
-"""A record of more bytes than this is bad: its first ``KEPT_BYTES`` stand in its row, the others in parts."""
+"""A record of more bytes than this is bad: its row has the first ``KEPT_BYTES``, and parts have the others."""
 
 KEPT_BYTES: Final = 1024 * 1024
 
@@ -39,7 +39,7 @@ LINE_ENDS: Final = b"\r\n"
 OPEN_QUOTE: Final = "open_quote: to the end of the file"
 
 UNREADABLE = (EOFError, gzip.BadGzipFile, zlib.error)
-"""What reading a compressed file that breaks off or is damaged raises."""
+"""Errors of reading a truncated or damaged compressed file."""
 
 _QUOTE, _LF, _CR = b'"\n\r'
 _CR_BYTE: Final = b"\r"
@@ -52,11 +52,11 @@ class Scan(NamedTuple):
     """Where the records in a piece of text end, and what goes on after it.
 
     Attributes:
-        ends: positions of the line-end bytes outside quotes, rising.
-        quotes: positions of the quotes, but those that an escape character makes text.
-        doubled: how many quotes double the one before them; None where a quote stands in an unquoted field.
-        stray: positions of closing quotes behind which neither a delimiter nor a line end stands.
-        state: bytes that bring a scanner from a record's start to where this text ends; none at a line end.
+        ends: positions of the line-end bytes outside quotes, ascending.
+        quotes: positions of the quotes, without escaped ones.
+        doubled: number of quotes that double the one before; None if an unquoted field has a quote.
+        stray: positions of closing quotes that are not followed by a delimiter or a line end.
+        state: bytes after which a scanner is in the same state as at the end of this text; empty at a line end.
         open: the text ends inside quotes or after an escape character.
     """
 
@@ -68,7 +68,7 @@ class Scan(NamedTuple):
     open: bool
 
     def between(self, start: int, stop: int) -> Scan:
-        """Keep what stands in whole records from ``start`` to ``stop``, counted from there."""
+        """Return the scan of the whole records from ``start`` to ``stop``, with positions relative to ``start``."""
         found = (self.ends, self.quotes, self.stray)
         ends, quotes, stray = (at[np.searchsorted(at, start) : np.searchsorted(at, stop)] - start for at in found)
         doubled = None if self.doubled is None else _doubled(quotes)
@@ -79,11 +79,11 @@ class Block(NamedTuple):
     """A piece of a CSV file.
 
     Attributes:
-        data: whole records with all that stands before the next one; with a ``reason`` one record without its line end.
-        found: where its records end; None with a ``reason`` and for a part.
-        reason: why the one record cannot be taken apart.
-        end: with a ``reason``, what stands between the record and the next one, unless that is in a part.
-        is_part: bytes of the record to come that are too many for one row, and what stands behind it.
+        data: whole records with their line ends; with a ``reason``, one record without its line end.
+        found: the ends of its records; None with a ``reason`` and for a part.
+        reason: why the single record cannot be parsed.
+        end: with a ``reason``, the line end of the record, unless a part has it.
+        is_part: the data are bytes of the following record that are too many for one row, and its line end.
     """
 
     data: bytes
@@ -95,13 +95,13 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialect:
-    """How CSV is written.
+    """The settings of a CSV file.
 
     Attributes:
-        delimiter: stands between two fields.
-        escape: stands before a quote inside quotes; None where that is doubled.
-        null_value: an unquoted field with this text is NULL, beside the empty one.
-        encoding: of the file, as Python names it; it has ASCII's signs where ASCII has them.
+        delimiter: separator of fields.
+        escape: escape character of a quote inside quotes; None if quotes are doubled.
+        null_value: an unquoted field with this text is NULL, like an empty unquoted field.
+        encoding: Python's name of the encoding, which must be a superset of ASCII.
     """
 
     delimiter: str = ","
@@ -111,7 +111,7 @@ class Dialect:
 
     @cached_property
     def _inside(self) -> re.Pattern[bytes]:
-        """What follows an opening quote, and the closing one if there is one."""
+        """Return the pattern of a quoted field after its opening quote, with the closing quote if any."""
         return re.compile(b'[^"]*("?)' if self.escape else b'[^"]*(?:""[^"]*)*("?)')
 
     @cached_property
@@ -121,7 +121,7 @@ class Dialect:
     def scan(self, data: bytes) -> Scan:
         """Find the ends of the records in ``data``, which begins at the start of a record.
 
-        Cost: some passes of numpy over the bytes; a regular expression where quotes stand in unquoted fields.
+        Cost: a few NumPy passes over the bytes; a regular expression if unquoted fields have quotes.
         """
         dangling = False
         if self.escape and self.escape.encode() in data:
@@ -155,7 +155,7 @@ class Dialect:
         return Scan(ends, quotes, doubled, stray, state, is_open or dangling)
 
     def _opening(self, text: NDArray[np.uint8], quotes: Positions) -> NDArray[np.bool_]:
-        """Which quotes stand where a field may begin; only there one opens a quoted field."""
+        """Return a mask of the quotes at the beginning of a field, where a quote opens a quoted field."""
         before = text[quotes - 1]
         opening: NDArray[np.bool_] = (before == ord(self.delimiter)) | (before == _LF) | (before == _CR)
         opening[quotes == 0] = True
@@ -201,7 +201,7 @@ def _doubled(quotes: Positions) -> int:
 
 
 def records_in(data: bytes, dialect: Dialect) -> list[bytes]:
-    """Split a block into its records without their line ends; blank lines are none."""
+    """Split a block into its records without their line ends; blank lines are skipped."""
     starts = ends = dialect.scan(data).ends
     starts, ends = np.append([0], starts + 1), np.append(ends, len(data))
     return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True) if end > start]
@@ -239,7 +239,13 @@ def is_gzip(name: str) -> bool:
 
 
 def chunks(text: IO[bytes], dialect: Dialect, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Read a file piece by piece; one of nothing but blanks and line ends has no piece."""
+    """Read a file in pieces; a file of only blanks and line ends has none.
+
+    Args:
+        text: the file.
+        dialect: its settings.
+        block_bytes: size of a piece.
+    """
     blank = b" \t\r\n".replace(dialect.delimiter.encode(), b"")
     pending = []
     while piece := text.read(block_bytes):
@@ -256,11 +262,18 @@ def blocks(
 ) -> Iterator[Block]:
     """Cut a file into blocks of whole records.
 
-    Order and bytes stay; a block begins with a record, but for line ends at the beginning of the file. A record that
-    stays open to the end of the file comes as a block of its own with the reason ``open_quote``, one of more than
-    ``record_bytes`` over many blocks in parts and at last with its beginning and the reason ``field_too_large``.
-    Memory: some times ``block_bytes``, and ``record_bytes`` more for a long record; blank lines stay with what is
-    before them.
+    The blocks have all bytes of the file in order. A block begins with a record, except for line ends at the beginning
+    of the file; blank lines belong to the record before them. A record with a quote that is still open at the end of
+    the file is a block of its own with the reason ``open_quote``. A record of more than ``record_bytes`` becomes parts,
+    and then a block with its beginning and the reason ``field_too_large``.
+
+    Args:
+        text: the file.
+        dialect: its settings.
+        block_bytes: how much is read at a time.
+        record_bytes: size limit of a record.
+
+    Cost: memory of a few times ``block_bytes``, and ``record_bytes`` for a long record.
     """
     pieces = chunks(text, dialect, block_bytes)
     rest = b""
@@ -333,10 +346,14 @@ def _of_which(size: int, kept: bytes) -> str:
 
 
 def count_records(uri: str, dialect: Dialect, *, block_bytes: int = BLOCK_BYTES) -> int:
-    """Count the records of a CSV file, its header among them, with bounded memory.
+    """Count the records of a CSV file, including its header, with bounded memory.
 
-    Counts line ends outside quotes that are not those of blank lines, and a last record without line end. A
-    file that cannot be read as text at all counts as one, as it is one bad record.
+    Blank lines are not counted. A file that cannot be read as text counts as one bad record.
+
+    Args:
+        uri: the file.
+        dialect: its settings.
+        block_bytes: how much is read at a time.
     """
     count, state = 0, b""
     try:

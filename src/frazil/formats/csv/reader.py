@@ -1,7 +1,7 @@
-"""Take blocks of CSV records apart: every field as the text it was, what is bad as it came.
+"""Parse blocks of CSV records: every field as its exact text, bad records as their bytes.
 
-PyArrow reads a block; what it would do silently wrong is kept from it: an open quote, text behind a closing
-quote, invalid UTF-8, records too large, a byte order mark inside the file.
+PyArrow parses a block. Records that PyArrow would silently misread are excluded before: an open quote, text after a
+closing quote, invalid UTF-8, too large records, a byte order mark inside the file.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class BlockReader:
         return reasons
 
     def _fields(self, cut: RecordSpans, found: Scan, reasons: dict[int, str]) -> dict[str, Any]:
-        """Take the records apart that have no reason not to; those of another width get one."""
+        """Parse the records without a reason; add a reason for records with another number of fields."""
         sound = _all_but(reasons, len(cut.starts))
         data = cut.data
         if len(sound) < len(cut.starts):
@@ -208,7 +208,7 @@ class BlockReader:
 
 
 def parse_options(dialect: Dialect, invalid_row_handler: Any = None) -> Any:
-    """Return how PyArrow takes CSV of a dialect apart."""
+    """Return PyArrow's options for a dialect."""
     return csv.ParseOptions(
         delimiter=dialect.delimiter,
         escape_char=dialect.escape or False,
@@ -236,7 +236,7 @@ def _all_but(left_out: Collection[int], count: int) -> NDArray[np.int64]:
 
 
 def _quoted(cut: RecordSpans, found: Scan) -> NDArray[np.bool_]:
-    """Which records have a quote."""
+    """Return a mask of the records with a quote."""
     quoted = np.zeros(len(cut.starts), np.bool_)
     if not found.quotes.size:
         return quoted

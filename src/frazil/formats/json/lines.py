@@ -28,17 +28,17 @@ FieldsOf: TypeAlias = "Callable[[str], Mapping[str, str | None] | None]"
 class JsonLinesFile:
     """The records of a file of JSON lines.
 
-    A string is its text, a number its digits, true and false are words, and what is nested is JSON. A field that is
-    null is NULL; one that is left out is not carried by the record (MISSING-IS-NOT-NULL). A line that is no object, or
-    names a field twice without regard to case, is a bad record.
+    A string becomes its text, a number its digits, true and false are words, and nested values are JSON. A null field
+    is NULL; the record does not carry a missing field (MISSING-IS-NOT-NULL). A line is a bad record if it is not an
+    object, or names a field twice without regard to case.
 
     Args:
         uri: the file; one that ends in ``.gz`` is decompressed.
-        columns: lower-case name of a field -> the column that it goes to.
-        own: which records are kept; None for all.
-        fields_of: what takes a line apart; None for :func:`own_fields`.
-        block_bytes: some batches are yielded each time so much was read.
-        record_bytes: records of more bytes are bad.
+        columns: lower-case name of a field -> its column.
+        own: filter of records; None to keep all.
+        fields_of: parses a line; None for :func:`own_fields`.
+        block_bytes: batches are yielded each time this much was read.
+        record_bytes: longer records are bad.
     """
 
     def __init__(
@@ -156,7 +156,13 @@ class _Batch:
         return len(self._rows) + len(self._bad) + self._foreign
 
     def add(self, row: int, line: bytes, end: bytes) -> bool:
-        """Add a line; return whether its record is kept."""
+        """Add a line; return whether its record is kept.
+
+        Args:
+            row: ordinal of the record in the file.
+            line: the line's bytes without its end.
+            end: the line end, with following blank lines.
+        """
         other_end = None if end == b"\n" else end
         try:
             values = self._fields_of(_decoded(line))

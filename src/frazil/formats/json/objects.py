@@ -1,8 +1,8 @@
-"""Columns of JSON objects taken apart into columns of their fields, every value as the exact text it was.
+"""Split columns of JSON objects into columns of their fields, every value as its exact text.
 
-Objects that a program writes mostly have the same fields in the same order. Such a shape is a regular expression that
-tells of a whole column at once which objects have it; whatever does not match it exactly goes to the parser. Objects
-of a shape are cut at their quotes: between their values stand the same bytes in all of them.
+A program's objects mostly have the same fields in the same order. Such a shape is a regular expression that is matched
+on a whole column at once; objects that do not match it exactly go to the parser. Objects of a shape are split at their
+quotes, since the bytes between their values are the same in all of them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Objects:
     """Some objects, taken apart.
 
     Attributes:
-        columns: text columns by name, all of one length; NULL where an object has null, or has no such field.
-        shapes: the columns that some objects have.
-        shape_of: number of each object's shape (int64); that of an empty one where there is no object.
-        problems: why there is no object, NULL where there is one; None where there always is.
+        columns: text columns by name, all of one length; NULL for a null or missing field.
+        shapes: the columns of each shape.
+        shape_of: number of each object's shape (int64); an invalid text has the number of an empty shape.
+        problems: the reason for each invalid text, NULL for a valid object; None if all are valid.
     """
 
     columns: dict[str, Any]
@@ -59,11 +59,11 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What objects have in common that are written alike.
+    """The common form of similar objects.
 
     Attributes:
-        columns: those of their fields.
-        between: the bytes before the first value, between every two, and behind the last.
+        columns: the columns of their fields.
+        between: the bytes before the first value, between values, and after the last.
         pattern: of a whole object, for RE2; no value has a backslash, so a quote always begins or ends a text.
     """
 
@@ -132,7 +132,7 @@ class JsonObjects:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Return what stands before, between and behind the values of all objects so far; empty where they differ."""
+        """Return the bytes before, between and after the values of all objects so far; empty if they differ."""
         shapes = [*self._shapes.values()]
         return () if self._is_mixed or len(shapes) != 1 else tuple(part.decode() for part in shapes[0].between)
 
@@ -146,7 +146,7 @@ class JsonObjects:
         return tuple(found)
 
     def split(self, texts: Any) -> Objects:
-        """Take a text column apart; a NULL in it is no object and no problem.
+        """Split a text column of objects; a NULL has no fields and no problem.
 
         Cost: about a microsecond an object of a known shape, twenty times that for others.
         """
@@ -189,7 +189,7 @@ class JsonObjects:
         return Objects(found, [*(columns for columns, _, _ in groups), ()], pa.array(shape_of), told)
 
     def _groups(self, texts: Any) -> tuple[list[_Group], dict[int, str]]:
-        """Group objects by their shapes, those of a known one first; also why there is none at a place."""
+        """Group objects by their shapes, known shapes first; also return the reasons for invalid texts."""
         groups: list[_Group] = []
         problems: dict[int, str] = {}
         others: dict[tuple[str, ...], tuple[list[int], list[tuple[str | None, ...]]]] = {}
@@ -229,7 +229,7 @@ class JsonObjects:
         return columns
 
     def _learn(self, doc: str) -> bool:
-        """Learn the shape of an object, unless it is known or no regular expression can tell it."""
+        """Learn the shape of an object, unless it is known or cannot be a regular expression."""
         if len(self._shapes) >= _MOST_SHAPES:
             return False
         names: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class NoObjectError(Exception):
-    """A text that is no JSON object, or one that names a field twice."""
+    """A text is not a JSON object, or names a field twice."""
 
 
 class Number(str):
@@ -24,7 +24,7 @@ def parsed(text: str) -> Any:
     """Return a JSON text's value: objects as :class:`Pairs`, numbers as :class:`Number`.
 
     Raises:
-        NoObjectError: it is no JSON; says why.
+        NoObjectError: the text is not valid JSON; the message says why.
     """
     try:
         return json.loads(
@@ -38,7 +38,7 @@ def object_fields(text: str) -> list[tuple[str, str | None]]:
     """Return the fields of an object in order: a string as its text, a number as its digits, what is nested as JSON.
 
     Raises:
-        NoObjectError: it is no object; says why.
+        NoObjectError: the text is not an object; the message says why.
     """
     pairs = parsed(text)
     if not isinstance(pairs, Pairs):
@@ -50,12 +50,12 @@ def object_fields(text: str) -> list[tuple[str, str | None]]:
         try:
             "".join(f"{name}{value}" for name, value in found).encode()
         except UnicodeEncodeError:
-            raise NoObjectError("malformed_json: half of a surrogate pair is no character") from None
+            raise NoObjectError("malformed_json: an unpaired surrogate") from None
     return found
 
 
 def _no_constant(name: str) -> str:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def text_of(value: Any) -> str | None:

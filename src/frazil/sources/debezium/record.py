@@ -175,7 +175,7 @@ class Records:
             try:
                 "".join(filter(None, found.values())).encode()
             except UnicodeEncodeError:
-                raise NoObjectError("malformed_json: half of a surrogate pair is no character") from None
+                raise NoObjectError("malformed_json: an unpaired surrogate") from None
         return found
 
     def _change(self, value: Any, key: Any, message: Mapping[str, Any]) -> dict[str, str | None] | None:
