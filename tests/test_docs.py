@@ -58,7 +58,7 @@ def errors() -> list[type[FrazilError]]:
     return sorted(set(found), key=lambda kind: kind.code)
 
 
-def test_every_error_is_told_of_with_its_code_exit_and_whether_to_try_again(
+def test_every_error_is_documented_with_code_exit_and_retry(
     errors: list[type[FrazilError]],
 ) -> None:
     told = re.findall(r"^\| `(FZ\d{3})` \| `(\w+)` \| (\d+) \| (yes|no) \|", TEXTS["docs/errors.md"], re.MULTILINE)
@@ -74,7 +74,7 @@ def test_no_two_errors_have_one_code(errors: list[type[FrazilError]]) -> None:
     assert sorted(codes) == sorted(set(codes))
 
 
-def test_every_exit_code_is_told_of(errors: list[type[FrazilError]]) -> None:
+def test_every_exit_code_is_documented(errors: list[type[FrazilError]]) -> None:
     exits = TEXTS["docs/errors.md"].partition("## Exit codes")[2].partition("## All errors")[0]
     told = {int(code) for code in re.findall(r"^\| (\d+) \|", exits, re.MULTILINE)}
 
@@ -82,11 +82,11 @@ def test_every_exit_code_is_told_of(errors: list[type[FrazilError]]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_is_told_of(command: str) -> None:
+def test_every_command_is_documented(command: str) -> None:
     assert re.search(rf"\bfrazil {command}\b", USERS)
 
 
-def test_every_setting_of_the_environment_is_told_of() -> None:
+def test_every_environment_variable_is_documented() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     read = set(re.findall(r"\bFRAZIL_[A-Z_]*[A-Z]\b", sources))
 
@@ -94,7 +94,7 @@ def test_every_setting_of_the_environment_is_told_of() -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_every_law_is_told_of(law: str) -> None:
+def test_every_law_is_documented(law: str) -> None:
     assert re.search(rf"^##+ {law}$", TEXTS["docs/guarantees.md"], re.MULTILINE)
 
 
@@ -115,7 +115,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_decision_stands_in_the_list_of_decisions() -> None:
+def test_every_decision_is_in_the_list_of_decisions() -> None:
     titles = {
         Path(name).name: TEXTS[name].partition("\n")[0].partition(" · ")[2]
         for name in TEXTS

@@ -91,7 +91,7 @@ def is_for_types_only(path: Path, room: str) -> bool:
     return True
 
 
-def test_a_room_imports_only_what_stands_before_it() -> None:
+def test_a_room_imports_only_earlier_rooms() -> None:
     wrong = {shown(path): imports_of(path) - MAY_IMPORT[room_of(path)] for path in MODULES}
 
     if is_for_types_only(SOURCE / "steps.py", "bronze"):

@@ -42,7 +42,7 @@ def test_a_certificate_is_known_by_number_and_hash_and_the_newest_is_the_last(tm
 
 
 @pytest.mark.parametrize("bytes_there", [b"", b"[]", b"{", b'{"number":1,"act":"erase"}', b'{"act":"run","number":2}'])
-def test_what_was_changed_is_not_whole(tmp_path: Path, bytes_there: bytes) -> None:
+def test_a_changed_certificate_file_is_not_whole(tmp_path: Path, bytes_there: bytes) -> None:
     store(tmp_path).write({"number": 1, "act": "run"}, b"")
     [file] = tmp_path.rglob("*.json")
 

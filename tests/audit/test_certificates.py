@@ -56,7 +56,7 @@ def digest(shop: Shop) -> str:
     return newest.digest
 
 
-def test_what_was_changed_removed_reordered_or_written_by_somebody_else_is_named(shop: Shop) -> None:
+def test_changed_removed_reordered_or_forged_certificates_are_reported(shop: Shop) -> None:
     shop = certifying(shop)
     for number in range(3):
         shop.land(f"{number}.csv", f"I,{number},2026-01-01 00:00:0{number},a", f"U,0,2026-01-02 00:00:0{number},b")
@@ -112,7 +112,7 @@ def test_what_was_changed_removed_reordered_or_written_by_somebody_else_is_named
 
 
 @pytest.mark.laws
-def test_a_table_that_somebody_else_wrote_is_named_until_it_is_made_again(shop: Shop) -> None:
+def test_a_foreign_commit_is_reported_until_the_table_is_rebuilt(shop: Shop) -> None:
     shop = certifying(shop)
     shop.land("1.csv", "I,1,2026-01-01 00:00:00,a", "I,2,2026-01-01 00:00:00,a")
     shop.run()

@@ -258,7 +258,7 @@ def test_a_mart_that_adds_columns_renames_a_field_that_has_been_there(tmp_path: 
     assert row["is_deleted"] is False
 
 
-def test_a_column_declared_for_such_a_field_stands_in_its_place(tmp_path: Path) -> None:
+def test_a_column_declared_for_an_odd_field_replaces_it(tmp_path: Path) -> None:
     columns = [{"name": "id", "type": "int"}, {"name": "source_is_deleted", "expr": "is_deleted"}, "*"]
     pipeline = odd_pipeline(tmp_path, keys=["id"], sequence_by=[], columns=columns, marts=[MARTS["soft"]])
 
@@ -267,7 +267,7 @@ def test_a_column_declared_for_such_a_field_stands_in_its_place(tmp_path: Path) 
     assert contract.names == ("id", "source_is_deleted", "v")
 
 
-def test_a_key_that_is_renamed_is_told_of(tmp_path: Path) -> None:
+def test_a_key_that_gets_another_name_has_a_hint(tmp_path: Path) -> None:
     pipeline = odd_pipeline(tmp_path, keys=["is_deleted"], sequence_by=[], columns=["*"], marts=[MARTS["soft"]])
 
     contract = settle(pipeline.tables[0], {"op": "string", "is_deleted": "string"})

@@ -7,7 +7,7 @@ from frazil.bronze.record import BRONZE_COLUMNS
 from frazil.formats.field_names import safe_name
 
 
-def test_spark_is_told_the_fields_then_the_columns_frazil_owns() -> None:
+def test_the_bronze_schema_has_the_fields_before_frazils_own_columns() -> None:
     text = spark_ddl(["op", "a`b"])
 
     assert text.startswith("`op` string, `a``b` string, `_cdc_kind` string, `_cdc_file` string, `_cdc_row` bigint")

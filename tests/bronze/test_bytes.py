@@ -191,7 +191,7 @@ def test_a_record_that_is_written_otherwise_keeps_its_bytes_beside_its_fields(
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\r\n", BOM, BOM + b"\n", b"  \t\n", BOM + b"op,a\n", b"\n\nop,a\r\n\r\n"])
-def test_what_stands_before_the_first_record_is_in_the_ledger(landing: Landing, text: bytes) -> None:
+def test_bytes_before_the_first_record_are_in_the_ledger(landing: Landing, text: bytes) -> None:
     landing.write("20240101-000000000.csv", text)
 
     [row] = landing.rows(header=True)

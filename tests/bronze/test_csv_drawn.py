@@ -30,7 +30,7 @@ def written(field: str | None, *, quoted: bool) -> bytes:
     last=st.booleans(),
     block_bytes=st.integers(1, 60),
 )
-def test_what_was_written_is_what_is_read(
+def test_drawn_records_are_read_back_unchanged(
     landing: Landing,
     records: list[tuple[tuple[str | None, bool], ...]],
     line_end: bytes,

@@ -101,7 +101,7 @@ def test_a_table_of_the_pipeline_that_does_not_answer_is_named(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("there", "client"), [(["psycopg2", "psycopg"], "psycopg2"), (["psycopg"], "psycopg")])
-def test_whichever_client_of_postgresql_is_installed_reads_its_catalog(
+def test_any_installed_client_of_postgresql_reads_its_catalog(
     there: list[str], client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(catalog_clients, "find_spec", lambda name: name if name in there else None)

@@ -104,7 +104,7 @@ def denied(*_: Any) -> Any:
     raise ObjectStoreError("s3://lake/shop", Exception("<Code>AccessDenied</Code>"))
 
 
-def test_a_right_that_is_missing_is_told_in_the_stores_words(
+def test_a_missing_permission_is_reported_with_the_stores_message(
     greeter: Greeter, bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del bucket
@@ -117,7 +117,7 @@ def test_a_right_that_is_missing_is_told_in_the_stores_words(
     assert "PutObject" in (found.hint or "")
 
 
-def test_a_bucket_that_takes_nothing_but_tables_is_right_for_a_catalog_that_has_it(
+def test_a_bucket_for_tables_only_is_accepted_with_its_catalog(
     greeter: Greeter, bucket: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del bucket

@@ -79,7 +79,7 @@ def test_an_error_is_known_by_its_type_or_number(error: Exception, code: str | N
     assert (known.code if known else None) == code
 
 
-def test_the_cause_of_an_error_tells_what_it_is() -> None:
+def test_an_error_is_recognised_by_its_cause() -> None:
     error = RuntimeError("x")
     error.__cause__ = OSError(errno.ENOSPC, "y")
 
@@ -130,7 +130,7 @@ def test_an_error_of_java_is_known_by_its_class(spark: SparkSession, java: str, 
 
 
 @pytest.mark.fault
-def test_a_heap_that_is_too_small_and_a_java_that_dies_are_told(tmp_path: Path) -> None:
+def test_a_too_small_heap_and_a_killed_java_have_errors(tmp_path: Path) -> None:
     (tmp_path / "frazil.yml").write_text(
         "pipeline: shop\nlake: {warehouse: ./lake}\ntables:\n"
         "  - {name: t, source: {kind: dms, path: ./landing}, keys: [id], columns: [{name: id, type: int}]}\n"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("columns", ["", "columns: [{name: id, type: int}]"])
-def test_files_with_another_delimiter_are_told_with_the_setting_they_need(tmp_path: Path, columns: str) -> None:
+def test_files_with_another_delimiter_have_the_setting_as_a_hint(tmp_path: Path, columns: str) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.csv").write_text("op;id;name\nI;1;a\n", encoding="utf-8")
     (tmp_path / "frazil.yml").write_text(

@@ -72,7 +72,7 @@ def test_every_block_is_of_a_known_kind(name: str, block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("text"))
-def test_a_drawing_has_no_commands_and_no_errors(block: Block) -> None:
+def test_drawings_show_neither_commands_nor_errors(block: Block) -> None:
     assert not re.search(r"^\$ |^\[FZ\d|^frazil ", block.text, re.MULTILINE)
 
 
@@ -101,7 +101,7 @@ def test_sql_is_sql(block: Block) -> None:
     assert all(sqlglot.parse(block.text, dialect="duckdb"))
 
 
-def test_what_is_not_run_is_no_more_than_it_has_to_be() -> None:
+def test_the_list_of_commands_that_are_not_run_has_only_used_ones() -> None:
     programs = {step.words[0] for page in PAGES.values() for step in steps(page) if isinstance(step, Command)}
 
     assert set(NOT_RUN) <= programs

@@ -171,7 +171,7 @@ def test_time_can_be_travelled(shop: Shop, served: Served) -> None:
 
 
 @pytest.mark.server
-def test_what_trino_maintains_goes_on_exactly(shop: Shop, served: Served) -> None:
+def test_frazil_continues_exactly_after_maintenance_by_trino(shop: Shop, served: Served) -> None:
     before = {mart: in_order(shop.by_duckdb(f"SELECT * FROM marts.{mart}")) for mart in MARTS}
 
     for mart in MARTS:
@@ -198,7 +198,7 @@ def test_what_trino_maintains_goes_on_exactly(shop: Shop, served: Served) -> Non
 
 
 @pytest.mark.server
-def test_it_is_gone_when_it_is_told_to_stop(served: Served) -> None:
+def test_trino_stops_on_sigterm(served: Served) -> None:
     started = psutil.Process(served.said["pid"])
 
     served.process.send_signal(signal.SIGTERM)

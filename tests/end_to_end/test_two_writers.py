@@ -108,9 +108,7 @@ def test_two_runs_of_one_pipeline_lose_nothing_and_take_nothing_twice(
     assert all(codes[0] == 0 for codes in ended)  # one of the two always gets through
 
 
-def test_a_catalog_that_another_process_makes_at_this_moment_is_no_failure(
-    s3: S3Server, database: str, tmp_path: Path
-) -> None:
+def test_two_processes_can_create_the_catalog_at_once(s3: S3Server, database: str, tmp_path: Path) -> None:
     """The other one adds a column to the catalog's own table; the run finds it missing, and adds it too late."""
     s3.make_bucket("shared")
     shop = declare(tmp_path / "orders", s3, database, "orders")

@@ -87,7 +87,7 @@ def holding(lake: Path, word: bytes) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_an_erased_key_is_in_no_byte_and_nothing_brings_it_back(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_erased_key_is_in_no_file_and_does_not_come_back(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     (tmp_path / "frazil.yml").write_text(DECLARATION, encoding="utf-8")
     land(tmp_path, "20260101-000000000.csv", FIRST)

@@ -32,7 +32,7 @@ def test_files_of_a_store_that_refuses_are_unseen_and_it_is_asked_once(tmp_path:
     assert asked == ["gone.csv", "here.csv", "here.csv/below.csv", "s3://b/1.csv", "s3://other/3.csv"]
 
 
-def test_a_thousand_files_are_told_of_those_that_are_there_whatever_is_gone_before_them(tmp_path: Path) -> None:
+def test_a_thousand_existing_files_are_shown_after_missing_ones(tmp_path: Path) -> None:
     (tmp_path / "here.csv").touch()
     gone, there = [f"gone-{number}" for number in range(FILES_SHOWN)], ["here.csv"] * (FILES_SHOWN + 1)
 

@@ -46,7 +46,7 @@ def key(shop: str, name: str) -> list[str]:
 
 
 @pytest.mark.laws
-def test_parts_of_keys_that_others_share_are_not_left_over_and_a_killed_erase_is_told_whole(
+def test_a_killed_erase_with_shared_parts_of_keys_is_reported_in_full(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del spark  # only there so that Java runs

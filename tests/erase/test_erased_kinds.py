@@ -59,7 +59,7 @@ def erase(folder: Path, keys: Sequence[tuple[str, int]]) -> None:
     ],
     ids=lambda drawn: f"{drawn[0].__name__}-{drawn[1]}",
 )
-def test_erasures_change_nothing_else(
+def test_erasures_change_only_their_keys(
     drawn: tuple[type[Dumps], int], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del spark  # only there so that Java runs

@@ -266,7 +266,7 @@ def test_a_rebuild_touches_nothing_when_bronze_is_damaged(lake: Lake, part: Part
 
 
 @pytest.mark.parametrize("kept", ["another file", "half of a page, the rest in a log", "some pages"])
-def test_a_catalog_that_is_no_database_is_a_storage_error(tmp_path: Path, kept: str) -> None:
+def test_a_catalog_of_other_bytes_is_a_storage_error(tmp_path: Path, kept: str) -> None:
     (tmp_path / "my lake").mkdir()
     (tmp_path / "landing").mkdir()
     (tmp_path / "frazil.yml").write_text(DECLARATION)

@@ -116,7 +116,7 @@ def test_a_watch_ends_its_run_at_the_first_signal_and_is_interrupted_by_the_seco
 
 @pytest.mark.process
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_rebuild_that_nobody_answers_says_what_it_would_have_done(tmp_path: Path, *, terminal: bool) -> None:
+def test_an_unanswered_rebuild_shows_its_plan(tmp_path: Path, *, terminal: bool) -> None:
     world = world_at(tmp_path)
     command = Command.start(tmp_path, ["rebuild", f"{world.folder}"], terminal=terminal)
 
@@ -135,7 +135,7 @@ def test_a_rebuild_that_nobody_answers_says_what_it_would_have_done(tmp_path: Pa
 
 
 @pytest.mark.process
-def test_ctrl_c_at_a_question_is_no_answer(tmp_path: Path) -> None:
+def test_ctrl_c_at_a_question_aborts(tmp_path: Path) -> None:
     command = Command.start(tmp_path, ["rebuild", f"{world_at(tmp_path).folder}"], terminal=True)
 
     command.hear("[y/N]")

@@ -53,7 +53,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.fault
-def test_of_two_processes_one_is_told_that_the_other_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_process_fails_while_the_first_runs(spark: SparkSession, tmp_path: Path) -> None:
     world = World.at(tmp_path / "world", "hard").draw_evenly(range(3), runs=1)
     world.deliver(0)
     environment = {**os.environ, "FRAZIL_DRIVER_MEMORY": "1g", "TZ": "UTC"}
@@ -146,7 +146,7 @@ def test_a_batch_is_published_whole_with_the_bookmark_of_its_end(spark: SparkSes
 
 
 @pytest.mark.usefixtures("way")
-def test_a_run_taken_for_dead_by_another_is_told_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_run_with_a_dropped_branch_stops_with_an_error(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: its branch is dropped under its feet, and it stops with a clear error; the other one goes on."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
 
@@ -233,7 +233,7 @@ def test_of_two_first_changes_of_a_table_only_one_is_published(spark: SparkSessi
 
 
 @pytest.mark.usefixtures("way")
-def test_a_branch_that_was_made_anew_under_a_batch_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_branch_that_was_recreated_under_a_batch_is_not_published(spark: SparkSession, tmp_path: Path) -> None:
     """ONCE: Iceberg does so where a branch is dropped during a write; its deletes would be lost."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
     write(session, head(session, NAME), 1)

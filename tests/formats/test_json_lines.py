@@ -88,7 +88,7 @@ def test_a_field_that_is_left_out_is_not_null(tmp_path: Path) -> None:
         (b'{"v": "' + b"x" * 100 + b'"}', "field_too_large: 109 bytes in one record"),
     ],
 )
-def test_a_line_that_is_no_record_is_kept_with_the_reason(tmp_path: Path, line: bytes, reason: str) -> None:
+def test_a_bad_line_is_kept_with_its_reason(tmp_path: Path, line: bytes, reason: str) -> None:
     content = b'{"id": 1}\n' + line + b'\n{"id": 2}\n'
 
     records, [bad], whole = read(tmp_path / "a.jsonl", content, record_bytes=100 if b"xx" in line else 1_000_000)

@@ -90,7 +90,7 @@ def test_a_value_is_the_text_it_was(value: str, text: str | None) -> None:
 
 
 @pytest.mark.parametrize("text", [*WRONG, '{"a": "\\ud800"}', '{"a": NaN}', '{"a": {"b": 1}'])
-def test_a_text_that_is_no_object_says_why(text: str) -> None:
+def test_a_text_other_than_an_object_has_a_reason(text: str) -> None:
     found = JsonObjects(str).split(pa.array([text, '{"a": 1}']))
 
     assert found.problems[0].as_py().startswith("malformed_json: ")

@@ -30,7 +30,7 @@ def test_the_declaration_that_is_edited_is_right(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit.name)
-def test_a_mistake_is_told_with_its_place_and_never_by_a_stack(
+def test_a_mistake_is_reported_with_its_place_and_without_a_stack(
     edit: Edit, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", f"{folder}")
@@ -49,7 +49,7 @@ def test_a_mistake_is_told_with_its_place_and_never_by_a_stack(
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content.name)
-def test_what_is_no_declaration_is_told_so(content: Content, folder: Path) -> None:
+def test_other_files_than_declarations_are_refused(content: Content, folder: Path) -> None:
     content.put(folder / "frazil.yml")
 
     said = command("validate", f"{folder}")

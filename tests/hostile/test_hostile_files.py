@@ -160,14 +160,14 @@ def test_the_run_and_the_proofs_hold(lake: tuple[Path, Said]) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("line", QUERIES, ids=lambda line: line.line)
-def test_a_question_that_cannot_be_answered_is_told_so(line: Line, lake: tuple[Path, Said]) -> None:
+def test_a_question_without_an_answer_has_a_clear_error(line: Line, lake: tuple[Path, Said]) -> None:
     said = command(*shlex.split(line.line.replace("HERE", f"{lake[0]}")))
 
     assert (said.code, line.says in said.text) == (line.code, True), said.text
 
 
 @pytest.mark.spark
-def test_a_reader_that_leaves_is_no_error(lake: tuple[Path, Said]) -> None:
+def test_a_reader_that_closes_the_pipe_early_is_not_an_error(lake: tuple[Path, Said]) -> None:
     asked = ["query", "select repeat('x', 5000000) as x", f"{lake[0]}", "--csv"]
     script = f"{shlex.join([sys.executable, '-c', 'from frazil.cli import main; main()', *asked])} | head -c 1"
 
@@ -193,7 +193,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_a_folder_is_taken_as_far_as_it_can_be_and_the_rest_is_told(entry: Entry, plan: dict[str, Any]) -> None:
+def test_good_files_of_a_folder_are_taken_and_others_reported(entry: Entry, plan: dict[str, Any]) -> None:
     name = f"e{ENTRIES.index(entry)}"
     [step] = [step for step in plan["steps"] if step["step"] == "Ingest" and step["table"] == name] or [{}]
     errors = [error for error in plan["errors"] if error["name"] == name]

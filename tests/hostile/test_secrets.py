@@ -175,7 +175,7 @@ def files_of(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 @pytest.mark.parametrize("top", [LAKE, pytest.param(CATALOG, marks=pytest.mark.long)], ids=["servers", "catalog"])
-def test_a_secret_is_in_no_answer_without_java(top: str, folder: Path, heard: pytest.LogCaptureFixture) -> None:
+def test_answers_without_java_contain_no_secrets(top: str, folder: Path, heard: pytest.LogCaptureFixture) -> None:
     (folder / "frazil.yml").write_text(f"{top}tables:{GOOD}{SERVERS}")
 
     for line in LINES:

@@ -36,7 +36,7 @@ def test_columns_are_known_by_their_ids() -> None:
         ("silver.orders_changes", RENAMED, "silver.orders_changes: another engine renamed note to text"),
     ],
 )
-def test_columns_that_another_engine_took_away_are_seen_and_made_again(
+def test_columns_that_another_engine_dropped_are_detected_and_rebuilt(
     shop: Shop, table: str, change: str, said: str
 ) -> None:
     """LOUD: by name they would be new ones, and NULL in every row."""

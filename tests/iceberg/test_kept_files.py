@@ -50,7 +50,7 @@ def test_local_files_and_large_ones_are_read_each_time(reads: Counter[str]) -> N
     assert reads == {"/lake/a": 2, f"s3://lake/{large}": 2}
 
 
-def test_what_was_not_asked_for_the_longest_makes_room(reads: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_file_is_evicted(reads: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_files, "_KEPT_BYTES", 25)
     for name in ("a", "b", "a", "c", "a", "b"):
         read_kept(stored(name))
@@ -58,7 +58,7 @@ def test_what_was_not_asked_for_the_longest_makes_room(reads: Counter[str], monk
     assert reads == {"s3://lake/a": 1, "s3://lake/b": 2, "s3://lake/c": 1}
 
 
-def test_what_was_written_is_not_read_at_all_if_it_is_small(reads: Counter[str], tmp_path: Path) -> None:
+def test_small_written_files_are_read_from_memory(reads: Counter[str], tmp_path: Path) -> None:
     """A local file is there anyway, and what is large may be read by nobody."""
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"small")

@@ -63,7 +63,7 @@ def test_a_time_is_in_utc_unless_it_has_an_offset(text: str, means: str) -> None
     assert read_point(means).moment == point.moment
 
 
-def test_a_snapshot_a_cut_and_a_batch_are_told_apart() -> None:
+def test_snapshots_cuts_and_batches_are_distinguished() -> None:
     assert read_point("8002271764081129268") == Point("snapshot", "8002271764081129268")
     assert read_point("friday", {"friday"}) == Point("cut", "friday")
     assert read_point("batch:12") == Point("batch", "12")
@@ -80,7 +80,7 @@ def test_a_text_that_means_two_points_is_refused_until_its_kind_is_said(text: st
 @pytest.mark.parametrize(
     "text", ["", "frday", "2026-13-01", "2026-01-31 25:00", "batch:x", "snapshot:²", "cut:", "0001"]
 )
-def test_what_is_no_point_is_refused_with_what_one_is(text: str) -> None:
+def test_an_invalid_point_is_refused_with_the_valid_forms(text: str) -> None:
     if text == "0001":
         assert read_point(text) == Point("snapshot", text)
         return
@@ -109,7 +109,7 @@ def test_a_cut_and_a_batch_name_their_snapshots_and_a_compaction_is_of_the_batch
     assert snapshot_at("t", THREE, Point("batch", "2")) == 3
 
 
-def test_why_a_point_cannot_be_read_is_told_apart() -> None:
+def test_unreadable_points_have_different_errors() -> None:
     before = Point("time", "1970-01-01 00:00:05")
     expired = table((3, 2, 30, 3), log={30: 3})
     replaced = table((1, None, 2, 1), (2, None, 30, 1), log={30: 2})

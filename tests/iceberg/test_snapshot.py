@@ -38,7 +38,7 @@ def test_the_bookmark_is_looked_for_no_further_than_it_is() -> None:
     assert asked == [4, 3]
 
 
-def test_a_bookmark_that_expired_with_its_snapshot_is_none() -> None:
+def test_a_bookmark_expires_with_its_snapshot() -> None:
     assert table_snapshot(TableSnapshot(), made(5, 4), lambda _: None).bookmark == {}
 
 

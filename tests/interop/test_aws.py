@@ -82,7 +82,7 @@ def test_events_of_event_bridge_and_of_a_queue_are_read(lambda_: Any) -> None:
     assert [*lambda_.arrived(queue)] == ["c d.csv", "a b.csv"]
 
 
-def test_no_file_starts_nothing_and_s3s_test_event_is_no_file(lambda_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_without_files_start_no_run(lambda_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFIX", "shop/")
 
     assert lambda_.handler({"Event": "s3:TestEvent"}) == {"files": 0, "started": None}

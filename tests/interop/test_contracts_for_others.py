@@ -205,7 +205,7 @@ def test_rules_of_whole_marts_are_taken_from_what_others_write(tmp_path: Path) -
     assert "# not taken: not, relationship to others.id, unique_gone, refers_text" in said
 
 
-def test_what_cannot_be_taken_of_a_contract_is_said(tmp_path: Path) -> None:
+def test_unsupported_parts_of_a_contract_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "contract.yaml"
     contract = {
         "schema": [
@@ -237,7 +237,7 @@ def test_what_cannot_be_taken_of_a_contract_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "schema: []", "- a", "{", "schema: [{name: a, properties: []}]"])
-def test_a_file_that_is_no_contract_is_refused(text: str, tmp_path: Path) -> None:
+def test_a_file_other_than_a_contract_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "contract.yaml"
     path.write_text(text, encoding="utf-8")
 
@@ -246,7 +246,7 @@ def test_a_file_that_is_no_contract_is_refused(text: str, tmp_path: Path) -> Non
     assert not (tmp_path / "project" / "frazil.yml").exists()
 
 
-def test_dbt_is_told_of_types_keys_and_rules() -> None:
+def test_dbt_models_have_types_keys_and_rules() -> None:
     pipeline = parse(
         DECLARATION
         + """
@@ -285,7 +285,7 @@ gold: [{name: living, sql: "select count(*) as n from {{ orders }}"}]
     assert [table["name"] for table in gold["tables"]] == ["living"]
 
 
-def test_dbt_is_told_to_quote_names_that_sql_takes_for_others() -> None:
+def test_dbt_models_quote_ambiguous_names() -> None:
     text = """
 pipeline: shop
 lake: {warehouse: ./lake}
@@ -301,7 +301,7 @@ tables:
     assert columns == {"order": True, "ship to": True, "total": None}
 
 
-def test_dbt_is_told_of_rules_of_whole_marts_that_it_has_tests_for() -> None:
+def test_dbt_models_have_tests_for_rules_of_whole_marts() -> None:
     [source] = api.export(parse(DECLARATION + WHOLE + PARTS), "dbt")["sources"]
 
     tables = {table["name"]: table for table in source["tables"]}

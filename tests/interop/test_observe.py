@@ -127,7 +127,7 @@ def test_a_receiver_that_fails_is_a_warning_and_the_run_is_done(folder: Path, mo
     assert warning.startswith("Metrics: not written: FileNotFoundError")
 
 
-def test_lineage_has_no_values_and_no_logins_in_errors_and_every_run_of_a_watch(
+def test_lineage_hides_values_and_logins_in_errors_and_has_each_run_of_a_watch(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = [
@@ -159,7 +159,7 @@ def test_columns_of_aggregates_lead_to_those_of_marts_and_of_other_aggregates(fo
 
 
 @pytest.mark.spark
-def test_a_run_is_told_to_all_receivers(folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_receivers_get_each_run(folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     del spark  # only there so that Java runs
     log, metrics = folder / "log.jsonl", folder / "frazil.prom"
     with receiver() as (address, got):

@@ -112,7 +112,7 @@ def test_aggregates_are_materialized_views_each_after_what_it_reads(folder: Path
     assert "`lake`.`marts`.`orders` where `it's odd` <> 'a\"b'" in made.queries["gold.first"]()
 
 
-def test_what_auto_cdc_has_not_is_said_and_the_command_writes_the_file(folder: Path) -> None:
+def test_the_export_notes_what_auto_cdc_lacks(folder: Path) -> None:
     file = folder / "shop.py"
 
     ended = CliRunner().invoke(app, ["export", "spark-pipelines", f"{folder}", "--to", f"{file}"])

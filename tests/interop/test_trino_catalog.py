@@ -192,7 +192,7 @@ def test_the_command_prints_the_file(tmp_path: Path) -> None:
     assert json.loads(as_json.stdout) == trino_catalog(declared)
 
 
-def test_a_port_that_is_taken_is_told_of_before_anything_is_fetched(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_before_any_download(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -12,7 +12,7 @@ from frazil.lake import tables
 from frazil.plan.tables.layout import TableLayout
 
 
-def test_a_catalog_that_makes_no_table_and_says_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_that_silently_creates_no_table_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Iceberg calls a first commit that fails a table that is there already, and IF NOT EXISTS forgives that."""
     asked: list[str] = []
     catalog = SimpleNamespace(tableExists=lambda _: False)

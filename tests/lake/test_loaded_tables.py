@@ -25,7 +25,7 @@ def table(spark: SparkSession) -> Iterator[None]:
     spark.sql(f"DROP TABLE IF EXISTS {NAME} PURGE")
 
 
-def test_what_another_session_commits_is_seen(spark: SparkSession) -> None:
+def test_commits_of_other_sessions_are_visible(spark: SparkSession) -> None:
     first = java_table(spark, NAME)
     assert first is not None
     at_first = first.currentSnapshot()

@@ -133,7 +133,7 @@ def test_a_large_file_stays_and_the_places_of_its_rows_become_one_file(table: Ta
     assert at.records - at.position_deletes == len(rows) == 2960
 
 
-def test_a_file_with_many_dead_rows_is_written_again_as_far_as_it_may_be(table: Table) -> None:
+def test_a_file_with_many_deleted_rows_is_rewritten_up_to_a_size(table: Table) -> None:
     table.change(300)
     table.change(0, gone=150)
     rows = table.rows()
@@ -173,7 +173,7 @@ def test_a_file_is_merged_once_newer_ones_are_an_eighth_of_it(sizes: list[int], 
     assert sorted(merge.rows) == [*rows][:chosen]
 
 
-def test_what_somebody_else_changes_meanwhile_is_kept_and_nothing_is_merged(table: Table) -> None:
+def test_a_concurrent_change_is_kept_and_the_merge_abandoned(table: Table) -> None:
     table.change(30)
     table.change(30, gone=5)
     at = head(table.session, NAME)
@@ -188,9 +188,7 @@ def test_what_somebody_else_changes_meanwhile_is_kept_and_nothing_is_merged(tabl
     assert table.rows() == rows
 
 
-def test_files_that_stand_in_one_list_with_others_that_went_are_not_forgotten(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_files_are_kept_when_others_of_their_manifest_were_removed(spark: SparkSession, tmp_path: Path) -> None:
     """Iceberg writes a list of files again where some of them go; one of none but these has nothing to read."""
     table = Table(spark, tmp_path / "world", is_parted=True)
     table.change(30)

@@ -240,7 +240,9 @@ def test_values_of_all_types_are_compared_as_spark_compares_them(deletes: Delete
     ("of_batch", "of_mart"),
     [(pa.int32(), pa.int64()), (pa.decimal128(10, 2), pa.decimal128(12, 2)), (pa.list_(pa.string()),) * 2],
 )
-def test_what_arrow_and_spark_may_see_otherwise_is_left_to_spark(of_batch: pa.DataType, of_mart: pa.DataType) -> None:
+def test_values_that_arrow_and_spark_compare_differently_go_to_spark(
+    of_batch: pa.DataType, of_mart: pa.DataType
+) -> None:
     spec = FoldSpec(keys=("id",), sequence_by=("ts",), columns=("id", "ts", "value"), tracked=("value",))
     types = {"id": pa.int64(), "ts": pa.int64()}
     changes = pa.schema(types | {"value": of_batch} | OWN).empty_table()

@@ -93,7 +93,7 @@ def collected(rows: DataFrame) -> Counter[str]:
 
 @pytest.mark.parametrize("steps", [pytest.param((1, 2, 3, 4, 5, 6), marks=pytest.mark.laws), (2, 5, 6)])
 @pytest.mark.parametrize(("deletes", "partial"), [pytest.param("close", False, marks=pytest.mark.laws), ("mark", True)])
-def test_what_was_known_is_what_the_changes_up_to_then_fold_to(
+def test_each_batch_is_known_as_the_fold_of_the_changes_up_to_it(
     deletes: Literal["close", "mark"], steps: tuple[int, ...], spark: SparkSession, *, partial: bool
 ) -> None:
     """CONVERGE: all at once, batch by batch, and several batches at a time end in the same rows."""

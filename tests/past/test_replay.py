@@ -173,7 +173,7 @@ def test_corrected_records_end_as_if_they_had_been_right_at_once(orders: Orders,
 
 
 @pytest.mark.long
-def test_a_replay_that_dies_is_taken_up_by_the_next_run(
+def test_the_next_run_continues_a_killed_replay(
     orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "corrections.jsonl"

@@ -128,7 +128,7 @@ def test_every_table_goes_on_from_where_it_stands_itself(state: State, steps: li
     assert drawn(state) == steps
 
 
-def test_a_rebuild_makes_silver_and_marts_anew_and_takes_new_files_before() -> None:
+def test_a_rebuild_takes_new_files_and_then_rebuilds_silver_and_marts() -> None:
     """CONVERGE."""
     assert drawn(standing(3, 3, 3, 3, ONE, gold=3), "hosts") == [
         "ingest 4",
@@ -151,7 +151,7 @@ def test_an_earlier_name_of_a_known_content_rebuilds_the_table() -> None:
     assert drawn(standing(4, 4, 4, 4, known, gold=4)) == []
 
 
-def test_what_was_declared_anew_is_made_anew_and_nothing_else() -> None:
+def test_only_tables_with_a_changed_declaration_are_rebuilt() -> None:
     assert drawn(standing(3, 3, 3, 3, None, "hosts_history", gold=3)) == ["hosts_history 0-3!"]
     assert drawn(standing(3, 3, 3, 3, None, "hosts", gold=3)) == ["hosts 0-3!", "living 3"]
     assert drawn(standing(3, 3, 3, 3, None, SILVER, gold=3))[0] == "normalize 0-3!"
@@ -176,7 +176,7 @@ def test_a_view_waits_for_the_table_that_is_replaced(change: SetLiveView, left: 
     assert [list(step.changes) for step in steps if isinstance(step, AlterTable)] == ([left] if left else [])
 
 
-def test_a_table_that_is_not_selected_has_no_steps() -> None:
+def test_only_selected_tables_have_steps() -> None:
     assert build(PIPELINE, standing(0, 0, 0, 0, ONE), tables=()) == ()
 
 
@@ -197,7 +197,7 @@ def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
     assert state.taken is ONE
 
 
-def test_a_mart_that_was_made_of_another_silver_is_made_again() -> None:
+def test_a_mart_of_another_silver_is_rebuilt() -> None:
     """ONCE: also where a run died after silver was made again, and before its marts were."""
     bookmarks: dict[str, dict[str, object]] = {
         BRONZE: {"batch": 3},
@@ -214,7 +214,7 @@ def test_a_mart_that_was_made_of_another_silver_is_made_again() -> None:
     assert (step.mart, step.after, step.upto, step.rebuild) == ("hosts_history", 0, 3, True)
 
 
-def test_an_aggregate_whose_select_or_mart_was_declared_anew_stands_nowhere() -> None:
+def test_a_changed_select_or_mart_resets_an_aggregate() -> None:
     """CONVERGE: gold is a function of the declaration too."""
     bookmark = {"inputs": {"hosts": 3}, "declared": declared_gold(PIPELINE, LIVING)}
     other_sql = PIPELINE.model_copy(update={"gold": (LIVING.model_copy(update={"sql": "select 1 from {{ hosts }}"}),)})
@@ -291,7 +291,7 @@ def test_a_plan_is_json() -> None:
         (standing(2, 2, 2, 2, SourceDelta(files=(new_file("3.csv"),)), "hosts"), None),  # made anew
     ],
 )
-def test_a_plan_tells_how_much_it_reads_only_where_it_takes_all_of_it(state: State, size: int | None) -> None:
+def test_a_plan_has_input_bytes_only_for_whole_inputs(state: State, size: int | None) -> None:
     assert input_bytes(build(PIPELINE, state)) == size
 
 

@@ -57,7 +57,7 @@ def baseline(one: Table, before: str = BEFORE) -> Baseline:
     return Baseline(before=before, batch=3, served=served_of(one.marts, contract_of(one)))
 
 
-def test_a_fold_is_due_when_the_horizon_has_moved_by_a_tenth_of_the_retention() -> None:
+def test_a_horizon_that_moved_by_a_tenth_of_the_retention_causes_a_fold() -> None:
     _, one = declare()
 
     assert fold_due(one, stand(one), TODAY) == FoldChanges(table="hosts", before=BEFORE, days=90)
@@ -66,7 +66,7 @@ def test_a_fold_is_due_when_the_horizon_has_moved_by_a_tenth_of_the_retention() 
         assert (fold_due(one, stand(one, baseline=baseline(one, before)), TODAY) is not None) is is_due
 
 
-def test_no_fold_is_due_of_tables_that_are_not_level_or_keep_all() -> None:
+def test_tables_behind_bronze_or_without_retention_are_not_folded() -> None:
     _, one = declare()
     _, keeps_all = declare(retention=None)
 

@@ -69,7 +69,7 @@ def told(fields: dict[str, str], **table: Any) -> list[str]:
         ({"gold": "select id from {{ hosts }} as a, {{ hosts }} as b"}, "'id' is a column of more than one table"),
     ],
 )
-def test_a_name_of_nothing_is_told_with_the_nearest_there_is(table: dict[str, Any], problem: str) -> None:
+def test_an_unknown_name_has_the_nearest_name_as_a_hint(table: dict[str, Any], problem: str) -> None:
     assert problem in " ".join(told(FIELDS, **table))
 
 
@@ -96,7 +96,7 @@ def test_a_name_of_something_is_not(table: dict[str, Any]) -> None:
     assert told(FIELDS, **table) == []
 
 
-def test_where_nothing_is_known_nothing_is_told() -> None:
+def test_names_are_not_checked_without_known_fields() -> None:
     assert told({}, columns=[{"name": "id"}, {"name": "x", "expr": "nosuch"}]) == []
 
 

@@ -62,7 +62,7 @@ def test_a_mart_is_its_tables_own_or_can_be_rebuilt(bookmark: dict[str, Any], ro
         ({"pipeline": "shop", "table": "orders", "fields": {}, "batch": 1}, "silver"),
     ],
 )
-def test_what_belongs_to_something_else_is_refused(bookmark: dict[str, Any], role: Role) -> None:
+def test_tables_of_another_owner_are_refused(bookmark: dict[str, Any], role: Role) -> None:
     with pytest.raises(OtherOwnerError) as caught:
         belongs(wanted(role), bookmark, pipeline="shop")
 
@@ -100,7 +100,7 @@ def with_marts(*marts: Current | History, **also: Any) -> Table:
     return ORDERS.model_copy(update={"marts": marts or ORDERS.marts, **also})
 
 
-def test_what_was_run_as_declared_is_left_alone() -> None:
+def test_tables_of_the_same_declaration_stay() -> None:
     state = state_of(ORDERS, standing())
 
     assert (state.rebuilds, state.alters) == ({}, {})

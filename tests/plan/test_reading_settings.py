@@ -108,7 +108,7 @@ def test_a_treated_column_can_be_called_otherwise() -> None:
     assert begin(before, now, "email", new=SourceDelta(), **{TREATED: {"email": "hmac"}}).rebuilds == {}
 
 
-def test_silver_is_made_again_of_a_bronze_whose_values_were_replaced() -> None:
+def test_silver_is_rebuilt_from_a_bronze_with_replaced_values() -> None:
     table = people(Column(name="email", type="string", pii="hmac"))
     replaced = {TREATED: {"email": "hmac"}, MADE_BY: "a treatment", TREATING: "a treatment"}
 

@@ -35,7 +35,7 @@ def test_only_a_type_that_keeps_every_value_counts_as_what_was_declared(present:
     assert made(declared, present) == was
 
 
-def test_what_iceberg_can_widen() -> None:
+def test_types_that_iceberg_can_widen() -> None:
     assert widens("float", "DOUBLE")
     assert widens("decimal(8, 2)", "decimal(9,2)")
     assert not widens("int", "int")
@@ -86,7 +86,7 @@ def test_no_column_comes_later_where_a_record_without_it_waits() -> None:
         (Postgres(url="${env:DB}", table="public.t", landing="./x"), "__committed_at"),
     ],
 )
-def test_what_the_source_makes_itself_is_no_later_column(source: AuditLog | Postgres, column: str) -> None:
+def test_columns_that_the_source_makes_are_not_later_columns(source: AuditLog | Postgres, column: str) -> None:
     columns = (Column(name="id", type="int"), Column(name=column))
     table = Table(name="t", source=source, keys=("id",), columns=columns)
 

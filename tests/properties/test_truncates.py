@@ -145,7 +145,7 @@ def test_a_truncate_deletes_what_is_older(
     assert differences(tmp_path, seed, spark_session(declared(tmp_path)), monkeypatch) == []
 
 
-def test_what_stands_behind_a_truncate_but_is_older_is_void(spark: SparkSession, tmp_path: Path) -> None:
+def test_older_changes_behind_a_truncate_are_void(spark: SparkSession, tmp_path: Path) -> None:
     del spark  # only there so that Java runs
     pipeline, landing = declared(tmp_path), tmp_path / "landing"
     landing.mkdir()

@@ -102,7 +102,7 @@ def test_a_damaged_catalog_file_is_found(tmp_path: Path) -> None:
     assert "not a database" in found.detail
 
 
-def test_a_catalog_server_is_reached_or_not_and_no_secret_is_told(
+def test_doctor_checks_the_catalog_server_without_showing_secrets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LAKE_PASSWORD", "s3cret")
@@ -141,7 +141,7 @@ def test_a_secret_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     assert found.detail == "lake.catalog.password: ${env:FRAZIL_NOT_SET} is not set"
 
 
-def test_a_jdbc_catalog_without_its_client_is_told_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_reports_the_missing_client_of_a_jdbc_catalog(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     catalog = JdbcCatalog(type="jdbc", uri="jdbc:postgresql://127.0.0.1:1/lake")
     declared = pipeline(tmp_path, lake=Lake(warehouse="lake", catalog=catalog))
     monkeypatch.setattr(catalog_clients, "find_spec", lambda _: None)

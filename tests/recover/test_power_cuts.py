@@ -120,7 +120,7 @@ def test_what_a_run_that_ended_has_written_is_on_the_disk(shop: Shop, disk: Disk
 
 
 @pytest.mark.parametrize("place", [LONG("maintain.after_rewrite"), "maintain.after_expire"])
-def test_upkeep_removes_no_file_before_the_disk_has_what_stands_for_it(
+def test_upkeep_flushes_new_files_before_it_removes_old_ones(
     place: str, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(6):  # so many files are rewritten
@@ -143,7 +143,7 @@ def test_upkeep_removes_no_file_before_the_disk_has_what_stands_for_it(
     "place",
     [LONG("erase.after_block"), "erase.after_bronze", LONG("erase.after_marts"), LONG("erase.after_purge")],
 )
-def test_an_erase_that_a_cut_ends_is_done_again_and_nothing_else_is_lost(
+def test_an_erase_after_a_power_cut_is_repeated_without_other_losses(
     place: str, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, records in enumerate((FIRST, SECOND)):
@@ -178,7 +178,7 @@ def test_many_alterations_leave_a_version_that_the_disk_has(shop: Shop, disk: Di
     assert rows(shop) == AFTER_FIRST
 
 
-def test_a_table_that_cannot_be_read_is_told_by_everyone_with_the_way_out(shop: Shop) -> None:
+def test_every_command_reports_an_unreadable_table_with_the_way_out(shop: Shop) -> None:
     """Iceberg alone would try to read such a file for a minute and a half."""
     shop.land("1.csv", *FIRST)
     shop.run()
@@ -232,7 +232,7 @@ def test_what_is_made_of_bronze_goes_back_as_far_as_bronze(shop: Shop) -> None:
     assert wrong(shop) == []
 
 
-def test_a_table_without_any_whole_version_is_moved_aside_and_made_again(shop: Shop) -> None:
+def test_a_table_without_an_intact_version_is_moved_aside_and_rebuilt(shop: Shop) -> None:
     shop.land("1.csv", *FIRST)
     shop.run()
     folder = shop.pipeline.folder / "lake" / "marts" / "orders"
@@ -273,7 +273,7 @@ def test_bronze_that_was_set_back_by_hand_is_what_the_other_tables_are_made_of_a
     assert wrong(shop) == []
 
 
-def test_a_view_that_cannot_be_read_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unreadable_view_is_recreated(spark: SparkSession, tmp_path: Path) -> None:
     """Iceberg cannot even drop it."""
     del spark
     columns = "{name: id, type: bigint}, {name: ts, type: timestamp}, {name: note}"

@@ -150,7 +150,7 @@ def test_a_run_that_dies_between_a_new_table_and_its_view_leaves_the_view_to_the
     assert api.plan(pipeline).steps == ()
 
 
-def test_a_live_view_is_made_again_only_when_it_has_to_be(shop: Shop) -> None:
+def test_a_live_view_is_recreated_only_if_necessary(shop: Shop) -> None:
     shop.land("1.csv", ONE, names=("id", "ts", "name", "price"))
     mart = "name: m, kind: current, deletes: soft, live_view: living"
     frazil.run(declared(shop, mart), spark=shop.session)

@@ -192,7 +192,7 @@ def test_keys_of_every_type_are_found_again(
 
 @pytest.mark.laws
 @pytest.mark.usefixtures("spark")  # so that Java runs
-def test_changes_that_differ_in_nothing_but_their_content_are_folded_by_spark(tmp_path: Path) -> None:
+def test_changes_that_differ_only_in_content_are_folded_by_spark(tmp_path: Path) -> None:
     """ORDER: only Spark has the hash that decides between them."""
     columns = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type: string}"
     marts_ = "{kind: current}, {kind: history}"

@@ -79,7 +79,7 @@ def test_both_measure_alike(spark: SparkSession, sequence: str | None) -> None:
     assert all(told)
 
 
-def test_a_batch_is_newer_by_its_places_where_nothing_else_orders_it() -> None:
+def test_positions_order_a_batch_without_a_sequence() -> None:
     contract = contract_of("int", None, "timestamp")
     rows = rows_of(contract, 3, 1)
     places, times = (["1/b/", "1/c/", "1/b/"], [20, 10, None])

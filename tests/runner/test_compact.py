@@ -81,7 +81,7 @@ def test_small_batches_mark_rows_by_their_place_and_are_compacted_in_time(shop: 
 
 
 @pytest.mark.laws
-def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(shop: Shop) -> None:
+def test_the_large_file_of_a_table_is_not_rewritten_for_new_rows(shop: Shop) -> None:
     """Small files are merged with each other, while few rows of the large one are deleted."""
     shop = shop.by(merge_every=7)
     shop.land("LOAD001.csv", *(f"I,{number},2026-01-01 00:00:00,{number * 7919 % 9973}" for number in range(5000)))
@@ -104,7 +104,7 @@ def test_the_large_file_of_a_table_is_not_written_again_for_new_rows(shop: Shop)
     ("after", "upto", "span"),
     [(0, 1, None), (10, 11, None), (11, 12, 12), (12, 13, None), (10, 14, 12), (143, 144, 144), (5, 300, 144)],
 )
-def test_of_every_dozen_batches_the_files_are_merged_and_of_every_gross_the_merged_ones(
+def test_small_files_are_merged_every_twelfth_batch_and_merged_files_every_144th(
     after: int, upto: int, span: int | None
 ) -> None:
     assert span_due(after, upto, 12) == span

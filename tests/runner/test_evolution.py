@@ -163,7 +163,7 @@ def test_new_fields_of_an_open_contract_go_where_the_declaration_says(orders: Or
 
 
 @pytest.mark.laws
-def test_a_list_of_columns_takes_new_fields_alone_where_it_is_told_to(orders: Orders) -> None:
+def test_a_list_of_columns_takes_new_fields_only_with_evolve(orders: Orders) -> None:
     columns = "columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: a}]"
     orders.declare("on_new_column: evolve", columns)
     orders.land("id,a,never", "1,one,x")
@@ -315,7 +315,7 @@ def test_fields_that_were_two_columns_become_one(orders: Orders) -> None:
     assert orders.is_sound()
 
 
-def test_an_expression_over_the_former_name_is_told_of_at_once(orders: Orders) -> None:
+def test_an_expression_over_the_former_name_fails_in_validation(orders: Orders) -> None:
     columns = "columns: [{name: id, type: int}, {name: ts, type: timestamp}, {name: loud, expr: upper(customer)}%s]"
     orders.declare(columns=columns % ", {name: customer}")
     orders.land("id,customer", "1,ada")

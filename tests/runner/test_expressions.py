@@ -163,7 +163,7 @@ def test_reasons_are_looked_up_for_some_and_a_batch_without_failures_takes_no_jo
         ("user", "reads 'user', which is no field"),
     ],
 )
-def test_what_spark_would_refuse_is_told_before_anything_is_written(
+def test_sql_that_spark_refuses_fails_before_any_write(
     column: str, said: str, tries: Tries, capfd: pytest.CaptureFixture[str]
 ) -> None:
     pipeline = tries.declare(f'- {{name: bad, expr: "{column}"}}')

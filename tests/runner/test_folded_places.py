@@ -65,7 +65,7 @@ def tell(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("marts", "kept"), [pytest.param(HARD, 4, marks=pytest.mark.laws), (HISTORY, 9)])
-def test_what_stands_before_the_horizon_is_folded(marts: str, kept: int, spark: SparkSession, tmp_path: Path) -> None:
+def test_changes_before_the_horizon_are_folded(marts: str, kept: int, spark: SparkSession, tmp_path: Path) -> None:
     del spark
     declare(tmp_path, marts)
     tell(tmp_path)

@@ -113,7 +113,7 @@ def test_an_aggregate_is_computed_whole_where_its_past_is_gone_or_much_is_touche
     assert differences(world, spark) == []
 
 
-def test_what_reads_a_failed_aggregate_is_left_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+def test_aggregates_over_a_failed_one_are_skipped_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     world = world_with(tmp_path, runs=2)
     declaration = world.folder / "frazil.yml"
     text = declaration.read_text(encoding="utf-8")

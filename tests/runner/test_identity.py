@@ -211,7 +211,7 @@ for folder in sys.argv[1:]:
 
 @pytest.mark.laws
 @pytest.mark.fault
-def test_a_lost_catalog_is_refused_and_can_be_made_again(tmp_path: Path, spark: SparkSession) -> None:
+def test_a_lost_catalog_is_refused_and_can_be_restored(tmp_path: Path, spark: SparkSession) -> None:
     """In a process of its own: this one has connections to the catalogs that are lost."""
     lakes = [made_shop(tmp_path / how, spark) for how in ("deleted", "emptied", "cut")]
     for shop in lakes:
@@ -273,7 +273,7 @@ def test_a_catalog_from_yesterday_is_refused_and_brought_up_to_date(shop: Shop) 
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5], ids=["empty", "half"])
-def test_a_version_that_was_being_written_when_a_run_was_killed_hinders_nobody(share: float, shop: Shop) -> None:
+def test_a_half_written_version_of_a_killed_run_is_ignored(share: float, shop: Shop) -> None:
     pipeline = shop.declare(table("a"))
     shop.run(pipeline)
     leave_half_a_version(shop.folder / "lake" / "bronze" / "a", share)

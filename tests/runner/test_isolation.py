@@ -170,7 +170,7 @@ def test_of_eighteen_tables_seven_fail_each_in_its_own_way(project: Project) -> 
     assert not any(mart["lag"] for table in status["tables"] for mart in table["marts"])
 
 
-def test_what_did_not_fail_is_not_started_once_something_has_if_that_is_wished(project: Project) -> None:
+def test_fail_fast_starts_no_further_table(project: Project) -> None:
     tables = ["t01", "t02", "t03"]
     project.declare(tables)
     for table in tables:
@@ -248,7 +248,7 @@ def test_records_of_runs_are_written_where_something_happened_and_nothing_depend
     assert project.rows("t01") == [(1, "zoe"), (2, "bob")]
 
 
-def test_people_are_told_what_they_should_look_at(project: Project) -> None:
+def test_plan_and_run_show_warnings(project: Project) -> None:
     project.declare(["t01"])
     late = [f"U,{number},2025-01-01 00:00:00,old" for number in range(1, 102)]
     first = [f"I,{number},2026-01-01 00:00:00,ada" for number in range(1, 102)]

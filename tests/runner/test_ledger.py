@@ -48,7 +48,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize(
     "who", ["driver", *(pytest.param(who, marks=pytest.mark.laws) for who in ("stream", "executors"))]
 )
-def test_what_runs_of_this_process_took_is_what_the_lake_says(who: Reader, shop: Shop, reads: list[str]) -> None:
+def test_the_ledger_in_memory_equals_the_lakes_ledger(who: Reader, shop: Shop, reads: list[str]) -> None:
     """ONCE: new files, one that comes again earlier and later, and an empty one."""
     shop = shop.by(reader=who)
     for number in (2, 3, 4):
@@ -70,7 +70,7 @@ def test_what_runs_of_this_process_took_is_what_the_lake_says(who: Reader, shop:
 
 
 @pytest.mark.laws
-def test_another_lake_of_the_same_names_is_not_taken_for_this_one(shop: Shop, reads: list[str]) -> None:
+def test_another_lake_with_the_same_names_has_its_own_ledger(shop: Shop, reads: list[str]) -> None:
     """ONCE: the ledger is asked for where the newest snapshot is not the one that is known."""
     shop.land("20260102-000001.csv", _record(1))
     shop.run()

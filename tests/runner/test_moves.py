@@ -64,7 +64,7 @@ def test_it_is_so_too_where_the_other_one_came_with_all_of_its_columns() -> None
     assert [one.number for one in found if one.key == "c"] == [0]
 
 
-def test_a_row_that_stood_there_is_not_the_one_that_came() -> None:
+def test_a_moved_row_is_distinguished_from_the_earlier_row_of_its_key() -> None:
     moves = [Move(at(5), "x", "b"), Move(at(6), "b", "c")]
 
     found = stretches(moves, {("b", at(6)): at(5)})

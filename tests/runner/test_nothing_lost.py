@@ -61,7 +61,9 @@ def proofs(pipeline: frazil.Pipeline) -> dict[tuple[str, str], str]:
 
 
 @pytest.mark.parametrize("who", ["driver", "stream", "executors"])
-def test_hostile_files_are_rebuilt_whoever_reads_them(who: Reader, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_files_are_rebuilt_alike_by_each_reader(
+    who: Reader, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop = shop.by(reader=who)
     for name, content in FILES.items():
         file = shop.pipeline.folder / "landing" / name

@@ -64,7 +64,7 @@ def test_a_command_hashes_each_new_file_once(asked: list[str], shop: Shop, hashe
     assert [hashed.count(content) for content in contents] == [0, 0]
 
 
-def test_a_run_does_the_plan_it_is_given_and_nothing_else(shop: Shop) -> None:
+def test_a_run_does_exactly_the_given_plan(shop: Shop) -> None:
     shop.land("20260101.csv", ONE)
     plan = api.plan(shop.pipeline)
     shop.land("20260102.csv", TWO)

@@ -14,7 +14,7 @@ def file(name: str, size_bytes: int) -> NewFile:
     )
 
 
-def test_rows_are_told_as_they_come_and_bytes_file_by_file() -> None:
+def test_progress_counts_rows_as_they_come_and_bytes_by_file() -> None:
     told: list[str] = []
     files = [file("a", 3_000), file("b", 1_000)]
     reading = Reading(files, told.append)

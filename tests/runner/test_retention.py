@@ -87,7 +87,7 @@ def test_old_changes_are_folded_and_all_is_as_before(shop: Shop, broadcast_chang
 
 
 @pytest.mark.laws
-def test_an_erase_names_the_files_of_which_records_are_folded(shop: Shop) -> None:
+def test_an_erase_names_the_files_with_folded_records(shop: Shop) -> None:
     shop.land("20200101-000000001.csv", "U,1,2020-01-01 00:00:00,a", "U,2,2020-01-01 00:00:00,a")
     shop.land("20200101-000000002.csv", "U,3,2020-01-01 00:00:00,a")
     shop.land("20200101-000000003.csv", f"U,1,{FUTURE}1,b")

@@ -105,7 +105,7 @@ GOOD = "paid,1.00,AB1,2024-01-01,0.1"
     [Policy(), Policy(plain=False), pytest.param(Policy(driver_bytes=0), marks=pytest.mark.laws)],
     ids=["small", "by Spark", "streamed"],
 )
-def test_what_breaks_a_rule_of_a_column_is_in_quarantine(orders: Orders, policy: Policy) -> None:
+def test_records_that_break_a_column_rule_are_quarantined(orders: Orders, policy: Policy) -> None:
     orders.policy = policy
     orders.declare(*COLUMNS)
     orders.land(
@@ -221,7 +221,7 @@ def test_a_rule_that_quarantines_is_part_of_what_silver_is_made_of(orders: Order
     assert orders.ids == [1, 2, 4, 5]
 
 
-def test_what_a_record_does_not_carry_breaks_no_rule(orders: Orders) -> None:
+def test_missing_fields_do_not_break_a_rule(orders: Orders) -> None:
     rules = '[{name: both, expr: "n IS NOT NULL AND note IS NOT NULL"}, '
     rules += '{name: said, expr: "note IS NOT NULL", on_violation: warn}]'
     orders.declare("- {name: n, type: int, nullable: false}", "- {name: note, nullable: false}", rules=rules)

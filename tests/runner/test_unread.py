@@ -30,9 +30,7 @@ ZIPPED = gzip.compress(b"op,id,ts,note\n" + b"I,1,2026-01-01 00:00:00,x\n" * 100
         ("1.csv", b"op|id|ts\nI|1|2\n", "column 'id' is a field of no file", 'csv_delimiter: "|"'),
     ],
 )
-def test_the_reason_of_files_without_fields_is_told(
-    shop: Shop, name: str, content: bytes, says: str, hint: str
-) -> None:
+def test_files_without_fields_have_a_reason(shop: Shop, name: str, content: bytes, says: str, hint: str) -> None:
     file = shop.pipeline.folder / "landing" / name
     file.write_bytes(content)
     os.utime(file, (0, 0))  # it has settled
@@ -45,7 +43,7 @@ def test_the_reason_of_files_without_fields_is_told(
     assert hint in (error.hint or "")
 
 
-def test_a_column_that_sound_files_lack_is_told_as_such(shop: Shop) -> None:
+def test_a_column_missing_in_sound_files_is_reported(shop: Shop) -> None:
     shop.land("1.csv", "I,1,x", names=("id", "note"))
 
     with run_fails_with(MissingFieldError) as stopped:

@@ -174,7 +174,7 @@ def test_records_that_wait_for_the_wider_type_are_taken_by_a_rebuild(orders: Ord
     assert orders.is_sound()
 
 
-def test_a_float_that_becomes_a_double_is_made_anew(orders: Orders) -> None:
+def test_a_float_that_becomes_a_double_is_rebuilt(orders: Orders) -> None:
     """The double of a float is another number than the double of its text."""
     orders.declare()
     narrow, wide = NARROW | {"n": pa.float32()}, NARROW | {"n": pa.float64()}

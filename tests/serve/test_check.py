@@ -139,7 +139,7 @@ def test_a_file_that_was_taken_twice_is_found(shop: Shop) -> None:
         (None, "9 lines of 2 files are the ledger's; 1 file is no longer there"),
     ],
 )
-def test_a_changed_file_is_wrong_and_a_missing_one_is_told(shop: Shop, content: bytes | None, says: str) -> None:
+def test_a_changed_file_fails_and_a_missing_one_is_noted(shop: Shop, content: bytes | None, says: str) -> None:
     with shop.changed("20260103-000000001.csv", content):
         assert says in told(shop, "NOTHING-LOST", "items source")
 

@@ -56,7 +56,7 @@ def verdict(proof: Proof, law: str) -> Verdict:
     return step.prove()
 
 
-def test_a_load_with_several_records_of_a_key_is_wrong_and_says_which_columns_tell_them_apart() -> None:
+def test_a_load_with_repeated_keys_fails_and_names_the_differing_columns() -> None:
     with silver(rows(50, load=True, copies=3, qty="n", at="k"), rows(2, batch=2, at="100")) as proof:
         ok, said = verdict(proof, "KEYS")
 
@@ -96,7 +96,7 @@ def test_changes_may_name_a_key_often() -> None:
         assert verdict(proof, "LATE") == ONE_BATCH
 
 
-def test_records_of_loads_that_are_folded_are_told() -> None:
+def test_folded_records_of_loads_are_noted() -> None:
     with silver(rows(50, load=True)) as proof:
         proof.connection.execute("INSERT INTO bronze SELECT 'folded', _cdc_file, 1, 20, NULL FROM bronze")
         ok, said = verdict(proof, "KEYS")

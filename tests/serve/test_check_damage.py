@@ -146,7 +146,7 @@ def test_damaged_changes_stop_only_the_proofs_that_need_them(pair: Pipeline, kin
     assert found["AGREE", "marts.left, marts.left_history"] is (None if kind == "metadata" else True)
 
 
-def test_what_bronze_holds_cannot_be_rebuilt(pair: Pipeline) -> None:
+def test_bronze_cannot_be_rebuilt(pair: Pipeline) -> None:
     with damaged(file_of(pair, "bronze.left", "data"), DAMAGES["deleted"]):
         (failed,) = [one for one in check(pair) if one.ok is False]
 
@@ -166,7 +166,7 @@ def test_a_declaration_that_does_not_fit_fails_its_table_alone(pair: Pipeline) -
     assert [one.ok for one in of(findings, "right")] == [True] * PROOFS_OF_A_TABLE
 
 
-def test_a_listener_is_told_of_each_proof_as_it_comes(pair: Pipeline) -> None:
+def test_a_listener_gets_each_proof_as_it_is_done(pair: Pipeline) -> None:
     class Heard:
         """Writes down what it is told."""
 

@@ -109,7 +109,7 @@ PATHS, CONTENTS, RECOUNT, LEDGER, WENT_ON = (
 )
 
 
-def test_what_adds_up_is_proven(tmp_path: Path) -> None:
+def test_matching_counts_are_proven(tmp_path: Path) -> None:
     with lake(tmp_path) as proof:
         assert verdicts(proof) == {
             PATHS: (True, "each of 3 paths was met once"),
@@ -206,7 +206,7 @@ def test_a_record_taken_by_two_batches_is_found(tmp_path: Path) -> None:
     assert [what for what, (ok, _) in found.items() if ok is False] == [LEDGER, WENT_ON]
 
 
-def test_files_that_changed_are_found_and_those_that_are_gone_are_told(tmp_path: Path) -> None:
+def test_changed_files_fail_and_missing_ones_are_noted(tmp_path: Path) -> None:
     with lake(tmp_path) as proof:
         (tmp_path / "landing" / "c.csv").unlink()
         gone = verdicts(proof)[RECOUNT]
@@ -236,7 +236,7 @@ def test_files_that_are_all_gone_cannot_be_counted(tmp_path: Path) -> None:
     assert found[RECOUNT] == (None, "0 lines of 0 files are the ledger's; 3 files are no longer there")
 
 
-def test_records_that_are_folded_are_counted_and_what_is_left_is_proven(tmp_path: Path) -> None:
+def test_folded_records_are_counted_and_the_others_proven(tmp_path: Path) -> None:
     with lake(tmp_path) as proof:
         baseline = Baseline(before="2026-01-01 00:00:00", batch=3)
         for sql in (

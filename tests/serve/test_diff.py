@@ -32,7 +32,7 @@ def test_a_history_that_a_late_change_splits_has_an_updated_and_an_inserted_vers
     assert f"{split.new['price']}" == "1.30"
 
 
-def test_what_was_changed_turns_one_snapshot_into_the_other(undamaged_shop: Shop) -> None:
+def test_the_differences_turn_one_snapshot_into_the_other(undamaged_shop: Shop) -> None:
     """The rows of the first, with the differences applied, are those of the second; backwards too."""
     for mart, keys in (("items_all", ("id",)), ("items_history", ("id", "valid_from"))):
         for begin, end in (("batch:1", "batch:2"), ("batch:2", "batch:1"), ("batch:2", "batch:2")):
@@ -61,7 +61,7 @@ def test_all_are_counted_and_few_are_returned(undamaged_shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("word", "means"), [("gold.prices", "no mart"), ("items*", "items, items_all")])
-def test_what_is_no_mart_is_refused(undamaged_shop: Shop, word: str, means: str) -> None:
+def test_only_marts_can_be_compared(undamaged_shop: Shop, word: str, means: str) -> None:
     with pytest.raises(NotAMartError, match=means):
         diff(undamaged_shop.pipeline, word, "batch:1")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def test_changes_are_told_in_order_with_what_became_of_them(shop: Shop) -> None:
+def test_changes_of_a_key_are_in_order_with_their_outcome(shop: Shop) -> None:
     story = explain_key(shop.pipeline, "items", ["1"])
 
     assert [(f"{change.values['price']}", change.batch, change.marks) for change in story.changes] == [
@@ -53,7 +53,7 @@ def test_a_deleted_key_ends_with_its_delete(shop: Shop) -> None:
     assert [row["is_deleted"] for row in story.marts["marts.items_all"]] == [True]
 
 
-def test_a_record_in_quarantine_is_told_with_its_reason(shop: Shop) -> None:
+def test_a_quarantined_record_is_shown_with_its_reason(shop: Shop) -> None:
     story = explain_key(shop.pipeline, "items", ["4"])
 
     (record,) = story.records
@@ -78,6 +78,8 @@ def test_an_unknown_key_has_no_story(shop: Shop) -> None:
     ("given", "why"),
     [(["one"], "no integer"), (["1", "2"], "the key of table 'items' is id"), ({"name": "x"}, "is id")],
 )
-def test_what_cannot_be_the_key_is_an_error(shop: Shop, given: Mapping[str, str] | Sequence[str], why: str) -> None:
+def test_a_key_of_other_columns_or_types_is_refused(
+    shop: Shop, given: Mapping[str, str] | Sequence[str], why: str
+) -> None:
     with pytest.raises(QueryError, match=why):
         explain_key(shop.pipeline, "items", given)

@@ -69,9 +69,7 @@ def test_changes_that_are_missed_are_no_lag(captured: Path, database: str) -> No
     assert lag["behind_bytes"] is None
 
 
-def test_a_server_that_is_gone_is_told_beside_what_the_lake_holds(
-    captured: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_shows_the_lake_without_a_reachable_server(captured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_DB", "postgresql://postgres:hidden@127.0.0.1:1/none")
 
     said, lag = command("status", f"{captured}"), lag_of(captured)
@@ -97,7 +95,7 @@ def test_a_server_that_is_silent_is_not_waited_for(captured: Path, monkeypatch: 
     assert "marts.orders_history" in said.stdout
 
 
-def test_what_was_never_captured_is_told(captured: Path) -> None:
+def test_status_says_that_a_slot_was_never_captured(captured: Path) -> None:
     shutil.rmtree(captured / "landing")
 
     assert "slot frazil of ${env:TEST_DB}: not captured yet" in command("status", f"{captured}").stdout

@@ -190,7 +190,7 @@ def test_on_a_terminal_a_check_shows_what_it_is_at(shop: Shop) -> None:
 
 
 @pytest.mark.spark
-def test_a_key_nobody_knows_is_said_so_and_ends_with_2(shop: Shop) -> None:
+def test_an_unknown_key_ends_with_2(shop: Shop) -> None:
     shown, values = (
         frazil("key", "items", "77", "-p", shop.folder),
         frazil("key", "items", "77", "-p", shop.folder, "--json"),

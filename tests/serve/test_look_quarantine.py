@@ -49,7 +49,7 @@ def test_the_command_prints_both(shop: Shop) -> None:
     assert json.loads(command("quarantine", f"{shop.folder}", "--json").stdout)["records"] == []
 
 
-def test_a_table_that_is_none_is_refused(shop: Shop) -> None:
+def test_quarantine_refuses_an_unknown_table(shop: Shop) -> None:
     with pytest.raises(UnknownSelectionError, match="nothing is called 'item'"):
         api.quarantine(shop.folder, "item")
     with pytest.raises(UnknownSelectionError, match="means no table, but an aggregate"):

@@ -51,7 +51,7 @@ def folder(tmp_path: Path, spark: SparkSession) -> Path:
     return tmp_path
 
 
-def test_layouts_stand_in_the_order_of_the_source_with_what_changed(folder: Path) -> None:
+def test_layouts_are_in_the_order_of_the_source_with_their_changes(folder: Path) -> None:
     found = api.schema(folder, "orders")
 
     assert [(one.file.rpartition("/")[2], one.batch, one.added, one.removed) for one in found.changes] == [
@@ -84,7 +84,7 @@ def test_fields_without_a_column_are_named_and_the_command_shows_it_all(folder: 
     ]
 
 
-def test_a_table_that_is_none_and_a_lake_that_is_none_are_refused(folder: Path) -> None:
+def test_schema_refuses_an_unknown_table_and_a_missing_lake(folder: Path) -> None:
     with pytest.raises(UnknownSelectionError):
         api.schema(folder, "order")
     (folder / "frazil.yml").write_text(DECLARATION.format(rest="").replace("./lake", "./other"))

@@ -66,13 +66,13 @@ def test_no_rows_are_an_empty_array(shop: Shop) -> None:
     assert as_json(query(shop.pipeline, "select * from items where false")) == "[]"
 
 
-def test_columns_of_one_name_are_told_apart(shop: Shop) -> None:
+def test_equal_column_names_are_made_unique(shop: Shop) -> None:
     result = query(shop.pipeline, "select a.id, b.id from items a join items b using (id) where id = 1")
 
     assert json.loads(as_json(result)) == [{"id": 1, "id_1": 1}]
 
 
-def test_a_wrong_name_is_told_with_the_nearest(shop: Shop) -> None:
+def test_a_wrong_name_has_the_nearest_name_as_a_hint(shop: Shop) -> None:
     with pytest.raises(QueryError, match=r"no table 'itmes'\n.*did you mean 'marts\.items'"):
         query(shop.pipeline, "select * from itmes")
 
@@ -91,7 +91,7 @@ def test_a_wrong_name_is_told_with_the_nearest(shop: Shop) -> None:
         ("explain analyze copy (select 1) to 'x.csv'", "a query reads"),
     ],
 )
-def test_what_is_no_single_query_is_refused(shop: Shop, sql: str, why: str) -> None:
+def test_other_statements_than_a_single_query_are_refused(shop: Shop, sql: str, why: str) -> None:
     with pytest.raises(QueryError, match=why):
         query(shop.pipeline, sql)
 
@@ -109,7 +109,7 @@ def test_a_query_neither_writes_nor_reads_other_files(shop: Shop, tmp_path: Path
     assert sorted((shop.folder / "my lake").rglob("*")) == before
 
 
-def test_what_tables_there_are_can_be_asked(shop: Shop) -> None:
+def test_the_information_schema_lists_the_tables(shop: Shop) -> None:
     result = query(shop.pipeline, "select table_schema, table_name from information_schema.tables order by all")
 
     assert [".".join(row) for row in result.rows] == [

@@ -45,7 +45,7 @@ def test_proofs_stand_by_table_and_failed_ones_first(capsys: pytest.CaptureFixtu
     ]
 
 
-def test_what_no_proof_looks_at_is_the_last_line_of_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unproven_parts_are_the_last_line_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     unseen = finding(None, detail="compared with its files", hint="frazil check --source --select t")
     show_proofs([finding(True), finding(True, table="u")], [unseen])
 

@@ -54,7 +54,7 @@ def test_files_that_wait_and_files_that_were_touched_are_named(shop: Shop) -> No
     assert (items.waiting, items.touched) == (("landing/9.csv",), ("landing/again.csv",))
 
 
-def test_a_source_that_is_gone_is_told_beside_what_the_lake_holds(shop: Shop) -> None:
+def test_status_shows_the_lake_without_its_source(shop: Shop) -> None:
     landing = shop.folder / "landing"
     landing.rename(shop.folder / "elsewhere")
     try:

@@ -79,7 +79,7 @@ def test_tables_are_found_while_another_process_writes(tmp_path: Path) -> None:
         assert tables(declared(tmp_path)) == LOCATED
 
 
-def test_a_file_that_is_no_catalog_is_an_error_of_storage(tmp_path: Path) -> None:
+def test_a_file_other_than_a_catalog_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "lake").mkdir()
     (tmp_path / "lake" / "catalog.db").write_text("not a database at all, but long enough to be one", "utf-8")
 
@@ -95,7 +95,7 @@ def test_a_jdbc_catalog_is_read_directly(tmp_path: Path) -> None:
     assert tables(declared(tmp_path, JdbcCatalog(type="jdbc", uri=uri))) == LOCATED
 
 
-def test_a_jdbc_catalog_that_iceberg_never_wrote_to_is_no_lake_yet(tmp_path: Path) -> None:
+def test_an_unused_jdbc_catalog_means_that_the_lake_does_not_exist_yet(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").close()
     catalog = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/empty.db")
 
@@ -103,7 +103,7 @@ def test_a_jdbc_catalog_that_iceberg_never_wrote_to_is_no_lake_yet(tmp_path: Pat
         tables(declared(tmp_path, catalog))
 
 
-def test_a_jdbc_catalog_without_a_reader_is_told(tmp_path: Path) -> None:
+def test_a_jdbc_catalog_without_a_reader_is_an_error(tmp_path: Path) -> None:
     catalog = JdbcCatalog(type="jdbc", uri="jdbc:mysql://db/lake")
 
     with pytest.raises(CatalogClientError, match="on mysql"):
@@ -156,6 +156,6 @@ def test_damaged_metadata_is_an_error_of_storage(tmp_path: Path, content: bytes 
         read_snapshot(f"file:{file}")
 
 
-def test_a_table_where_only_spark_can_read_is_told_apart() -> None:
+def test_a_table_that_only_spark_can_read_has_its_own_error() -> None:
     with pytest.raises(NotOnThisMachineError, match="hdfs://name"):
         read_snapshot("hdfs://name/marts/hosts/metadata/1.metadata.json")

@@ -115,7 +115,7 @@ def test_arrow_and_spark_judge_alike(spark: SparkSession, kind: str, name: str) 
 
 
 @pytest.mark.spark
-def test_what_arrow_finds_of_a_pattern_java_finds_too(spark: SparkSession) -> None:
+def test_arrow_and_java_find_the_same_patterns(spark: SparkSession) -> None:
     choice, judged_here, found = random.Random(0), 0, 0
     texts = pa.array(["".join(choice.choices(SIGNS, k=choice.randrange(6))) for _ in range(400)])
     rules = []

@@ -63,7 +63,7 @@ def test_usual_texts_are_proven() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind in NONE])
-def test_nothing_is_proven_of_a_text_that_is_no_value(kind: str) -> None:
+def test_an_invalid_text_has_no_proven_value(kind: str) -> None:
     values, is_proven = proven(pa.array(NONE[kind]), kind, "truncate")
 
     assert pc.sum(is_proven).as_py() in {0, None}

@@ -107,7 +107,7 @@ def test_a_nested_value_is_exactly_what_its_text_says(session: SparkSession) -> 
     assert [repr(one["value"]).replace("nan", "'NaN'") for one in found] == [repr(value) for *_, value in CASES]
 
 
-def test_a_wrong_value_makes_the_whole_none_and_is_told_with_its_place(session: SparkSession) -> None:
+def test_a_wrong_nested_value_nullifies_the_whole_and_is_reported_with_its_place(session: SparkSession) -> None:
     found = cast(session, [(kind, text) for kind, text, _ in WRONG])
 
     assert found == [{"value": None, "why": why} for *_, why in WRONG]
@@ -132,7 +132,7 @@ LEFT_OUT: Final[list[tuple[str, str, str | None]]] = [
 ]
 
 
-def test_a_field_that_a_type_does_not_name_is_told(session: SparkSession) -> None:
+def test_a_field_outside_the_type_is_reported(session: SparkSession) -> None:
     rows = session.createDataFrame(
         [(number, text) for number, (_, text, _) in enumerate(LEFT_OUT)], "n int, text string"
     )

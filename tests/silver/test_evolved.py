@@ -73,7 +73,7 @@ def test_a_column_that_is_declared_no_more_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("columns", [(), ("id", "a")])
-def test_what_was_taken_stays_when_the_next_ones_are_left_out(columns: tuple[str, ...]) -> None:
+def test_accepted_columns_stay_when_new_ones_are_left_out(columns: tuple[str, ...]) -> None:
     taken = after(a_table(*columns, policy="evolve"), {"batch": 2})
 
     for policy in ("keep", "quarantine", "fail"):
@@ -83,7 +83,7 @@ def test_what_was_taken_stays_when_the_next_ones_are_left_out(columns: tuple[str
 
 
 @pytest.mark.parametrize("columns", [(), ("id", "a")])
-def test_what_was_left_out_is_taken_by_a_rebuild(columns: tuple[str, ...]) -> None:
+def test_a_rebuild_takes_columns_that_were_left_out(columns: tuple[str, ...]) -> None:
     blocked = after(a_table(*columns, policy="quarantine"), {"batch": 2})
 
     now = evolved(a_table(*columns, policy="evolve"), BRONZE, blocked)

@@ -40,7 +40,7 @@ def rows_of(folder: Path, *files: str, keys: tuple[str, ...] = ("id",), **settin
     return [row for row in pa.Table.from_batches(found).to_pylist() if row["_cdc_kind"] in {"record", "bad"}]
 
 
-def test_the_fields_of_a_row_stand_beside_those_of_the_log(tmp_path: Path) -> None:
+def test_the_fields_of_a_row_are_beside_the_fields_of_the_log(tmp_path: Path) -> None:
     [row] = rows_of(
         tmp_path, line(7, "I", '{"id": 9007199254740993, "amount": 10.50, "tags": ["a", 1.0], "note": null}')
     )

@@ -50,9 +50,7 @@ def land(capture: LogCapture, folder: Path) -> int:
     return capture.land(folder, lambda _: None).records
 
 
-def test_what_commits_late_is_landed_although_greater_numbers_were(
-    database: str, xid: str | None, tmp_path: Path
-) -> None:
+def test_late_commits_are_landed_after_greater_numbers(database: str, xid: str | None, tmp_path: Path) -> None:
     capture = capture_of(database, xid)
     with psycopg.connect(database) as first, psycopg.connect(database) as second:
         first.execute(ADD)
@@ -187,7 +185,7 @@ def test_a_log_that_is_not_there_is_named(database: str, tmp_path: Path) -> None
         land(capture_of(database, None), tmp_path)
 
 
-def test_the_age_of_what_is_not_landed_is_told(database: str, xid: str | None, tmp_path: Path) -> None:
+def test_the_age_of_pending_changes_is_reported(database: str, xid: str | None, tmp_path: Path) -> None:
     capture = capture_of(database, xid)
     assert not capture.behind(tmp_path).begun
     land(capture, tmp_path)

@@ -153,7 +153,7 @@ tables:
 """
 
 
-def test_what_cannot_be_looked_at_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_sources_without_rows_are_refused_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     more = "- {name: more, source: {kind: dms, path: ./files}, keys: [id], columns: [{name: id, type: int}]}"
     (tmp_path / "frazil.yml").write_text(DUMPS.format(more=more))

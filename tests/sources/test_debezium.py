@@ -97,7 +97,7 @@ def test_what_the_database_did_not_tell_is_not_carried() -> None:
     assert [row for row in [*found, *flat] if row is None or "big" in row] == []
 
 
-def test_bytes_may_stand_for_what_the_database_did_not_tell() -> None:
+def test_bytes_can_be_the_placeholder_of_unavailable_values() -> None:
     mine = records(unavailable="hex:00ff")
 
     found = [mine.fields(json.dumps(envelope(after={"id": 1, "big": way}))) for way in ("AP8=", [0, -1])]
@@ -148,7 +148,7 @@ def test_a_tombstone_at_the_beginning_of_a_file_says_what_it_follows() -> None:
     assert found["__position"] == f"{PLACE}/000000/{9:020}"
 
 
-def test_a_tombstone_that_says_nothing_is_no_record() -> None:
+def test_an_empty_tombstone_is_skipped() -> None:
     assert records().fields("null") is None
     assert records().fields('{"key": null, "value": null}') is None
 
@@ -198,7 +198,7 @@ def test_plain_json_says_what_it_does(settings: dict[str, Any], row: dict[str, A
         ('{"op": "c", "after": {"id": NaN}, "source": {}}', "malformed_json"),
     ],
 )
-def test_what_is_no_event_says_why(line: str, reason: str) -> None:
+def test_other_texts_than_events_have_a_reason(line: str, reason: str) -> None:
     with pytest.raises(NoObjectError, match=reason):
         records().fields(line)
 
@@ -375,7 +375,7 @@ def test_places_sort_as_changes_happened(earlier: dict[str, Any], later: dict[st
 
 
 @pytest.mark.parametrize("form", ["envelope", "flat"])
-def test_a_read_stands_before_changes_whatever_its_clock_says(form: Any) -> None:
+def test_a_read_is_ordered_before_changes_at_any_clock(form: Any) -> None:
     """HANDOVER: where nothing but times orders, the time of a read is when it was read."""
     mine = records(form=form)
 
@@ -390,7 +390,7 @@ def test_a_read_stands_before_changes_whatever_its_clock_says(form: Any) -> None
     assert place("r", 1) < place("r", 2)
 
 
-def test_a_tombstone_behind_a_read_stands_behind_it_by_its_clock() -> None:
+def test_a_tombstone_after_a_read_is_ordered_after_it() -> None:
     """NO-RESURRECTION: reads stand before all changes, what follows one does not."""
     mine = records(form="flat")
     change = mine.fields('{"key": {"id": 1}, "value": {"id": 1, "__op": "u", "__source_ts_ms": 5}, "partition": 0}')
@@ -443,7 +443,7 @@ def test_records_of_another_form_are_refused_by_name(form: Any, record: dict[str
         {"op": "m", "ts_ms": 1, "source": SOURCE, "message": {"prefix": "p", "content": "AA=="}},
     ],
 )
-def test_what_is_no_change_of_a_row_is_no_bad_record(form: Any, record: dict[str, Any]) -> None:
+def test_other_events_than_row_changes_are_skipped(form: Any, record: dict[str, Any]) -> None:
     assert records(form=form, keys=("number",)).fields(json.dumps(record)) is None
 
 

@@ -38,7 +38,7 @@ def test_messages_that_are_missing_between_the_lake_and_a_landing_folder_are_an_
     ],
 )
 @pytest.mark.parametrize("form", ["envelope", "flat"])
-def test_an_incremental_read_without_a_place_stands_behind_the_record_before_it(
+def test_an_incremental_read_without_a_position_follows_the_record_before_it(
     none: dict[str, Any], places: list[dict[str, Any]], form: str
 ) -> None:
     """It shows what all changes before it have made, and those behind it are newer, by whatever clock."""

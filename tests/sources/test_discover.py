@@ -95,7 +95,7 @@ def test_a_letter_i_in_a_load_file_of_other_width_is_data(tmp_path: Path) -> Non
     assert types(table) == {"c1": "string", "c2": "int"}
 
 
-def test_columns_added_later_stand_at_the_end(tmp_path: Path) -> None:
+def test_columns_added_later_are_last(tmp_path: Path) -> None:
     write(tmp_path / "hosts", {FIRST: "op,id\nI,1", SECOND: "op,id,city\nI,2,Rome"})
 
     assert types(only(tmp_path)) == {"id": "int", "city": "string"}
@@ -191,7 +191,7 @@ def test_a_file_delivered_twice_does_not_hide_the_key(tmp_path: Path) -> None:
     assert only(tmp_path).keys_seen
 
 
-def test_the_change_sequence_orders_and_is_no_column(tmp_path: Path) -> None:
+def test_the_change_sequence_orders_and_is_not_a_column(tmp_path: Path) -> None:
     write(tmp_path / "hosts", {FIRST: "op,id,AR_H_CHANGE_SEQ\nI,1,20240131101500120000000000000000001"})
 
     table = only(tmp_path)
@@ -200,7 +200,7 @@ def test_the_change_sequence_orders_and_is_no_column(tmp_path: Path) -> None:
     assert types(table) == {"id": "int"}
 
 
-def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+def test_unreadable_files_are_passed_over(tmp_path: Path) -> None:
     write(tmp_path, {"a/notes.csv": "1,2", "b/x.txt": "1", f".c/{LOAD}": "1,2"})
     for name, content in {LOAD: b"", f"{LOAD}.gz": b"\x1f\x8bno", "LOAD00000002.parquet": b"PAR1"}.items():
         (tmp_path / "d").mkdir(exist_ok=True)

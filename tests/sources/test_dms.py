@@ -90,7 +90,7 @@ def test_a_late_file_with_an_old_name_is_taken(tmp_path: Path) -> None:
     assert names(take_all(tmp_path, *first.files).files) == ["20240101-000000000.csv"]
 
 
-def test_a_file_that_went_away_after_it_was_taken_is_no_error(tmp_path: Path) -> None:
+def test_a_file_that_is_removed_after_a_run_is_not_an_error(tmp_path: Path) -> None:
     put(tmp_path, {"a.csv": b"op,id\nI,2\n", "b.csv": b"op,id\nI,3\n"})
     first = take_all(tmp_path)
     (tmp_path / "in" / "a.csv").unlink()
@@ -159,7 +159,7 @@ def test_a_known_file_with_other_content_is_an_error_with_both_hashes(tmp_path: 
     assert "hint" in str(caught.value)
 
 
-def test_a_full_load_that_is_given_again_is_told_of(tmp_path: Path) -> None:
+def test_a_repeated_full_load_causes_a_warning(tmp_path: Path) -> None:
     put(tmp_path, {"LOAD00000001.csv": b"id\n1\n", "20260101-000000000.csv": b"op,id\nI,2\n"})
     first = take_all(tmp_path)
     ledger = replace(ledger_of(*first.files), places={file.path: file.position for file in first.files})

@@ -200,7 +200,7 @@ def test_files_of_another_kind_are_named_with_the_reason(tmp_path: Path) -> None
     assert sorted(dict(both.passed)) == ["in/c.csv.bz2", "in/d.zip", "in/f.json"]
 
 
-def test_a_name_that_is_no_utf8_can_be_shown_among_those_passed_over(tmp_path: Path) -> None:
+def test_a_name_outside_utf8_can_be_shown_among_passed_files(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with open(os.fsencode(tmp_path / "in") + b"/\xff.zip", "wb"):  # noqa: PTH123 - no Path has such a name
         pass

@@ -147,7 +147,7 @@ def test_a_dump_that_lacks_too_many_rows_is_refused_until_it_is_allowed(tmp_path
     assert land(tmp_path, "settle_seconds: 0, max_delete_fraction: 0.21") == 1
 
 
-def test_a_dump_that_is_gone_before_the_next_was_compared_with_it_is_told_of(tmp_path: Path) -> None:
+def test_a_dump_that_is_removed_before_its_comparison_is_an_error(tmp_path: Path) -> None:
     dump(tmp_path, "1", [1])
     second = dump(tmp_path, "2", [1, 2])
     land(tmp_path)
@@ -170,7 +170,7 @@ def test_old_dumps_may_go_once_the_next_was_taken(tmp_path: Path) -> None:
     assert land(tmp_path) == 1
 
 
-def test_a_dump_with_a_record_that_nobody_can_read_is_refused(tmp_path: Path) -> None:
+def test_a_dump_with_an_unreadable_record_is_refused(tmp_path: Path) -> None:
     file = dump(tmp_path, "1", [1])
     with file.open("a") as end:
         end.write("{\n")
@@ -180,9 +180,7 @@ def test_a_dump_with_a_record_that_nobody_can_read_is_refused(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("ids", "extra"), [([1, 1], {}), ([1], {"id": None})], ids=["twice", "NULL"])
-def test_a_dump_whose_rows_cannot_be_told_apart_is_refused(
-    ids: list[int], extra: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_dump_with_repeated_keys_is_refused(ids: list[int], extra: dict[str, Any], tmp_path: Path) -> None:
     dump(tmp_path, "1", ids, extra)
 
     with pytest.raises(BadKeyError, match="with id = "):
@@ -202,7 +200,7 @@ def test_a_dump_that_is_still_being_written_waits(tmp_path: Path) -> None:
     assert source.list(tmp_path).refused == ()
 
 
-def test_a_missing_folder_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     capture = SnapshotCapture(declared(tmp_path).tables[0])
     (tmp_path / "dumps").rmdir()
 

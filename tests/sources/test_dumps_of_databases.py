@@ -127,7 +127,7 @@ def test_a_dump_that_lacks_too_many_rows_is_refused_and_forgotten(session: Any, 
     assert land(tmp_path).records == 20  # all of them are allowed to go
 
 
-def test_a_dump_is_taken_when_it_is_due(session: Any, tmp_path: Path) -> None:
+def test_a_dump_is_taken_at_its_interval(session: Any, tmp_path: Path) -> None:
     session.execute("INSERT INTO things VALUES (1)")
     land(tmp_path, "every_minutes: 60")
     session.execute("INSERT INTO things VALUES (2)")
@@ -145,7 +145,7 @@ def test_a_dump_is_taken_when_it_is_due(session: Any, tmp_path: Path) -> None:
     assert land(tmp_path, "every_minutes: 60").files == 0
 
 
-def test_who_may_only_read_can_dump_a_view(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_role_can_dump_a_view(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session.execute("INSERT INTO things VALUES (1, 'a', 1.5); CREATE VIEW seen AS SELECT id, name, price FROM things")
     session.execute("DROP ROLE IF EXISTS dump_reader; CREATE ROLE dump_reader LOGIN PASSWORD 'reads'")
     session.execute("GRANT SELECT ON seen TO dump_reader")
@@ -170,7 +170,7 @@ def test_what_is_not_there_is_named(session: Any, tmp_path: Path) -> None:
         land(tmp_path, table="nothing")
 
 
-def test_rows_that_the_keys_do_not_tell_apart_are_refused(session: Any, tmp_path: Path) -> None:
+def test_rows_with_equal_keys_are_refused(session: Any, tmp_path: Path) -> None:
     session.execute("CREATE VIEW twice AS SELECT 1 AS id UNION ALL SELECT 1")
     with pytest.raises(BadKeyError, match="has 2 rows with id = '1'"):
         land(tmp_path, table="twice")

@@ -153,7 +153,7 @@ CONNECTORS = ["mysql", "postgresql", "sqlserver", "oracle"]
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 @pytest.mark.parametrize("seed", range(25))
-def test_changes_of_moving_servers_stand_in_their_order_however_they_are_split(seed: int, connector: str) -> None:
+def test_changes_of_moving_servers_keep_their_order_in_any_split(seed: int, connector: str) -> None:
     """ORDER, CONVERGE: failovers and failbacks, RESET MASTER, restores, and changes that are delivered twice."""
     drawn = moving(seed, connector=connector)
 
@@ -209,7 +209,7 @@ def test_places_of_one_server_are_as_they_were() -> None:
     assert again == f"{399:020}/1/{400:020}/000000/{1:020}"
 
 
-def test_a_new_snapshot_of_a_new_server_stands_behind_the_old_one() -> None:
+def test_a_new_servers_snapshot_is_ordered_after_the_old_one() -> None:
     """HANDOVER."""
     reads = [
         change(number, 40, 900 + number, source={"snapshot": told}) for number, told in ((2, "first"), (3, "last"))
@@ -248,7 +248,7 @@ def test_a_move_that_nothing_orders_stops_the_run(batches: list[list[dict[str, A
     assert len(positions(batches, stops=False)) == sum(map(len, batches))
 
 
-def test_what_may_go_back_by_itself_is_no_move() -> None:
+def test_positions_that_go_back_by_themselves_are_not_a_move() -> None:
     """Late files, changes that are delivered twice, transactions side by side, and incremental snapshots."""
     late = [[change(None, 500, 2)], [change(None, 400, 1)], [change(None, 500, 2)]]
     beside = [[change(None, lsn, lsn // 100, source=NO_COMMIT) for lsn in (500, 400, 510)]]

@@ -69,7 +69,7 @@ def test_no_order_is_proposed_that_deletes_do_not_carry(tmp_path: Path) -> None:
     assert "# no sequence_by: deletes do not move updated_at" in dms_declaration("shop", tmp_path, [tables["old"]])
 
 
-def test_files_of_two_tables_in_one_folder_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_two_tables_in_one_folder_are_separated(tmp_path: Path) -> None:
     write(tmp_path, {LOAD: "id,name,email\n1,a,b", FIRST: "op,order_id,amount,status\nI,1,2,new"})
 
     with pytest.raises(MixedTablesError, match="some have id, name, email, others op, order_id, amount, status"):
@@ -179,7 +179,7 @@ def test_rules_that_all_records_keep_are_proposed_and_only_warn(tmp_path: Path) 
     assert parsed.columns == table.columns
 
 
-def test_what_people_write_proposes_no_values() -> None:
+def test_free_text_proposes_no_accepted_values() -> None:
     for text in ("call before 9am", 'it\'s, "so"', "line1\nline2"):
         found = proposed_rules("string", ["new", text] * 30, is_key=False)
         assert "accepted_values" not in found

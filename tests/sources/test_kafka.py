@@ -208,7 +208,7 @@ def test_a_tombstone_that_begins_a_file_says_what_it_follows(broker: Kafka, tmp_
     assert [line.get("follows") for line in landed(tmp_path)] == [None, '{"n": 1}', '{"n": 1}']
 
 
-def test_offsets_that_are_gone_are_told_of_with_the_way_on(broker: Kafka, tmp_path: Path) -> None:
+def test_expired_offsets_are_an_error_with_the_way_out(broker: Kafka, tmp_path: Path) -> None:
     topic = Topic(broker, **{"segment.bytes": "1048576"})
     topic.write([('{"id": 1}', "1")])
     mine = capture(tmp_path, topic)
@@ -231,7 +231,7 @@ def test_offsets_that_are_gone_are_told_of_with_the_way_on(broker: Kafka, tmp_pa
     assert mine.land(tmp_path, silent).records == 1
 
 
-def test_a_topic_that_was_made_again_is_seen(broker: Kafka, tmp_path: Path) -> None:
+def test_a_recreated_topic_is_detected(broker: Kafka, tmp_path: Path) -> None:
     topic = Topic(broker)
     topic.write([('{"id": 1}', "1")])
     mine = capture(tmp_path, topic)

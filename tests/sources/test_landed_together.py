@@ -37,7 +37,7 @@ TABLES = tuple(".".join(place) for place in PLACES)
         (None, {}, False),
     ],
 )
-def test_the_files_of_a_slot_are_whole_when_no_range_and_no_rows_are_beyond_its_position(
+def test_the_files_of_a_slot_are_complete_if_none_is_beyond_its_position(
     state: dict[str, Any] | None, rows: dict[str, str], *, is_whole: bool, tmp_path: Path
 ) -> None:
     landing = Landing(tmp_path, "frazil")

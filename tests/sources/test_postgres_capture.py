@@ -211,7 +211,7 @@ def test_a_server_that_is_not_there_may_come_back(tmp_path: Path, monkeypatch: p
     assert "hidden" not in f"{error}"
 
 
-def test_a_server_without_logical_wal_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_logical_wal_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with postgres_server(settings={"wal_level": "replica"}) as server:
         monkeypatch.setenv("TEST_DB", server.url)
         declare(tmp_path, {"public.t": "id"})
@@ -259,7 +259,7 @@ def test_a_table_that_was_out_of_the_publication_or_the_declaration_is_missed(se
     assert "public.others was taken out of publication frazil" in land(tmp_path).failed["others"].message
 
 
-def test_another_database_is_not_taken_for_the_same(
+def test_another_database_is_refused(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Any
 ) -> None:
     declare(tmp_path, {"public.orders": "id"})

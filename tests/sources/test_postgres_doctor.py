@@ -92,7 +92,7 @@ def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.Monke
     assert "see that the server runs" in hint
 
 
-def test_everything_is_told_at_once(session: Session, tmp_path: Path) -> None:
+def test_doctor_reports_all_problems_at_once(session: Session, tmp_path: Path) -> None:
     declare(tmp_path, {"public.orders": "id", "public.bare": "id", "public.keyed": "v", "public.none": "id"})
     session.execute("CREATE TABLE bare (id int); CREATE TABLE keyed (id int PRIMARY KEY, v int)")
     session.execute("CREATE PUBLICATION frazil FOR TABLE orders WITH (publish = 'insert')")
@@ -215,7 +215,7 @@ def test_changes_that_are_missed(session: Session, tmp_path: Path, what: str, sa
     assert says in one["detail"]
 
 
-def test_another_server_is_not_taken_for_the_same(
+def test_another_server_is_detected(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Any
 ) -> None:
     land(tmp_path)

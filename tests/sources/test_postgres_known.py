@@ -323,7 +323,7 @@ def wrong(folder: Path) -> FrazilError:
     return FrazilError(found.detail, hint=found.hint)
 
 
-def test_what_waits_is_counted_and_what_is_left_out_is_said(session: Session, tmp_path: Path) -> None:
+def test_pending_changes_are_counted_and_uncaptured_tables_reported(session: Session, tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, net int, gross int GENERATED ALWAYS AS (net * 2) STORED)")
     declare(tmp_path, {"public.t": "id"})
     assert [*api.plan(tmp_path).waiting.values()] == [{"t": None}]

@@ -89,7 +89,7 @@ def test_it_waits_for_the_capture_that_is_at_work(session: psycopg.Connection[An
     assert command("capture", f"{tmp_path}", "--reload", "t", "--select", "t").code == 2
 
 
-def test_what_cannot_be_read_again_is_said(session: psycopg.Connection[Any], tmp_path: Path) -> None:
+def test_tables_that_cannot_be_reloaded_are_reported(session: psycopg.Connection[Any], tmp_path: Path) -> None:
     session.execute("CREATE TABLE t (id int PRIMARY KEY, at timestamp)")
     declare(tmp_path, {"public.t": "id"})
     with pytest.raises(ServerSetupError, match="not captured yet"):

@@ -77,7 +77,7 @@ def test_tables_that_are_read_again_while_they_are_written_equal_the_source(
 
 @pytest.mark.fault
 @pytest.mark.parametrize("place", DEATHS)
-def test_a_slot_that_is_begun_anew_is_so_to_the_end(
+def test_a_restarted_slot_is_completed_after_each_kill(
     place: str, session: psycopg.Connection[Any], url: str, tmp_path: Path
 ) -> None:
     session.execute(TABLES)

@@ -98,7 +98,7 @@ def test_rows_that_differ_get_a_version_and_the_others_none(
 
 @pytest.mark.laws
 @pytest.mark.spark
-def test_a_change_from_before_that_is_applied_behind_stands_at_its_time(
+def test_an_earlier_change_that_is_applied_later_keeps_its_time(
     session: psycopg.Connection[Any], spark: SparkSession, tmp_path: Path
 ) -> None:
     del spark  # only there so that Java runs
@@ -127,7 +127,7 @@ def test_a_change_from_before_that_is_applied_behind_stands_at_its_time(
 
 
 @pytest.mark.spark
-def test_a_lost_slot_is_begun_anew_by_what_the_error_says(
+def test_a_lost_slot_is_restarted_as_the_error_says(
     session: psycopg.Connection[Any], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del spark  # only there so that Java runs

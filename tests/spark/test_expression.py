@@ -112,7 +112,7 @@ def test_an_expression_gives_its_value_or_fails_and_never_gives_null_for_a_failu
 
 
 @pytest.mark.parametrize("case", BREAKS, ids=lambda case: f"{case[0]} of {case[1]}")
-def test_a_failure_is_told_in_spark_s_words_without_stack_and_advice(
+def test_a_failure_has_sparks_message_without_stack_and_advice(
     case: tuple[str, str | None, str], strict: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     sql, v, expected = case
@@ -128,7 +128,7 @@ def test_a_failure_is_told_in_spark_s_words_without_stack_and_advice(
     assert len(said) <= 302
 
 
-def test_what_does_not_fail_has_no_reason(strict: SparkSession) -> None:
+def test_a_successful_expression_has_no_reason(strict: SparkSession) -> None:
     assert reason(strict, "cast(v as int)", {"v": "1"}) is None
 
 

@@ -79,7 +79,7 @@ def test_iceberg_is_the_one_for_the_version_of_spark(spark: str, name: str) -> N
 
 
 @pytest.mark.parametrize("spark", ["3.4.4", "4.10.0", "4.2.0.dev1", "5"])
-def test_a_spark_that_nobody_tried_is_refused_with_the_way_out(spark: str) -> None:
+def test_an_untested_spark_is_refused_with_the_way_out(spark: str) -> None:
     with pytest.raises(JarError, match=rf"Spark {spark}\n  hint: Frazil was tried with Spark 3.5, 4.0, 4.1"):
         iceberg_runtime(spark)
 

@@ -21,7 +21,7 @@ def test_one_session_makes_the_archive_and_others_go_without(tmp_path: Path, mon
     assert options() == []
 
 
-def test_an_archive_that_vanishes_while_it_is_looked_for_stops_nobody(
+def test_an_archive_that_vanishes_during_the_search_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = options_in(tmp_path, monkeypatch)

@@ -103,7 +103,7 @@ def test_a_right_source_has_no_problems(source: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant_is_told_where_it_stands(source: dict[str, Any], told: str) -> None:
+def test_meaningless_settings_are_reported_with_their_place(source: dict[str, Any], told: str) -> None:
     assert said(source) == [told]
 
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_meant_is_told_where_it_stands(source: dict[str, Any], to
         ("{Op: action}", "of the source's own"),
     ],
 )
-def test_a_rename_that_makes_no_sense_is_told_of(renames: str, said: str) -> None:
+def test_a_meaningless_rename_is_reported(renames: str, said: str) -> None:
     with pytest.raises(DeclarationProblems, match=said):
         parse(
             "pipeline: p\nlake: {warehouse: l}\ntables:\n  - name: t\n    source: {kind: dms, path: l, header: true}\n"

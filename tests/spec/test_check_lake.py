@@ -76,7 +76,7 @@ REST = {"type": "rest", "uri": "https://catalog"}
         {**REST, "properties": {"header.Authorization": "Bearer hunter2"}},
     ],
 )
-def test_a_secret_in_plain_text_is_told_without_being_shown(catalog: dict[str, Any]) -> None:
+def test_a_secret_in_plain_text_is_reported_without_its_value(catalog: dict[str, Any]) -> None:
     text = found(pipeline(lake={"warehouse": "lake", "catalog": catalog}))
 
     assert "in plain text" in text

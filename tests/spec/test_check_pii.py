@@ -25,7 +25,7 @@ def with_column(pii_key: str | None = KEY_OF_ENV, **column: Any) -> str:
 
 
 @pytest.mark.parametrize("way", ["drop", "mask", "hmac"])
-def test_a_text_that_is_no_key_can_be_treated_in_every_way(way: str) -> None:
+def test_text_outside_the_key_allows_every_treatment(way: str) -> None:
     assert with_column(pii=way) == ""
 
 
@@ -47,7 +47,7 @@ def test_hashes_need_a_key_which_is_a_reference() -> None:
         ({"pii": "drop", "nullable": False}, "its values are NULL"),
     ],
 )
-def test_what_would_look_at_the_stored_value_is_a_mistake(column: dict[str, Any], words: str) -> None:
+def test_settings_that_need_the_stored_value_are_refused(column: dict[str, Any], words: str) -> None:
     assert words in with_column(**column)
 
 

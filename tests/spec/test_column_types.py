@@ -31,7 +31,7 @@ def test_every_type_has_its_own_name(name: str) -> None:
         ("DECIMAL( 38 )", "decimal(38,0)"),
     ],
 )
-def test_names_of_other_databases_stand_for_a_type(written: str, meant: str) -> None:
+def test_type_names_of_other_databases_are_accepted(written: str, meant: str) -> None:
     assert column_type(written) == meant
 
 

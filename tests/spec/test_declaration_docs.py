@@ -21,7 +21,7 @@ WHOLE = EXAMPLES[0]
 TABLE = WHOLE["tables"][0]
 
 
-def test_every_setting_is_told_of() -> None:
+def test_every_setting_is_documented() -> None:
     schema = json_schema()
     shapes = [schema, *schema["$defs"].values()]
 
@@ -36,7 +36,7 @@ def test_every_default_of_upkeep_is_the_one_in_force() -> None:
         assert f"| `{name}` |{default} |" in TEXT
 
 
-def test_every_type_is_told_of() -> None:
+def test_every_type_is_documented() -> None:
     assert {name for name in (*SIMPLE, "decimal(p,s)") if f"`{name}`" not in TEXT} == set()
 
 

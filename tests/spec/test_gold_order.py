@@ -96,5 +96,5 @@ def test_groups_are_the_named_columns_of_scalars(select: str, groups: str) -> No
         ("select a, 1 n from {{ o }} union all select a, 2 from {{ o }}", "it must be one SELECT, without UNION"),
     ],
 )
-def test_what_cannot_be_computed_group_by_group_is_refused(sql: str, problem: str) -> None:
+def test_aggregates_without_groups_are_refused(sql: str, problem: str) -> None:
     assert any(text.startswith(problem) for text in incremental_problems(sql)), incremental_problems(sql)

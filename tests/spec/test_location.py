@@ -60,7 +60,7 @@ def test_lock_catalog_and_records_are_in_one_warehouse(tmp_path: Path, home: Pat
     assert [path.name for path in (tmp_path / "project").iterdir()] == []
 
 
-def test_who_waits_for_a_pipeline_has_it_when_the_other_lets_go(tmp_path: Path) -> None:
+def test_a_waiting_process_gets_the_lock_when_it_is_released(tmp_path: Path) -> None:
     shop = pipeline(tmp_path, "lake")
     with ExitStack() as held:
         held.enter_context(lock(shop))

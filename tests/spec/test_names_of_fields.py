@@ -40,7 +40,7 @@ def test_names_without_a_use_are_problems(source: dict[str, Any], told: str) -> 
     assert [told in message for message in said(**source)] == [True]
 
 
-def test_a_field_that_is_no_column_may_be_read_as_it_is_written() -> None:
+def test_a_field_outside_the_columns_may_keep_its_spelling() -> None:
     source = Debezium(path=("in",), encodings={"until": "text", "untl": "date"})
     table = Table(name="t", source=source, keys=("id",), columns=COLUMNS)
 

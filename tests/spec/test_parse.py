@@ -107,7 +107,7 @@ def test_yaml_and_python_declare_the_same() -> None:
     )
 
 
-def test_all_mistakes_are_told_at_once_with_their_places() -> None:
+def test_all_mistakes_are_reported_at_once_with_their_places() -> None:
     assert told(WRONG) == ALL_OF_WRONG.splitlines()
 
 
@@ -143,7 +143,7 @@ def test_all_mistakes_are_told_at_once_with_their_places() -> None:
         ("pipeline: shop", "pipeline: shop\ngold: [x]", "4:8: entry 1 of 'gold' of the pipeline must be a group of settings"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_in_plain_english(before: str, after: str, problem: str) -> None:
+def test_a_mistake_is_reported_in_plain_english(before: str, after: str, problem: str) -> None:
     [line] = told(change(before, after))
 
     assert problem in line
@@ -225,7 +225,7 @@ def test_a_missing_file_names_the_command_that_writes_one(tmp_path: Path) -> Non
     assert "frazil init" in (caught.value.hint or "")
 
 
-def test_a_file_that_is_no_text_is_an_error_of_the_declaration(tmp_path: Path) -> None:
+def test_a_binary_file_is_an_error_of_the_declaration(tmp_path: Path) -> None:
     (tmp_path / "frazil.yml").write_bytes(b"\xff\xfe\x00")
 
     with pytest.raises(DeclarationError, match="cannot read"):

@@ -75,7 +75,7 @@ def test_the_whole_declaration_is_right() -> None:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_any_mistake_is_told_in_lines_with_a_place(seed: int) -> None:
+def test_any_mistake_is_reported_in_lines_with_a_place(seed: int) -> None:
     chance, spoilt = random.Random(seed), deepcopy(WHOLE)
     for _ in range(1 + seed % 3):
         spoil(spoilt, chance)
@@ -92,7 +92,7 @@ def test_any_mistake_is_told_in_lines_with_a_place(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_text_with_holes_is_told_of_too(seed: int) -> None:
+def test_text_with_holes_is_reported_too(seed: int) -> None:
     chance, text = random.Random(seed), json.dumps(WHOLE, indent=1)
 
     problems = answer("".join(sign for sign in text if chance.random() > 0.005))

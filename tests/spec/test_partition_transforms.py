@@ -38,7 +38,7 @@ def test_a_transform_is_taken_apart(written: str, meant: Transform) -> None:
         ("", "write a column"),
     ],
 )
-def test_what_is_no_transform_shows_the_right_form(written: str, hint: str) -> None:
+def test_an_invalid_transform_shows_the_valid_form(written: str, hint: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         partition_transform(written)
 

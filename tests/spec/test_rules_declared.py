@@ -110,7 +110,7 @@ def test_a_rule_of_a_whole_mart_that_cannot_be_is_a_problem(rules: str, said: st
     assert said in problems(tmp_path, rules=rules)
 
 
-def test_rules_of_whole_marts_fail_where_nothing_else_is_said() -> None:
+def test_rules_of_whole_marts_fail_by_default() -> None:
     assert Rule(name="a", unique=("x",)).on_violation == "fail"
     assert Rule(name="a", expr="x > 1").on_violation == "quarantine"
 

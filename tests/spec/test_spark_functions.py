@@ -40,7 +40,7 @@ def test_the_list_is_what_its_command_writes(spark: SparkSession, script: Any) -
     assert list(script.functions(spark)) == script.FILE.read_text(encoding="utf-8").splitlines()
 
 
-def test_what_takes_no_arguments_is_a_constant_or_refused() -> None:
+def test_functions_without_arguments_are_constants_or_refused() -> None:
     """CONVERGE: there is no function left whose value only the moment or the place of the run decides."""
     from frazil.spec.sql.sql import expression_problems  # noqa: PLC0415
 

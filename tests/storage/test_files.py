@@ -161,7 +161,7 @@ def test_listing_and_looking_say_the_same(tmp_path: Path) -> None:
         assert raw.read() == b"x"
 
 
-def test_the_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
+def test_the_hash_covers_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc" * 1_000_000)
 
     assert sha256_of(str(tmp_path / "a")) == hashlib.sha256(b"abc" * 1_000_000).hexdigest()

@@ -173,7 +173,7 @@ def test_what_is_not_there_is_missing_and_what_is_written_and_removed_is_so() ->
         ObjectStore(S3).read("s3://raw/lake/a")
 
 
-def test_a_missing_bucket_is_no_missing_object() -> None:
+def test_a_missing_bucket_differs_from_a_missing_object() -> None:
     with pytest.raises(ObjectStoreError, match="has no such bucket"), store_client.answering("s3://raw"):
         raise FileNotFoundError("404: <Code>NoSuchBucket</Code>")
     with pytest.raises(ObjectStoreError, match="does not answer") as raised, store_client.answering("s3://raw"):
@@ -191,7 +191,7 @@ def test_a_client_is_made_once_for_a_login() -> None:
     assert made.config["aws_bucket" if "aws_bucket" in made.config else "bucket"] == "raw"
 
 
-def test_the_login_is_the_declared_one_or_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_login_is_declared_or_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-environment")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "its-secret")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)

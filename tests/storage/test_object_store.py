@@ -112,7 +112,7 @@ def pipeline(warehouse: str, **settings: Any) -> Pipeline:
     return Pipeline(pipeline="p", lake=lake, tables=(table,), stores={prefix: Store(**settings)})
 
 
-def test_iceberg_is_told_how_its_store_is_reached() -> None:
+def test_icebergs_settings_have_the_stores_address_and_login() -> None:
     s3 = iceberg_properties(pipeline("s3://lake/shop", endpoint="http://h:1", access_key_id="A", region="of-stores"))
     settings = {"account_key": "k", "sas_token": "s"}
     azure = iceberg_properties(pipeline("abfss://raw@account.dfs.core.windows.net/x", **settings))
@@ -148,7 +148,7 @@ def test_spark_shows_no_property_that_has_a_secret_of_a_store(warehouse: str, se
     assert [name for name in secret if not re.search(SECRET_SETTINGS, f"spark.sql.catalog.lake.{name}")] == []
 
 
-def test_obstore_is_told_how_a_bucket_is_reached() -> None:
+def test_obstores_settings_have_the_buckets_address_and_login() -> None:
     google = StoreAccess("gs", "lake", settings=(("service_account_file", "/key.json"),))
     azure = StoreAccess("abfss", "raw", "account", (("account_key", "k"), ("sas_token", "s")))
 

@@ -46,7 +46,7 @@ def test_streams_hold_what_they_promise() -> None:
 
 
 @given(seed=SEEDS, parts=st.integers(1, 8))
-def test_files_stand_in_order_and_no_two_hold_the_same_records(seed: int, parts: int) -> None:
+def test_files_are_in_order_and_have_different_records(seed: int, parts: int) -> None:
     stream = random_history(seed)
 
     files = as_files(stream, seed, parts)
@@ -58,7 +58,7 @@ def test_files_stand_in_order_and_no_two_hold_the_same_records(seed: int, parts:
     assert all(record in stream for records in filled for record in records)
 
 
-def test_a_part_that_repeats_an_earlier_one_is_no_file() -> None:
+def test_a_part_that_repeats_an_earlier_one_is_left_out() -> None:
     record: Record = {
         "op": "U",
         "id": "1",

@@ -164,7 +164,7 @@ def test_case_16_one_place_with_two_contents_has_one_winner_whatever_comes_first
     assert current(rewritten, SHOP) == current(rewritten[::-1], SHOP)
 
 
-def test_case_17_a_change_of_nothing_is_no_version_but_the_newest_change() -> None:
+def test_case_17_a_change_without_effect_is_not_a_version_but_the_newest_change() -> None:
     drawn = changes("U1a@1 U1a@2")
 
     assert spans(drawn) == ["1a [1, )"]
@@ -240,7 +240,7 @@ def test_a_delete_with_an_old_time_takes_the_time_of_its_source() -> None:
     assert spans(drawn, "mark")[1:3] == ["1b [2, 5)", "1b [5, )x"]
 
 
-def test_a_broken_history_is_told() -> None:
+def test_a_broken_history_is_reported() -> None:
     sound = {"id": 1, "valid_from": 1, "valid_to": 3, "is_current": False, "is_deleted": False}
 
     assert check_history([sound, {**sound, "valid_from": 3, "valid_to": None, "is_current": True}], ["id"]) == []
