@@ -1,14 +1,14 @@
 """Frazil turns database changes into exact Apache Iceberg tables.
 
-The rooms, in the order of the data; each imports only what stands before it::
+The rooms, in the order of the data. Each room imports only those above it::
 
-    errors, spec, steps       what can go wrong, what a user declares, what can happen
+    errors, spec, steps       errors, the declaration, steps of a run
     host                      this machine: cores, memory, scratch folders
     storage, formats          the files that sources deliver, and their records
     sources                   the kinds of sources: reading and capture
     bronze, silver, marts     raw records; typed changes; current tables and history
     gold, plan                aggregates; declaration and state in, steps out
-    iceberg, catalog          the table format as files; where a lake is kept
+        iceberg, catalog          the table format as files; catalogs and warehouses
     spark, duck, lake         Java and the session; DuckDB; transactions over tables
     audit, runner             certificates and records; does a plan
     erase, recover, past      erases subjects; repairs; cut, rollback, drop
@@ -77,12 +77,12 @@ _MODULES: Final = {
     "load": "frazil.api",
     "run": "frazil.api",
 }
-"""Where public names are defined; the others in ``frazil.spec``."""
+"""Modules of public names that ``frazil.spec`` does not define."""
 
 
 def __getattr__(name: str) -> Any:
-    # Spark and pydantic take half a second each to import: the command must not wait for them before it listens to
-    # Ctrl-C, and one that only validates never needs Spark.
+    # Spark and pydantic take half a second each to import: the command must listen to Ctrl-C
+    # before, and one that only validates never needs Spark.
     if name not in __all__:
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
     if name == "api":

@@ -1,4 +1,4 @@
-"""``python -m frazil`` is the command, where its script is not on the path."""
+"""Run the command line as ``python -m frazil``, for example where the script is not on the path."""
 
 from __future__ import annotations
 

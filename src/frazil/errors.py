@@ -1,4 +1,4 @@
-"""Every error a user can meet: a stable code, what happened, where, and the way out.
+"""Errors for users: a stable code, what happened, where, and the way out.
 
 FrazilError                                   exit
 ├── RunFailedError        FZ001  tables of a run failed                  worst
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 WORST_FIRST: Final = (1, 8, 9, 6, 5, 2, 4, 3, 7)
-"""Exit codes of errors: a bug, then what a person has to decide, then what another run may cure by itself."""
+"""Exit codes, worst first: bugs, then errors that need a decision, then errors that another run may cure."""
 
 
 def worst_exit(codes: Iterable[int]) -> int:
-    """Return the exit code of a command in which several things failed; 0 where nothing did."""
+    """Return the exit code of a command with several failures; 0 without any."""
     return min(codes, key=WORST_FIRST.index, default=0)
 
 
 class FrazilError(Exception):
-    """The root: catch it to catch all that Frazil raises on purpose.
+    """Root of the error tree: catch it to catch every error that Frazil raises on purpose.
 
     Attributes:
         code: stable name of the error, such as ``FZ102``; documented in docs/errors.md.
-        exit_code: what the command line ends with.
-        message: what happened and where, in one sentence.
-        hint: the way out, or None when there is none to offer.
-        retryable: the same call may succeed later with nothing changed.
+        exit_code: exit code of the command line.
+        message: the event and its place, in one sentence.
+        hint: the way out; None if there is no hint.
+        retryable: the same call may succeed later without any change.
     """
 
     code: ClassVar[str] = "FZ000"
@@ -63,8 +63,8 @@ class Failure:
     """One error of a plan or a run, as a value.
 
     Attributes:
-        name: what failed: a source table (``orders``), a mart (``marts.orders``) or an aggregate (``gold.revenue``).
-        code, message, hint, retryable, exit_code: as :class:`frazil.FrazilError` has them.
+        name: the source table (``orders``), mart (``marts.orders``) or aggregate (``gold.revenue``) that failed.
+        code, message, hint, retryable, exit_code: see :class:`frazil.FrazilError`.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Failure:
 
     @classmethod
     def of(cls, name: str, error: FrazilError) -> Self:
-        """Describe an error of ``name``."""
+        """Return the error of ``name`` as a value."""
         return cls(
             name=name,
             code=error.code,
@@ -92,14 +92,14 @@ class Failure:
 
 
 class DeclarationError(FrazilError):
-    """What the user declared cannot be run."""
+    """The declaration cannot be run."""
 
     code = "FZ102"
     exit_code = 2
 
 
 class DeclarationProblems(DeclarationError):  # noqa: N818
-    """All the problems of one declaration, found at once."""
+    """All problems of one declaration, reported together."""
 
     code = "FZ100"
 
@@ -112,7 +112,7 @@ class DeclarationProblems(DeclarationError):  # noqa: N818
 
 
 class SourceError(FrazilError):
-    """A source is not there, not readable, or changes while it is read."""
+    """A source is missing, unreadable, or changes during the read."""
 
     code = "FZ200"
     exit_code = 3
@@ -128,21 +128,21 @@ class StorageError(FrazilError):
 
 
 class ContractError(FrazilError):
-    """More records were bad than the declaration allows; nothing of the batch is visible past bronze."""
+    """A batch has more bad records than the declaration allows; only bronze shows the batch."""
 
     code = "FZ400"
     exit_code = 5
 
 
 class SchemaError(FrazilError):
-    """The source's schema changed in a way that a person has to decide."""
+    """The source's schema changed, and the declaration does not say how to follow."""
 
     code = "FZ500"
     exit_code = 6
 
 
 class BusyError(FrazilError):
-    """Another run holds the pipeline, or got there first."""
+    """Another run holds the pipeline, or committed first."""
 
     code = "FZ600"
     exit_code = 7
@@ -150,28 +150,28 @@ class BusyError(FrazilError):
 
 
 class HistoryChangedError(FrazilError):
-    """A known source file has other content than before, or a bookmark is lost."""
+    """The content of a known source file changed, or a bookmark is lost."""
 
     code = "FZ700"
     exit_code = 8
 
 
 class DifferenceError(FrazilError):
-    """``check`` found tables that do not say what the changes say."""
+    """``check`` found tables that differ from their changes."""
 
     code = "FZ800"
     exit_code = 9
 
 
 class SetupError(FrazilError):
-    """The machine lacks something: Java, jars, memory."""
+    """The machine lacks Java, jars or memory."""
 
     code = "FZ900"
     exit_code = 2
 
 
 class JavaError(SetupError):
-    """There is no Java that Spark runs on."""
+    """No Java that Spark supports was found."""
 
     code = "FZ901"
 

@@ -1,7 +1,7 @@
-"""Named places where a run can be made to die, so that ONCE is tested and not believed.
+"""Named places where tests can kill a run, to prove ONCE.
 
-Set ``FRAZIL_FAILPOINT=<name>`` and the process is killed there as by ``kill -9``, together with its JVM;
-``<name>:raise`` raises instead. Without the variable a failpoint is nothing.
+``FRAZIL_FAILPOINT=<name>`` kills the process and its JVM at that place, as ``kill -9`` does. ``<name>:raise`` raises
+instead. Without the variable a failpoint does nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FailpointReached(Exception):  # noqa: N818 - not an error of the product
 
 
 def failpoint(name: str) -> None:
-    """Die here if the environment asks for it."""
+    """Kill the process here if ``FRAZIL_FAILPOINT`` names this place."""
     wanted, _, mode = os.environ.get("FRAZIL_FAILPOINT", "").partition(":")
     if wanted != name:
         return
@@ -96,7 +96,7 @@ def failpoint(name: str) -> None:
 
 
 def _children(parent: int) -> list[int]:
-    """All descendants of a process, the JVM and its Python workers among them."""
+    """Return all descendants of a process, including the JVM and its Python workers."""
     found = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for task in Path(f"/proc/{parent}/task").iterdir():

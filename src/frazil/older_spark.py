@@ -1,6 +1,6 @@
-"""Spark 3.5 and 4.0 beside 4.1: what each version calls or does differently, under one name.
+"""One name for each thing that Spark 3.5, 4.0 and 4.1 call or do differently.
 
-What goes through Java stands in :mod:`frazil.spark.gateway`.
+Differences in Java are in :mod:`frazil.spark.gateway`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ def is_older() -> bool:
 
 
 def writes_nulls() -> bool:
-    """Return whether Spark writes NULL into columns that rows lack; 3.5 and 4.0 refuse such rows."""
+    """Return whether Spark writes NULL into missing columns; Spark 3.5 and 4.0 refuse such rows."""
     import pyspark  # noqa: PLC0415
 
     return not pyspark.__version__.startswith(("3.", "4.0."))
 
 
 def cancel_jobs(spark: SparkSession) -> None:
-    """Cancel the jobs that a session runs; by Spark 3.5, which knows no session of a job, all of the application."""
+    """Cancel the jobs of a session; in Spark 3.5, whose jobs have no session, all jobs of the application."""
     spark.sparkContext.cancelAllJobs() if is_older() else spark.interruptAll()
 
 
 def valid_text(raw: str) -> str:
-    """Write bytes as text, each wrong byte as U+FFFD: Spark 4's decode() would fail, 3.5 has no make_valid_utf8()."""
+    """Write SQL that decodes UTF-8 and replaces each invalid byte by U+FFFD.
+
+    Spark 4 fails in decode(); Spark 3.5 lacks make_valid_utf8().
+    """
     return f"decode({raw}, 'UTF-8')" if is_older() else f"make_valid_utf8(CAST({raw} AS string))"
 
 
@@ -56,12 +59,12 @@ def to_arrow(rows: DataFrame) -> pa.Table:
 
 
 def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
-    """Create a DataFrame from Arrow; ``types`` where Arrow's do not imply Spark's.
+    """Create a DataFrame from Arrow; pass ``types`` where Arrow's types do not imply Spark's.
 
     Args:
         spark: a session with a JVM gateway.
-        rows: with columns that are at least one, possibly empty, piece.
-        types: of the columns, by their places.
+        rows: each column has at least one chunk, which may be empty.
+        types: types of the columns, by position; None infers them from Arrow.
     """
     if not is_older():
         return spark.createDataFrame(rows, types)  # type: ignore[no-any-return, call-overload, unused-ignore]
@@ -85,7 +88,7 @@ def from_arrow(spark: SparkSession, rows: pa.Table, types: StructType | None = N
 
 
 def nullable(types: StructType) -> StructType:
-    """Return types of which each value may be NULL, in any depth."""
+    """Return the types with every field nullable, at any depth."""
     if not is_older():
         return types.toNullable()
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType  # noqa: PLC0415
@@ -101,7 +104,7 @@ def nullable(types: StructType) -> StructType:
 
 
 def loggers(names: Iterable[str]) -> list[logging.Logger]:
-    """Return loggers of PySpark; 3.5 has none."""
+    """Return loggers of PySpark; an empty list in Spark 3.5."""
     if is_older():
         return []
     from pyspark.logger import PySparkLogger  # noqa: PLC0415

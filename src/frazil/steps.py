@@ -1,4 +1,4 @@
-"""What can happen in a run, as frozen values: ``plan`` builds them, ``engine`` does them, ``explain`` tells them."""
+"""The steps of a run as frozen values: ``plan`` builds them, ``runner`` does them, ``explain`` describes them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ingest:
 class Normalize:
     """Turn bronze batches ``after < batch <= upto`` into typed changes and quarantined records.
 
-    With ``rebuild`` the changes are computed from all of bronze and replace what is there; ``reason`` says why.
+    With ``rebuild`` the changes are computed from all of bronze and replace the table; ``reason`` says why.
     """
 
     table: str
@@ -43,9 +43,9 @@ class FoldChanges:
     """Fold the changes before a horizon into the baseline of silver, and remove their records from bronze.
 
     Attributes:
-        table: its source table.
-        before: the horizon, as text of a time in UTC.
-        days: the declared retention; 0 where only the end of a fold that was killed is left to do.
+        table: the source table.
+        before: the horizon, a time in UTC as text.
+        days: the declared retention in days; 0 completes a fold that was killed.
     """
 
     table: str
@@ -55,7 +55,7 @@ class FoldChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateMart:
-    """Bring one mart, of so many rows, from batch ``after`` to batch ``upto``.
+    """Bring one mart of ``rows`` rows from batch ``after`` to batch ``upto``.
 
     With ``rebuild`` its rows are computed from all changes; ``reason`` says why.
     """
@@ -96,7 +96,7 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSortOrder:
-    """Sort the files that are written from now on; by no columns for no order."""
+    """Set the columns that sort new files; an empty tuple turns sorting off."""
 
     columns: tuple[str, ...]
 
@@ -118,7 +118,7 @@ class RemoveProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLiveView:
-    """Create, rename or drop the live view of a mart; None for no view."""
+    """Create, rename or drop the live view of a mart; None means no view."""
 
     before: str | None
     after: str | None
@@ -127,7 +127,7 @@ class SetLiveView:
 Alteration: TypeAlias = (
     AddColumn | RenameColumn | WidenColumn | SetSortOrder | SetProperty | RemoveProperty | SetLiveView
 )
-"""A change of a table that leaves its rows as they are."""
+"""A change of a table that keeps its rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +135,10 @@ class AlterTable:
     """Alter a table before its next batch is written; no row changes.
 
     Attributes:
-        table: its source table.
-        name: namespace and name of the table.
-        mart: name of the mart that it is; empty for bronze, silver and quarantine.
-        changes: what to alter, in order.
+        table: the source table.
+        name: namespace and name of the altered table.
+        mart: name of the mart; empty for bronze, silver and quarantine.
+        changes: the alterations, in order.
     """
 
     table: str
@@ -149,12 +149,12 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshGold:
-    """Compute an aggregate again because one of its marts has changed.
+    """Recompute an aggregate after a change of its marts.
 
     Attributes:
         name: the aggregate.
-        inputs: (mart, batch) of each mart that it is computed from, itself and through other aggregates.
-        is_incremental: only the groups that the marts' new batches touched are computed, where that can be.
+        inputs: (mart, batch) of each mart that it reads, directly or through other aggregates.
+        is_incremental: recompute only the groups that new batches touched, where possible.
     """
 
     name: str

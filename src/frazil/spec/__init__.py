@@ -1,4 +1,4 @@
-"""What a user writes: values only, no Spark, no side effects."""
+"""The declaration: frozen values, without Spark and without side effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as people read them."""
+"""Numbers and sizes as text for people."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ _STEP = 1000.0
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Write a number with its noun: ``1 file``, ``2 files``, ``12,000 files``; ``many`` where it is not one + s."""
+    """Write a number with its noun: ``1 file``, ``12,000 files``; ``many`` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def sized(size_bytes: float) -> str:
-    """Write a number of bytes in the unit that fits: ``0 B``, ``12 kB``, ``3.4 MB``."""
+    """Write a number of bytes in a suitable unit: ``0 B``, ``12.0 kB``, ``3.4 MB``."""
     size, units = size_bytes, ["B", "kB", "MB", "GB", "TB"]
     while round(size, 1) >= _STEP and len(units) > 1:
         size /= _STEP

@@ -1,7 +1,8 @@
-"""What a table's declaration knows of its fields and columns without looking at a file.
+"""Fields and columns of a table, as far as the declaration alone defines them.
 
-"Declared" are the columns of the contract without the closing ``"*"``. A contract without it is "closed":
-a name it lacks is a mistake. The "layout" is the fields that headerless files are read by.
+"Declared" columns are those of the contract without a final ``"*"``. A contract without ``"*"`` is "closed": other
+names are mistakes. The "layout" is the list of fields of headerless files.
+
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ if TYPE_CHECKING:
     from frazil.spec.model.pipeline import Table
 
 REST: Final = "*"
-"""The last entry of ``columns`` that stands for all fields not declared."""
+"""The last entry of ``columns``: all undeclared fields."""
 
 OWN_PREFIX: Final = "_cdc_"
-"""What the names of Frazil's bookkeeping columns begin with."""
+"""Prefix of Frazil's bookkeeping columns."""
 
 PREVIOUS: Final = "prev_"
-"""What the name of a column begins with that holds the value of a key before it was changed."""
+"""Prefix of columns with the value of a key before a change of key."""
 
 ICEBERG_RESERVED: Final = frozenset(
     {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
 )
-"""Names that Iceberg writes and then cannot read."""
+"""Column names that Iceberg writes but cannot read."""
 
 
 def added_columns(mart: Mart) -> dict[str, str]:
-    """Name the columns a mart has besides the contract's, with their types; bookkeeping left out."""
+    """Return the columns that a mart adds to the contract, with their types, without bookkeeping."""
     match mart:
         case Current(deletes="soft"):
             return {"is_deleted": "boolean", "deleted_at": "timestamp"}
@@ -49,7 +50,7 @@ def added_columns(mart: Mart) -> dict[str, str]:
 
 
 def declared(table: Table) -> dict[str, Column]:
-    """Return the declared columns by name, in order, and behind them fields of the source's own that order changes."""
+    """Return the declared columns by name, in order, followed by the source's own fields that order changes."""
     columns = {column.name: column for column in table.columns or () if column.name != REST}
     own = table.source.own_fields
     for name in dict.fromkeys((*table.sequence_by, *filter(None, [event_time(table)]))):
@@ -59,7 +60,7 @@ def declared(table: Table) -> dict[str, Column]:
 
 
 def previous_keys(table: Table) -> dict[str, str]:
-    """Return the declared columns that hold the value of a key before it was changed -> the column of the key."""
+    """Return each declared column with the previous value of a key -> the column of that key."""
     if table.source.before_prefix is None:
         return {}
     keys = {f"{PREVIOUS}{key}".lower(): key for key in table.keys}
@@ -71,9 +72,10 @@ def previous_keys(table: Table) -> dict[str, str]:
 
 
 def event_time(table: Table) -> str | None:
-    """Return the column that history takes its times from; None where it is known only once there are files.
+    """Return the column with the event time of history; None if only the files can tell.
 
-    That is ``effective_at``; else the first time in ``sequence_by``; else, if a mart needs a time, the source's own.
+    The column is ``effective_at``, else the first time in ``sequence_by``, else the source's own time if a mart needs
+    one.
     """
     if table.effective_at is not None:
         return table.effective_at
@@ -88,17 +90,17 @@ def event_time(table: Table) -> str | None:
 
 
 def is_closed(table: Table) -> bool:
-    """Return whether the contract has exactly the declared columns, so that other names are mistakes."""
+    """Return whether the contract consists of the declared columns only."""
     return table.columns is not None and all(column.name != REST for column in table.columns)
 
 
 def on_new_column(table: Table) -> OnChange:
-    """Return what becomes of a field that the source did not have."""
+    """Return the policy for fields that are new at the source."""
     return table.evolution.on_new_column or ("keep" if is_closed(table) else "evolve")
 
 
 def final_names(table: Table) -> dict[str, str]:
-    """Return the name that each renamed field has now, by its old one in lower case."""
+    """Return old field name in lower case -> current name, for each renamed field."""
     finals: dict[str, str] = {}
     lower = {old.lower(): new for old, new in table.renames.items()}
     for old, first in lower.items():
@@ -116,12 +118,12 @@ def is_headerless(table: Table) -> bool:
 
 
 def layout(table: Table) -> tuple[str, ...] | None:
-    """Return the fields of headerless files in order, without the op column; None if all files name theirs."""
+    """Return the fields of headerless files in order, without the op column; None if all files name their fields."""
     own = tuple(name for name, column in declared(table).items() if column.expr is None)
     fields: tuple[str, ...] | None = table.source.field_names(own)
     return fields
 
 
 def repeated(names: Iterable[str]) -> list[str]:
-    """Name what occurs more than once, in lower case: to Spark, upper and lower case are the same name."""
+    """Return the names that occur more than once, in lower case: Spark ignores case in names."""
     return [name for name, count in Counter(name.lower() for name in names).items() if count > 1]

@@ -1,4 +1,4 @@
-"""Where declared folders and addresses are: one reading of references, ``~``, ``file:`` and relative paths for all."""
+"""Locations of declared folders and addresses: resolves references, ``~``, ``file:`` and relative paths."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Location:
-    """An absolute place of files.
+    """An absolute location of files.
 
     Attributes:
-        uri: its address, with a scheme and without a slash at its end. A local path in it is not percent-encoded:
-            Hadoop would take ``%20`` for the folder's name.
+        uri: address with a scheme and without a final slash. Local paths are not percent-encoded: Hadoop reads ``%20``
+            literally.
     """
 
     uri: str
 
     @property
     def path(self) -> Path | None:
-        """Its path on this machine's disk; None in an object store."""
+        """Return the local path; None for an object store."""
         return Path(self.uri.removeprefix("file://")) if self.uri.startswith("file://") else None
 
 
@@ -47,8 +47,8 @@ def expand(text: str, *, setting: str, folder: Path) -> str:
         folder: where relative paths of ``${file:…}`` start.
 
     Raises:
-        DeclarationError: a reference leads nowhere, no home folder is called so, or a ``file:`` address is not
-            absolute.
+        DeclarationError: a reference cannot be resolved, the home folder does not exist, or a ``file:`` address is
+            not absolute.
     """
     resolved = resolve(text, setting=setting, folder=folder)
     if not resolved.strip():
@@ -66,9 +66,9 @@ def expand(text: str, *, setting: str, folder: Path) -> str:
 
 
 def locate(text: str, *, setting: str, folder: Path) -> Location:
-    """Return where a declared folder, file or pattern is; otherwise as :func:`expand`.
+    """Return the location of a declared folder, file or pattern; arguments and errors as for :func:`expand`.
 
-    A local path is made absolute from ``folder``; symbolic links stay.
+    A relative local path starts at ``folder``. Symbolic links are not followed.
     """
     expanded = expand(text, setting=setting, folder=folder)
     if _STORE.match(expanded):
@@ -77,10 +77,10 @@ def locate(text: str, *, setting: str, folder: Path) -> Location:
 
 
 def warehouse(pipeline: Pipeline) -> Location:
-    """Return where the warehouse is; symbolic links of a local one are followed.
+    """Return the location of the warehouse; symbolic links of a local warehouse are followed.
 
     Raises:
-        DeclarationError: as :func:`expand`; or its scheme is followed by no ``//``.
+        DeclarationError: as for :func:`expand`; or the address lacks ``//`` after its scheme.
     """
     declared = pipeline.lake.warehouse
     found = locate(declared, setting=_WAREHOUSE, folder=pipeline.folder)
@@ -92,10 +92,10 @@ def warehouse(pipeline: Pipeline) -> Location:
 
 
 def embedded_catalog(pipeline: Pipeline) -> Path:
-    """Return the path of the SQLite file of the embedded catalog, whether it exists or not.
+    """Return the path of the SQLite file of the embedded catalog; it need not exist.
 
     Raises:
-        DeclarationError: the warehouse is not on this disk, or its path has a ``?``, which ends a JDBC path.
+        DeclarationError: the warehouse is not local, or its path contains ``?``, which ends a JDBC path.
     """
     folder = warehouse(pipeline).path
     if folder is None:

@@ -1,4 +1,4 @@
-"""Columns of personal data: which fields of a source hold them, the values stored in their place, and their rules."""
+"""Columns of personal data: their fields at the source, the values stored instead, and their rules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 DROP, MASK, HMAC = "drop", "mask", "hmac"
 MASKED: Final = "***"
 TREATED: Final = "treated"
-"""Key of bronze's bookmark: how each field was treated that was, field -> way."""
+"""Key of bronze's bookmark: field -> treatment, for each treated field."""
 TREATING: Final = "treating"
-"""Key of bronze's bookmark: names a treatment of what the lake held before, until nothing of that is left."""
+"""Key of bronze's bookmark: an unfinished replacement of values that the lake held before."""
 
 _KEY_BYTES: Final = 16
 _CHECK: Final = b"frazil: which key"
@@ -34,22 +34,22 @@ _HASHED: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class PiiKeyError(DeclarationError):
-    """The key of hmac columns is too short, or another than the lake's values were made with."""
+    """The key of hmac columns is too short, or differs from the key of the lake's values."""
 
     code = "FZ113"
 
 
 def pii_fields(table: Table) -> dict[str, str]:
-    """Return how the fields of a source are treated: lower-case name, the values before a change included -> way.
+    """Return lower-case field name -> treatment (drop, mask or hmac), including fields with values before a change.
 
-    Fields that hold whole rows as text, such as the JSON of an audit log, are ``drop``. Empty where no column says
-    ``pii``.
+    Fields that contain whole rows as text, such as the JSON of an audit log, are dropped. The result is empty if no
+    column declares ``pii``.
     """
     return _fields_of(table, {column.name: column.pii for column in table.columns or () if column.pii is not None})
 
 
 def _fields_of(table: Table, said: Mapping[str, str]) -> dict[str, str]:
-    """Return :func:`pii_fields` where columns say other ways than the declaration: column -> way."""
+    """Return :func:`pii_fields` for given treatments of columns: column -> treatment."""
     ways = {name.lower(): way for name, way in said.items()}
     if not ways:
         return {}
@@ -61,23 +61,23 @@ def _fields_of(table: Table, said: Mapping[str, str]) -> dict[str, str]:
 
 
 def declared_pii(table: Table) -> dict[str, list[str]]:
-    """Return what columns say of ``pii``, among the settings that records depend on; empty where none says anything."""
+    """Return the ``pii`` settings of columns, for the settings that records depend on; empty without any."""
     said = [f"{column.name}: {column.pii}" for column in table.columns or () if column.pii is not None]
     return {"pii": said} if said else {}
 
 
 def treated_fields(table: Table, fields: Iterable[str]) -> dict[str, str]:
-    """Return how some fields of a source are treated, by their names: what bronze's bookmark keeps of it."""
+    """Return field -> treatment for the treated ones of some fields; bronze's bookmark keeps this."""
     ways = pii_fields(table)
     return {name: ways[name.lower()] for name in fields if name.lower() in ways}
 
 
 def kept_ways(table: Table, bronze: Mapping[str, Any]) -> dict[str, str]:
-    """Return how the fields that bronze has were treated when its files were read: field -> way.
+    """Return field -> treatment at the time when bronze's files were read.
 
     Args:
         table: the declaration.
-        bronze: bronze's bookmark. One that an older version wrote names the columns that said ``pii``, not the fields.
+        bronze: bronze's bookmark. Bookmarks of older versions name the columns with ``pii`` instead of fields.
     """
     if TREATED in bronze:
         return dict(bronze[TREATED])
@@ -87,7 +87,7 @@ def kept_ways(table: Table, bronze: Mapping[str, Any]) -> dict[str, str]:
 
 
 def clear_fields(table: Table, bronze: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of which bronze has the values as they came, though the declaration treats them: field -> way.
+    """Return field -> treatment for fields whose values are still in plain text in bronze.
 
     Args:
         table: the declaration.
@@ -101,7 +101,7 @@ def pii_key(pipeline: Pipeline) -> bytes:
     """Return the key of hmac columns.
 
     Raises:
-        DeclarationError: the reference leads nowhere.
+        DeclarationError: the reference cannot be resolved.
         PiiKeyError: the key is too short.
     """
     key = resolve(pipeline.pii_key or "", setting="pii_key", folder=pipeline.folder).encode()
@@ -114,19 +114,23 @@ def pii_key(pipeline: Pipeline) -> bytes:
 
 
 def key_check(key: bytes) -> str:
-    """Return a text by which a key is known again; it does not reveal the key."""
+    """Return a fingerprint of a key, which does not reveal it."""
     return hmac.digest(key, _CHECK, "sha256").hex()[:16]
 
 
 def hashed(key: bytes, text: str) -> str:
-    """Return what is stored in place of a text: its HMAC-SHA256, 64 hexadecimal digits."""
+    """Return the stored value of a text: its HMAC-SHA256 as 64 hexadecimal digits."""
     return hmac.digest(key, text.encode(), hashlib.sha256).hex()
 
 
 def stored_keys(pipeline: Pipeline, table: Table, keys: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return keys that a person gave as the lake holds them: values of hmac columns are hashed.
+    """Return given keys in the form that the lake stores: values of hmac columns are hashed.
 
-    A value that is written like a hash, as ``frazil query`` shows it, is taken for one.
+    Args:
+        pipeline: the declaration, with the key of hmac columns.
+        table: one of its tables.
+        keys: values in the order of ``table.keys``. A value in the form of a hash, as ``frazil query`` shows it, is
+            used as the hash.
 
     Raises:
         DeclarationError, PiiKeyError: as for :func:`pii_key`.
@@ -146,12 +150,12 @@ def stored_keys(pipeline: Pipeline, table: Table, keys: Sequence[Sequence[str]])
 
 
 def is_hashed(text: str) -> bool:
-    """Return whether a text is written like a value of an hmac column."""
+    """Return whether a text has the form of a value of an hmac column."""
     return _HASHED.fullmatch(text) is not None
 
 
 def pii_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find what is wrong with ``pii`` of columns and with the key."""
+    """Yield problems of ``pii`` in columns and of the key."""
     key = pipeline.pii_key
     hashes = False
     for i, table in enumerate(pipeline.tables):

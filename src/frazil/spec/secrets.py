@@ -1,4 +1,4 @@
-"""Secrets in a declaration: only ever references, resolved at the last moment and never shown."""
+"""Secrets in a declaration: always references, resolved at their use and never shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from frazil.errors import DeclarationError
 
 REFERENCE: Final = re.compile(r"\$\{(env|file):([^{}]+)\}")
-"""``${env:NAME}`` or ``${file:path}``: group 1 says which, group 2 what."""
+"""``${env:NAME}`` or ``${file:path}``: group 1 is the kind, group 2 the name or path."""
 
 _ANY_REFERENCE: Final = re.compile(r"\$\{(?:(\w+):)?([^}]*)\}")
 _SECRET_NAME: Final = re.compile(
@@ -27,28 +27,28 @@ _IN_URI: Final = (
 _LOGIN: Final = re.compile(r"(://)[^/@\s'\"]+@")
 _SETTING: Final = re.compile(r"([?&;])([^=&;?\s]+)=([^&;\s'\"]+)")
 _SIGNATURES: Final = frozenset({"sig", "signature", "x-amz-signature", "x-amz-credential", "awsaccesskeyid"})
-"""Settings in an address that give access, beside those of :func:`is_secret_name`."""
+"""Settings in an address that grant access, besides those of :func:`is_secret_name`."""
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a setting of this name holds a secret."""
+    """Return whether the name of a setting indicates a secret."""
     return bool(_SECRET_NAME.search(name)) and not _NOT_SECRET_NAME.search(name)
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text holds nothing but references (and the blank of ``Bearer ${env:X}``)."""
+    """Return whether a text consists of references only; a scheme such as ``Bearer ${env:X}`` is allowed."""
     rest = REFERENCE.sub("", text)
     return rest != text and rest.strip() in {"", "Bearer", "Basic", ":"}
 
 
 def has_secret(text: str) -> bool:
-    """Return whether a URI carries a password or token in plain text."""
+    """Return whether a URI contains a password or token in plain text."""
     rest = REFERENCE.sub("", text)
     return any(rule.search(rest) for rule in _IN_URI)
 
 
 def redacted(text: str) -> str:
-    """Return a text without the logins and secrets that addresses in it carry; ``***`` stands for each."""
+    """Return a text in which ``***`` replaces the logins and secrets of addresses."""
     text = _LOGIN.sub(r"\1***@", text)
     return _SETTING.sub(lambda found: f"{found[1]}{found[2]}=***" if _hides(found[2]) else found[0], text)
 
@@ -58,7 +58,7 @@ def _hides(name: str) -> bool:
 
 
 def broken_reference(text: str) -> str | None:
-    """Find the first ``${`` that begins neither ``${env:…}`` nor ``${file:…}``."""
+    """Return the first reference that is not ``${env:…}`` or ``${file:…}``; None without any."""
     rest = REFERENCE.sub("", text)
     at = rest.find("${")
     return None if at < 0 else rest[at:].split("}")[0] + "}"
@@ -68,12 +68,12 @@ def resolve(text: str, *, setting: str, folder: Path) -> str:
     """Replace every ``${env:NAME}`` and ``${file:PATH}`` in ``text``.
 
     Args:
-        text: a setting's value; without a reference it comes back as it is.
+        text: a setting's value; without references it is returned unchanged.
         setting: the setting's name, for errors.
         folder: where relative paths of ``${file:…}`` start. A file's last line end is not part of the secret.
 
     Raises:
-        DeclarationError: a reference leads nowhere, or is of an unknown kind. It is named, never a value.
+        DeclarationError: a reference cannot be resolved, or has an unknown kind. The message never contains a value.
     """
 
     def value(reference: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The tables and views that a declaration makes: namespace, name and role of each, said here and nowhere else."""
+"""Namespace, name and role of every table and view of a declaration; no other module builds these names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from frazil.spec.model.pipeline import Pipeline, Table
 
 Role: TypeAlias = Literal["bronze", "silver", "quarantine", "mart", "view", "gold", "erased"]
-"""What a table is for. Bookmarks name it, so a word never changes its meaning; ``silver`` are the typed changes."""
+"""Role of a table. Bookmarks store it, so the words keep their meaning; ``silver`` is the table of typed changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +23,10 @@ class LakeTable:
     """A table or view of the lake.
 
     Attributes:
-        namespace, name: its place in the catalog.
-        role: what it is for.
-        made_of: name of its source table; of an aggregate its own.
-        mart: declaration of a mart, also for its live view.
+        namespace, name: name in the catalog.
+        role: role of the table.
+        made_of: name of the source table; for an aggregate its own name.
+        mart: declaration of the mart, also for its live view.
     """
 
     namespace: str
@@ -53,7 +53,7 @@ class LakeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceTables:
-    """The tables and views that are made of one source table; ``changes`` are the typed changes of silver."""
+    """The tables and views of one source table; ``changes`` is the table of typed changes in silver."""
 
     bronze: LakeTable
     changes: LakeTable
@@ -63,12 +63,12 @@ class SourceTables:
 
     @property
     def computed(self) -> tuple[LakeTable, ...]:
-        """The tables that are computed from bronze, in the order of the data."""
+        """Return the tables that are computed from bronze, in the order of the data."""
         return (self.changes, self.quarantine, *self.marts)
 
 
 def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
-    """Return the tables and views that are made of one source table; marts in the order of the declaration."""
+    """Return the tables and views of one source table, with marts in the order of the declaration."""
     spaces = pipeline.lake.namespaces
 
     def made(namespace: str, name: str, role: Role, mart: Current | History | None = None) -> LakeTable:
@@ -88,13 +88,13 @@ def source_tables(pipeline: Pipeline, table: Table) -> SourceTables:
 
 
 ERASE_UNFINISHED: Final = "frazil.erase.unfinished"
-"""Property of the table of erased keys: the name of an erase that has not come to its end."""
+"""Property of the table of erased keys: the name of an unfinished erase."""
 
 
 def erased_table(pipeline: Pipeline, table: Table) -> LakeTable:
-    """Return the table of the hashes of a source table's erased keys.
+    """Return the table with the hashes of a source table's erased keys.
 
-    It is none of :func:`lake_tables`: nothing is computed from it, and dropping all others must not drop it.
+    :func:`lake_tables` leaves it out: dropping all tables must keep it.
     """
     space = pipeline.lake.namespaces.silver
     return LakeTable(namespace=space, name=f"{table.name}_erased", role="erased", made_of=table.name)

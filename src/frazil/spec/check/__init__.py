@@ -1,1 +1,1 @@
-"""The rules of a declaration, one module for each part of it; none looks at files or tables."""
+"""Rules over a declaration, one module for each part of it; they read neither files nor tables."""

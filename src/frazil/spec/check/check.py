@@ -1,6 +1,6 @@
-"""Every problem of a declaration at once: what its values say, without looking at files or tables.
+"""All problems of a declaration at once, without a look at files or tables.
 
-Shapes and kinds of values are pydantic's business; this is what one setting means for another.
+pydantic checks the shape of each value; the rules here compare settings with one another.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "check", "problems"]
 
 NAME: Final = re.compile(r"[a-z0-9_]{1,128}")
-"""Names of what Frazil makes: they become folders and identifiers of every engine."""
+"""Pattern of table and namespace names: they become folders, and identifiers in every engine."""
 
 
 def check(pipeline: Pipeline) -> None:
-    """Stop if anything is wrong.
+    """Raise if a declaration has problems.
 
     Raises:
         DeclarationProblems: with all problems, one line each.
@@ -47,7 +47,7 @@ def check(pipeline: Pipeline) -> None:
 
 
 def problems(pipeline: Pipeline) -> list[Problem]:
-    """Find everything wrong with a pipeline, in the order of the declaration; an empty list if nothing is."""
+    """Return all problems of a pipeline, in the order of the declaration."""
     found = [*_lake(pipeline), *store_problems(pipeline.stores), *path_problems(pipeline), *_names(pipeline)]
     for index, table in enumerate(pipeline.tables):
         at = ("tables", index)
@@ -127,7 +127,7 @@ def _name(name: str, what: str, path: Path) -> Iterator[Problem]:
 
 
 def _made(pipeline: Pipeline) -> Iterator[tuple[Path, str | None, str, str]]:
-    """List every table and view: (place, name if it is written there, full name, in words)."""
+    """Yield every table and view: (place, declared name or None, full name, description)."""
     for i, table in enumerate(pipeline.tables):
         made, at, what = source_tables(pipeline, table), ("tables", i), f"table '{table.name}'"
         yield (*at, "name"), table.name, made.bronze.full_name, what
@@ -179,7 +179,7 @@ def _gold(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def certificate_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find what is wrong with the key of certificates."""
+    """Yield problems of the certificate key."""
     key, at = pipeline.certificate_key, ("certificate_key",)
     if key is None:
         return

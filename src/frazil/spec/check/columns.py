@@ -34,7 +34,12 @@ _LONGEST_NAME: Final = 255
 
 
 def column_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with columns, keys, sequence_by, effective_at; ``at`` is the table's path."""
+    """Yield problems of columns, keys, sequence_by and effective_at.
+
+    Args:
+        table: the declared table.
+        at: path of the table in the declaration.
+    """
     yield from _repeated_columns(table, at)
     for index, column in enumerate(table.columns or ()):
         here, whose = (*at, "columns", index), f"column '{column.name}' of table '{table.name}'"
@@ -103,7 +108,7 @@ def _name(name: str, at: Path, whose: str) -> Iterator[Problem]:
 
 
 def _field(table: Table, column: Column, at: Path, whose: str) -> Iterator[Problem]:
-    """Hold a column without expr against the fields of headerless files."""
+    """Compare a column without expr with the fields of headerless files."""
     if column.expr is not None or not is_headerless(table):
         return
     fields = table.source.field_names(())
@@ -129,10 +134,10 @@ def _expression(table: Table, expr: str | None, at: Path, whose: str) -> Iterato
 
 
 def _undeclared(table: Table, setting: str, names: Iterable[str], at: Path) -> Iterator[Problem]:
-    """Find names that are no columns, when the contract is closed."""
+    """Yield names that a closed contract does not declare."""
     columns = declared(table)
     for index, name in enumerate(names):
-        # Bookkeeping names are told about on their own.
+        # Names of bookkeeping columns have a message of their own.
         if is_closed(table) and name not in columns and not name.startswith(OWN_PREFIX):
             message = f"{setting} of table '{table.name}' names '{name}', which is not one of its columns"
             yield Problem((*at, index), message, suggestion(name, columns))
@@ -172,7 +177,7 @@ def _order(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def _untyped(table: Table, name: str, at: Path, here: Path) -> Iterator[Problem]:
-    """Find a column that orders changes as text although nobody said so; Parquet files know their types."""
+    """Yield a column that orders changes as text without a declared type; Parquet files have types."""
     columns, all_columns = declared(table), table.columns or ()
     if (name not in columns and is_closed(table)) or (name in columns and "type" in columns[name].model_fields_set):
         return
@@ -200,7 +205,7 @@ def _effective_at(table: Table, at: Path) -> Iterator[Problem]:
 
 def _event_time(table: Table, at: Path) -> Iterator[Problem]:
     columns = declared(table)
-    # A column that only the source knows may be a time, and a misspelt one is told about elsewhere.
+    # An undeclared column of the source may be a time; another rule reports misspelt ones.
     if event_time(table) is not None or any(
         name not in columns or columns[name].type in TIMES for name in table.sequence_by
     ):
@@ -215,17 +220,17 @@ def _event_time(table: Table, at: Path) -> Iterator[Problem]:
 
 
 _BY_TIME: Final = ("dms", "audit_log")
-"""Kinds of sources all of whose records, truncates too, carry the columns of ``sequence_by``."""
+"""Kinds of sources whose records, truncates included, always carry the columns of ``sequence_by``."""
 
 _BY_PLACE: Final = ("audit_log", "postgres", "debezium", "snapshot", "handover")
-"""Kinds that order their changes themselves, and say of each when it happened."""
+"""Kinds that order their changes themselves and give each change a time."""
 
 _SHARDED: Final = "dms"
-"""The kind whose shards may have one horizon: no shard of it is emptied, at a place that says nothing of the others."""
+"""The only kind whose shards can share a horizon: its records never empty a shard."""
 
 
 def retention_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what keeps a table from having a horizon; ``at`` is the table's path."""
+    """Yield reasons why a table cannot have a retention; ``at`` is the path of the table."""
     if table.retention is None:
         return
     here, whose = (*at, "retention"), f"retention of table '{table.name}'"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def shard_tables(table: Table) -> Mapping[str, Table]:
-    """Return the table of each shard as it would be declared alone; none of a table that has none."""
+    """Return each shard as a table of its own, by name; empty for a table without shards."""
     shards: dict[str, SourceSpec] = getattr(table.source, "shards", {})
     if not shards:
         return {}
@@ -33,16 +33,16 @@ def shard_tables(table: Table) -> Mapping[str, Table]:
 
 
 def places_of(table: Table) -> list[str]:
-    """Return the folders and patterns of the files that are read for the table of a shard."""
+    """Return the folders and patterns of the files of one shard's table."""
     source = table.source
     if source.kind == "snapshot":
-        # What is read are the differences, and the dumps to find these.
+        # The source reads the differences, and the dumps that they are computed from.
         return [f"{source.landing.rstrip('/')}/{table.name}", *([] if source.path is None else [source.path])]
     return [path.rstrip("/") for paths in source.locations.values() for path in paths]
 
 
 def sharded_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the shards of one table; ``at`` is the path of the source."""
+    """Yield problems of a table's shards; ``at`` is the path of the source."""
     source, whose = table.source, f"table '{table.name}'"
     if source.column not in table.keys or len(table.keys) == 1:
         hint = f"write keys: [{source.column}, …]: rows of two shards may have the same key"
@@ -73,26 +73,26 @@ def _form(shard: SourceSpec) -> tuple[object, ...]:
 
 
 def meet(one: str, other: str) -> bool:
-    """Return whether one of two folders or patterns lies in the other."""
+    """Return whether one of two folders or patterns contains the other."""
     first, second = fixed_part(one), fixed_part(other)
     return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")
 
 
 def fixed_part(path: str) -> str:
-    """Return the folder that all files of a pattern lie in; a path without a pattern as it is."""
+    """Return the folder above all files of a pattern; a path without a pattern is returned unchanged."""
     signs = [path.index(sign) for sign in "*?[" if sign in path]
     return path[: min(signs)].rpartition("/")[0] if signs else path.rstrip("/")
 
 
 def changes_table(table: Table) -> Table | None:
-    """Return the table of the changes as it would be declared alone; None for a table that has no snapshots."""
+    """Return the changes of a handover as a table of their own; None for other kinds."""
     if table.source.kind != "handover":
         return None
     return table.model_copy(update={"source": table.source.changes})
 
 
 def handover_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with snapshots and changes of one table; ``at`` is the path of the source."""
+    """Yield problems of a table's snapshots and changes; ``at`` is the path of the source."""
     source, whose = table.source, f"table '{table.name}'"
     for setting, value in (("sequence_by", table.sequence_by), ("effective_at", table.effective_at)):
         if value:
@@ -109,7 +109,7 @@ def handover_problems(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def _places(table: Table, at: Path) -> Iterator[Problem]:
-    """Find parts of which the files of one would be taken for those of another."""
+    """Yield parts of the source that share a folder, so that one would read the files of the other."""
     source = table.source
     changes = [path.rstrip("/") for paths in source.changes.locations.values() for path in paths]
     own = [f"{source.landing.rstrip('/')}/{table.name}", *([] if source.dumps.path is None else [source.dumps.path])]

@@ -1,4 +1,4 @@
-"""The rules over each kind of source: what its settings mean for one another and for the columns."""
+"""Rules for the settings of each kind of source, and for their use with the columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def dms_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of one table, whose kind is ``dms``; ``at`` is the path of the source."""
+    """Yield problems of a ``dms`` source; ``at`` is its path in the declaration."""
     yield from _naming_of_fields(table, at)
     yield from _names(table, at)
     yield from _other_fields(table, (*at, "other_fields"))
@@ -136,7 +136,7 @@ _COLUMNS: Final = ("event_id", "operation", "timestamp", "schema_name", "table_n
 
 
 def audit_log_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of a table whose kind is ``audit_log``; ``at`` is the path of the source."""
+    """Yield problems of an ``audit_log`` source; ``at`` is its path in the declaration."""
     source, whose = table.source, f"the source of table '{table.name}'"
     if (source.path is None) == (source.url is None):
         what = "neither path nor url" if source.path is None else "both path and url"
@@ -166,7 +166,7 @@ def audit_log_problems(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def debezium_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of one table, whose kind is ``debezium``; ``at`` is the path of the source."""
+    """Yield problems of a ``debezium`` source; ``at`` is its path in the declaration."""
     yield from _place(table, at)
     source, whose = table.source, f"the source of table '{table.name}'"
     if source.form == "envelope" and source.op != OP:
@@ -199,13 +199,13 @@ def _value_encoding(table: Table, field: str, encoding: str, at: Path) -> Iterat
         yield Problem(at, f"{whose} is '{encoding}', which is no encoding", suggestion(encoding, known))
     columns = table.columns or ()
     names = [column.name for column in columns]
-    # What no column is made of can still be no value of its schema: text lets its records pass.
+    # A field without a column can still have values outside its schema: text lets such records pass.
     if encoding != "text" and is_closed(table) and field not in names and not any(column.expr for column in columns):
         yield Problem(at, f"{whose} is not one of the columns", suggestion(field, names))
 
 
 def postgres_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of one table, whose kind is ``postgres``; ``at`` is the path of the source."""
+    """Yield problems of a ``postgres`` source; ``at`` is its path in the declaration."""
     source, whose = table.source, f"the source of table '{table.name}'"
     if not all(part.strip() for part in source.schema_and_name):
         yield Problem((*at, "table"), f"{whose} names no table", "write public.orders or the like")
@@ -214,7 +214,7 @@ def postgres_problems(table: Table, at: Path) -> Iterator[Problem]:
 
 
 def snapshot_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of a table whose kind is ``snapshot``; ``at`` is the path of the source."""
+    """Yield problems of a ``snapshot`` source; ``at`` is its path in the declaration."""
     source, whose = table.source, f"the source of table '{table.name}'"
     if (source.path is None) == (source.url is None):
         what = "neither path nor url" if source.path is None else "both path and url"

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def mart_problems(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with one mart, its name aside; ``at`` is its path."""
+    """Yield problems of one mart, except those of its name.
+
+    Args:
+        table: the declared table.
+        mart: one of its marts.
+        at: path of the mart in the declaration.
+    """
     yield from _own_columns(table, mart, at)
     for index, text in enumerate(mart.partition_by):
         yield from _partition(table, mart, text, (*at, "partition_by", index))
@@ -78,7 +84,7 @@ def _partition(table: Table, mart: Mart, text: str, at: Path) -> Iterator[Proble
 
 
 def _repeated(table: Table, mart: Mart, at: Path) -> Iterator[Problem]:
-    """Find partitions that Iceberg takes for one it has, and those whose name is that of a column."""
+    """Yield partitions that Iceberg considers duplicates, and partitions with the name of a column."""
     taken: dict[str, str] = (
         {"is_current": "what every history mart is partitioned by"} if isinstance(mart, History) else {}
     )

@@ -37,14 +37,14 @@ _OWN: Final = frozenset(
         *COLUMN_RULES,
     }
 )
-"""Rules that have their names from Frazil."""
+"""Names of Frazil's own rules."""
 
 _BITS: Final = {"int": 31, "bigint": 63}
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def rule_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the rules of a table and of its columns; ``at`` is the table's path."""
+    """Yield problems of the rules of a table and of its columns; ``at`` is the path of the table."""
     for index, column in enumerate(table.columns or ()):
         whose = f"column '{column.name}' of table '{table.name}'"
         yield from _column(column, (*at, "columns", index), whose)
@@ -100,7 +100,7 @@ def _accepted(column: Column, at: Path, whose: str) -> Iterator[Problem]:
 
 
 def is_value(text: str, type_name: str) -> bool:
-    """Return whether a text of the declaration is a value of a type, written as databases write it.
+    """Return whether a declared text is a value of a type in the usual notation of databases.
 
     Args:
         text: such as ``12.50``, ``2024-01-31`` or ``2024-01-31 10:00:00+00:00``.
@@ -132,7 +132,13 @@ _NUMBERS: Final = ("int", "bigint", "decimal", "float", "double")
 
 
 def table_rule_problems(table: Table, rule: Rule, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with a rule, its expression and the mart that it refers to aside; ``at`` is its path."""
+    """Yield problems of one rule, except those of its expression and of the mart that it refers to.
+
+    Args:
+        table: the declared table.
+        rule: one of its rules.
+        at: path of the rule in the declaration.
+    """
     whose = f"rule '{rule.name}' of table '{table.name}'"
     if len(rule.kinds) != 1:
         said = f"says {', '.join(rule.kinds)}" if rule.kinds else "says nothing"
@@ -181,7 +187,7 @@ def _freshness(table: Table, freshness: Freshness, at: Path, whose: str) -> Iter
 
 
 def reference_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find what is wrong with what rules refer to in other marts."""
+    """Yield problems of the references of rules to other marts."""
     marts = {table.mart_name(mart) for table in pipeline.tables for mart in table.marts}
     for number, table in enumerate(pipeline.tables):
         for index, rule in enumerate(table.rules):
@@ -197,7 +203,7 @@ def reference_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _fields(table: Table, rule: Rule, other: Table, at: Path) -> Iterator[Problem]:
-    """Compare the columns of a rule with those that it refers to."""
+    """Yield differences between the columns of a rule and the columns that it refers to."""
     reference, whose = rule.references, f"rule '{rule.name}' of table '{table.name}'"
     if reference is None:
         return

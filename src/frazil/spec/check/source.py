@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def source_problems(table: Table, at: Path) -> Iterator[Problem]:
-    """Find what is wrong with the source of one table; ``at`` is the path of the source."""
+    """Yield problems of a table's source; ``at`` is the path of the source."""
     for setting, paths in table.source.locations.items():
         if not all(path.strip() for path in paths):
             yield Problem((*at, setting), f"an empty {setting} in the source of table '{table.name}'")
@@ -59,14 +59,14 @@ _RULES: Final = {
     "postgres": postgres_problems,
     "snapshot": snapshot_problems,
 }
-"""``kind`` of a source -> the rules of this kind alone."""
+"""``kind`` of a source -> the rules of this kind."""
 
 
 _ANY_DEPTH: Final = "**"
 
 
 def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find folders that lead nowhere, and sources that, searched recursively, hold the warehouse."""
+    """Yield folders that cannot be resolved, and sources whose recursive search would include the warehouse."""
     lake: tuple[str, ...] | None = None
     try:
         lake = _parts(warehouse(pipeline))
@@ -94,7 +94,7 @@ def path_problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _landing(source: SourceSpec, at: Path) -> Iterator[Problem]:
-    """Find landing folders that no capture can write to; files in object stores are read only."""
+    """Yield landing folders in object stores: captures write to local folders only."""
     for name, shard in getattr(source, "shards", {}).items():
         yield from _landing(shard, (*at, "shards", name))
     landing = getattr(source, "landing", None)
@@ -103,7 +103,7 @@ def _landing(source: SourceSpec, at: Path) -> Iterator[Problem]:
 
 
 def _unknown(at: Path, text: str, error: DeclarationError) -> Iterator[Problem]:
-    """Report a folder that leads nowhere, unless other rules do: of empty texts, and of references of no kind."""
+    """Yield a folder that cannot be resolved; other rules report empty texts and unknown references."""
     if text.strip() and not broken_reference(text):
         yield Problem(at, error.message, error.hint)
 
@@ -116,10 +116,10 @@ def _parts(place: Location) -> tuple[str, ...]:
 
 
 def _meets(pattern: tuple[str, ...], warehouse: tuple[str, ...]) -> bool:
-    """Whether a pattern names a folder above the warehouse, itself, or one of its inside."""
+    """Return whether a pattern matches the warehouse, a folder above it, or folders inside it."""
     for wanted, part in zip_longest(pattern, warehouse):
         if wanted is None or part is None or wanted == _ANY_DEPTH:
-            # A folder of the warehouse may be a landing folder, if no pattern is needed to say which.
+            # A folder in the warehouse can be a landing folder if the path has no pattern.
             return wanted is None or wanted == _ANY_DEPTH or any(set(text) & set("*?[") for text in pattern)
         if not fnmatchcase(part, wanted):
             return False

@@ -1,1 +1,1 @@
-"""YAML and Python to a pipeline, with the line of every problem; and back, as schema and first project."""
+"""Reads declarations and reports problems by line; writes the JSON schema and the first declaration."""

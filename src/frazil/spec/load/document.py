@@ -1,8 +1,8 @@
 """YAML text as plain data, with the line and column of every entry.
 
-Only what a declaration needs of YAML: one document of mappings, lists and scalars; anchors, aliases, ``<<``;
-no tags. Scalars are those of YAML 1.2, so ``no`` and ``on`` are text and ``012`` is not octal. Nothing here
-recurses deeper than ``MAX_DEPTH``, and aliases cannot grow a text beyond ``MAX_ENTRIES``.
+Supports the part of YAML that a declaration needs: one document of mappings, lists and scalars, with anchors, aliases
+and ``<<``, but without tags. Scalars follow YAML 1.2, so ``no`` and ``on`` are text and ``012`` is not octal. Nesting
+is limited to ``MAX_DEPTH``, and aliases cannot expand a text beyond ``MAX_ENTRIES``.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Document:
 
     Attributes:
         data: dicts with text keys, lists, str, int, float, bool, None.
-        keys: where the key of a mapping's entry stands.
-        values: where a value stands.
-        problems: what is wrong with the text itself: (place, message).
+        keys: path of an entry -> place of its key.
+        values: path of a value -> its place.
+        problems: (place, message) of each problem of the text itself.
     """
 
     data: object = None
@@ -45,13 +45,13 @@ class Document:
     problems: list[tuple[Place, str]] = field(default_factory=list)
 
     def place(self, path: Path) -> Place:
-        """Find where a value stands, or the nearest thing around it that is written down."""
+        """Return the place of a value, or of the nearest value around it."""
         while path and path not in self.values:
             path = path[:-1]
         return self.values.get(path, (1, 1))
 
     def key_place(self, path: Path) -> Place:
-        """Find where the key of an entry stands, or else its value."""
+        """Return the place of an entry's key, else of its value."""
         return self.keys.get(path) or self.place(path)
 
 
@@ -76,9 +76,9 @@ class _Refusal(Exception):  # noqa: N818 - never leaves this module
 
 
 def read_document(text: str) -> Document:
-    """Read YAML text; what is wrong with it is in ``problems``, never raised.
+    """Read YAML text; problems are returned in ``problems`` and never raised.
 
-    After a problem of syntax ``data`` is None, after a repeated key it holds the first.
+    After a syntax error ``data`` is None. Of a repeated key, ``data`` has the first value.
     """
     document = Document()
     if len(text) > MAX_CHARACTERS:
@@ -110,7 +110,7 @@ def _tree(text: str) -> _Node | None:
 
 
 class _Builder:
-    """Puts nodes together; an anchor counts only when its node is complete, so no node can hold itself."""
+    """Builds nodes from events. An anchor counts only after its node is complete, so a node cannot contain itself."""
 
     def __init__(self) -> None:
         self.root: _Node | None = None
@@ -153,7 +153,7 @@ class _Builder:
 
 
 def _filled(node: _Node, children: list[_Node]) -> _Node:
-    """Return a node with all that stands in it, and how many entries that is once aliases are written out."""
+    """Fill a node with its children and count its entries, aliases expanded."""
     if node.is_map:
         pairs = list(zip(children[::2], children[1::2], strict=True))
         node.value = pairs
@@ -176,7 +176,7 @@ def _refuse_tag(tag: str | None, place: Place) -> None:
 
 
 class _Plain:
-    """Turns nodes into data and notes where each entry stands."""
+    """Converts nodes to data and notes the place of each entry."""
 
     def __init__(self, document: Document) -> None:
         self.document, self.left = document, MAX_ENTRIES
@@ -213,7 +213,7 @@ class _Plain:
         entries[key.value] = self.convert(value, entry)
 
     def _merge(self, source: _Node, entries: dict[str, object], path: Path, depth: int) -> None:
-        """Take the entries of ``<<``: what stands in the mapping itself wins, then the first in the list."""
+        """Add the entries of ``<<``: the mapping's own entries win, then those of the first mapping in the list."""
         parts = source.value if isinstance(source.value, list) and not source.is_map else [source]
         for part in parts:
             self.left -= 1

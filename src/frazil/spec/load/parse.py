@@ -1,6 +1,6 @@
-"""A declaration file as a ``Pipeline``, or all of its problems with line and column.
+"""Read a declaration file as a ``Pipeline``, or report all of its problems with line and column.
 
-References such as ``${env:X}`` stay text; they are resolved where the value is used.
+References such as ``${env:X}`` stay text until the value is used.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 FILE_NAME: Final = "frazil.yml"
 
 _ROUNDS: Final = 3
-"""A corrected setting may turn out wrong itself, one level deeper: so many times the declaration is checked again."""
+"""Number of checks: a corrected setting can reveal a problem one level deeper."""
 
 _STANDS_ALONE: Final = frozenset(
     {"nullable", "deletes", "format_version", "properties", "live_view", "max_bad_rows", "max_bad_fraction"}
     | {"max_late_fraction", "settle_seconds", "csv_null_value", "csv_delimiter", "csv_escape"}
 )
-"""Settings that mean nothing for others: without them the rest of a table can still be checked."""
+"""Settings that no other rule depends on: without them the table can still be checked."""
 
 
 def load(path: Path | str) -> Pipeline:
     """Read a declaration file.
 
     Args:
-        path: the file, or a folder that has a ``frazil.yml``.
+        path: the file, or a folder with a ``frazil.yml``.
 
     Returns:
         The pipeline, with relative paths starting from the file's folder.
 
     Raises:
-        DeclarationError: there is no such file, or it cannot be read as text.
-        DeclarationProblems: everything that is wrong in it.
+        DeclarationError: the file does not exist, or is not UTF-8 text.
+        DeclarationProblems: all problems of the declaration.
     """
     file = Path(path)
     if file.is_dir():
@@ -65,14 +65,14 @@ def parse(text: str, *, name: str = FILE_NAME) -> Pipeline:
 
     Args:
         text: YAML.
-        name: what the text is called in messages.
+        name: name of the text in messages.
 
     Returns:
         The pipeline, with relative paths starting from the working directory.
 
     Raises:
-        DeclarationProblems: everything that is wrong, one line ``name:line:column: what; way out`` each, in
-            the order of the text.
+        DeclarationProblems: all problems in the order of the text, one line each:
+            ``name:line:column: problem; way out``.
     """
     return _parsed(text, name, Path())
 
@@ -97,7 +97,7 @@ def _parsed(text: str, name: str, folder: Path) -> Pipeline:
 
 
 def _all_problems(document: Document, error: ValidationError, folder: Path) -> list[tuple[Place, str]]:
-    """Collect what pydantic found, correct what has one likely meaning, and go on with the rules over the rest."""
+    """Collect pydantic's errors, correct those with one likely meaning, and check the rules of the corrected data."""
     corrected = _Corrected(document)
     for _ in range(_ROUNDS):
         for finding in findings(error.errors(include_url=False), deepcopy(corrected.data)):
@@ -114,7 +114,7 @@ def _all_problems(document: Document, error: ValidationError, folder: Path) -> l
 
 
 class _Corrected:
-    """A copy of the data in which mistakes are corrected, or stand-ins are put where they cannot be."""
+    """A copy of the data with mistakes corrected, or replaced by harmless values."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -123,14 +123,14 @@ class _Corrected:
         self.renamed: dict[problem.Path, problem.Path] = {}
 
     def place(self, path: problem.Path) -> Place:
-        """Find where a setting stands in the text, by its corrected path."""
+        """Return the place in the text of a setting, by its corrected path."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.renamed:
                 path = self.renamed[path[:length]] + path[length:]
         return self.document.place(path)
 
     def note(self, finding: Finding) -> None:
-        """Keep a finding, and take it out of the data."""
+        """Record a finding and correct the data, so that later checks do not report it again."""
         path, is_key = finding.problem.path, finding.kind == "extra_forbidden"
         place = self.document.key_place(path) if is_key else self.place(path)
         self.found.append((place, str(finding.problem)))
@@ -144,7 +144,7 @@ class _Corrected:
                 parent[finding.rename] = value
                 self.renamed[(*path[:-1], finding.rename)] = path
             elif path[0] == "tables" and not {"marts", "columns"} & set(path):
-                # It may have been meant for anything, so nothing follows from what the table lacks.
+                # The setting could have any meaning, so the table's missing settings are not reported.
                 self._stand_in(path)
         elif finding.value is not None and isinstance(parent, dict):
             parent[last] = finding.value
@@ -154,7 +154,7 @@ class _Corrected:
             self._stand_in(path)
 
     def _stand_in(self, path: problem.Path) -> None:
-        """Put something harmless where a mistake is, that makes the names which others may refer to."""
+        """Replace a mistake by a harmless value that keeps the names which other settings may refer to."""
         match path:
             case ("tables", int(index), *_):
                 self.data["tables"][index] = _table_in_place_of(self.data["tables"][index], index)

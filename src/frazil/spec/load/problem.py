@@ -1,4 +1,4 @@
-"""One thing that is wrong with a declaration, and the words shared by the rules that find it."""
+"""One problem of a declaration, and helpers for the messages of the rules."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and list indexes from the top of the declaration to the place that is meant."""
+"""Keys and list indexes from the top of the declaration to a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, where, and the way out.
+    """One problem of a declaration: its place, a message and a hint.
 
     Attributes:
         path: place in the declaration, such as ``("tables", 0, "keys", 1)``.
         message: one sentence without a full stop.
-        hint: what to do, or None.
+        hint: the way out, or None.
     """
 
     path: Path
@@ -32,20 +32,20 @@ class Problem:
 
 
 def child(value: object, part: int | str) -> Any:
-    """Take one step down in plain data; None where there is nothing."""
+    """Return an entry of plain data by key or index; None if it does not exist."""
     if isinstance(value, dict):
         return value.get(part)
     return value[part] if isinstance(value, list) and isinstance(part, int) and part < len(value) else None
 
 
 def nearest(name: str, known: Collection[str]) -> str | None:
-    """Find the known name that a misspelt one most likely means; case counts for nothing."""
+    """Return the known name that is most similar to a misspelt one, ignoring case; None if none is similar."""
     by_lower = {other.lower(): other for other in sorted(known)}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.65)
     return by_lower[near[0]] if near else None
 
 
 def suggestion(name: str, known: Collection[str]) -> str:
-    """Name the nearest known name, or list them all."""
+    """Write a hint with the most similar known name, or with all known names."""
     near = nearest(name, known)
     return f"did you mean '{near}'?" if near else f"known are {', '.join(known) or 'none'}"

@@ -1,4 +1,4 @@
-"""Begin a project: a folder, its declaration, and beside it the schema by which editors check it."""
+"""Create a project: a folder with a declaration and the JSON schema for editors."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 _SCHEMA: Final = ".frazil.schema.json"
 _SCHEMA_LINE: Final = f"# yaml-language-server: $schema=./{_SCHEMA}\n"
-"""Tells an editor where the schema is: beside the declaration, so that it works offline and in any clone."""
+"""Line that points editors to the schema beside the declaration, so that it works offline and in any clone."""
 
 
 class FileExistsAlreadyError(DeclarationError):
-    """A command would write over a file of the user's."""
+    """A command would overwrite an existing file."""
 
     code = "FZ105"
 
 
 class UnwritableFileError(DeclarationError):
-    """A file that a command is to write cannot be made."""
+    """An output file cannot be created."""
 
     code = "FZ115"
 
 
 @contextmanager
 def created(file: Path) -> Iterator[IO[str]]:
-    """Open a file for text in UTF-8 that a command is to write, in place of one that is there.
+    """Open a UTF-8 text file for writing; an existing file is replaced.
 
     Raises:
-        UnwritableFileError: it cannot be made.
+        UnwritableFileError: the file cannot be created.
     """
     try:
         text = file.open("w", encoding="utf-8")
@@ -49,11 +49,11 @@ def created(file: Path) -> Iterator[IO[str]]:
 
 
 def new_declaration(project: Path, landing: Path | None = None) -> Path:
-    """Return the path of a project's declaration, and make its folder and that of its files.
+    """Create the folders of a project and return the path of its declaration.
 
     Raises:
-        FileExistsAlreadyError: there is a declaration already.
-        DeclarationError: a folder cannot be made.
+        FileExistsAlreadyError: the declaration exists already.
+        DeclarationError: a folder cannot be created.
     """
     file, folder = project / "frazil.yml", landing or project
     if file.exists():
@@ -68,7 +68,7 @@ def new_declaration(project: Path, landing: Path | None = None) -> Path:
 
 
 def write_declaration(file: Path, text: str) -> None:
-    """Write a declaration, and its schema beside it."""
+    """Write a declaration and its schema."""
     file.with_name(_SCHEMA).write_text(schema_text(), encoding="utf-8")
     file.write_text(_SCHEMA_LINE + text, encoding="utf-8")
 
@@ -76,7 +76,7 @@ def write_declaration(file: Path, text: str) -> None:
 def json_schema() -> dict[str, Any]:
     """Return the schema of ``frazil.yml``, with titles and descriptions, in draft 2020-12.
 
-    Its ``$id`` is relative: it means the file beside the one that refers to it.
+    Its ``$id`` is relative to the file that refers to it.
     """
     from frazil.spec.model.pipeline import Pipeline  # noqa: PLC0415 - pydantic comes with it
 

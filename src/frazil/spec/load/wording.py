@@ -1,6 +1,6 @@
-"""What pydantic finds wrong, in plain English, with the nearest known setting or value.
+"""Translate pydantic's errors to plain English, with the nearest known setting or value.
 
-Also corrects what has one likely meaning, so that a misspelt name does not hide what else is wrong.
+Errors with one likely meaning are corrected, so that a misspelt name does not hide other problems.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from frazil.spec.load.problem import Path
 
 _KINDS = ("kind", "type")
-"""The settings that choose between several shapes of a value."""
+"""Settings that choose between several models of a value."""
 
 
 _NEEDS = {
@@ -44,18 +44,18 @@ _NEEDS = {
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
 }
-"""What a value must be, by pydantic's name of the error."""
+"""pydantic's type of an error -> the message for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem, and the change to the data that would most likely correct it.
+    """A problem and its most likely correction.
 
     Attributes:
-        problem: what is wrong; its path may end with a setting that is not known.
-        rename: what the unknown setting means; None removes it.
-        value: what the value means, if it is one of a few; None if that cannot be told.
-        kind: pydantic's name of the error.
+        problem: the problem; its path may end with an unknown setting.
+        rename: the known setting that an unknown one most likely means; None removes the setting.
+        value: the known value that a wrong one most likely means, or None.
+        kind: pydantic's type of the error.
     """
 
     problem: Problem
@@ -65,9 +65,9 @@ class Finding:
 
 
 def findings(errors: list[ErrorDetails], data: object) -> list[Finding]:
-    """Put pydantic's errors into words; ``data`` is what was validated."""
+    """Translate pydantic's errors of validating ``data``."""
     placed = [(error, _path(error["loc"], data)) for error in errors]
-    # pydantic also calls a list too short when all of its entries are wrong.
+    # pydantic also reports a list as too short if all of its entries are wrong.
     found = [
         _finding(error, path, data) for error, path in placed if error["type"] != "too_short" or not _value(path, data)
     ]
@@ -76,7 +76,7 @@ def findings(errors: list[ErrorDetails], data: object) -> list[Finding]:
 
 
 def _path(loc: tuple[int | str, ...], data: object) -> Path:
-    """Take out of pydantic's location what is not in the data: the chosen kind of a union."""
+    """Return pydantic's location without the parts that are not in the data, such as the kind of a union."""
     path: list[int | str] = []
     at = data
     for step, part in enumerate(loc):
@@ -120,7 +120,7 @@ def _finding(error: ErrorDetails, path: Path, data: object) -> Finding:
 
 
 def _what(path: Path, data: object) -> str:
-    """Name a setting, or an entry of a list."""
+    """Describe a setting, or an entry of a list."""
     match path:
         case (*around, str(name), int(index)):
             return f"entry {index + 1} of '{name}' of {_whose(tuple(around), data)}"
@@ -144,7 +144,7 @@ def _must(error: ErrorDetails, path: Path, data: object) -> str:
 
 
 def _must_be_text(path: Path, value: object) -> str:
-    # A password must not come back in a message, not even one written as a number.
+    # Messages never show a password, even one written as a number.
     if isinstance(value, dict | list) or any(is_secret_name(str(part)) for part in path):
         return "must be text"
     return f'must be text; put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
@@ -167,7 +167,7 @@ def _setting(path: Path) -> str:
 
 
 def _whose(path: Path, data: object) -> str:
-    """Return in words whose settings stand at a path."""
+    """Describe the owner of the settings at a path, such as a table or the lake."""
     match path:
         case ():
             return "the pipeline"
@@ -197,20 +197,20 @@ def _part(path: Path, table: object) -> str:
 
 
 def _known_settings(path: Path, data: object) -> list[str]:
-    """Name the settings that a group at this path may have; of several shapes, the one its kind says."""
+    """Return the settings that are allowed at a path; its kind selects among several models."""
     shapes = _shapes(path, data)
     return list(next((shape for shape in shapes if _is_kind(shape, _value(path, data))), shapes[0]).model_fields)
 
 
 def _shapes(path: Path, data: object) -> list[type[BaseModel]]:
-    """Find the models that a group at this path may be."""
+    """Return the models that a group of settings at a path can have."""
     shapes: list[type[BaseModel]] = [Pipeline]
     at = data
     is_named = False
     for part in path:
         chosen = next((shape for shape in shapes if _is_kind(shape, at)), shapes[0])
         at = child(at, part)
-        if is_named:  # a name that the user gave one of several groups
+        if is_named:  # the user's own name of one of several groups
             is_named = False
         elif isinstance(part, str):
             field = chosen.model_fields[part]
@@ -228,7 +228,7 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _is_kind(model: type[BaseModel], data: object) -> bool:
-    """Return whether data names this shape by its kind."""
+    """Return whether the kind in the data selects this model."""
     for name in _KINDS:
         if name in model.model_fields and isinstance(data, dict) and name in data:
             return data[name] in get_args(model.model_fields[name].annotation)

@@ -1,4 +1,4 @@
 """The declared values: pipelines, tables, columns, marts, rules, stores.
 
-Values only, without rules over several of them.
+Values only; rules over several of them are in ``spec.check``.
 """

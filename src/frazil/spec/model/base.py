@@ -1,4 +1,4 @@
-"""What all declared values share."""
+"""Base class of all declared values."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Spec(BaseModel):
-    """A declared value: frozen, keyword-only, no unknown settings, no side effect."""
+    """A declared value: frozen, keyword-only, without unknown settings or side effects."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -13,7 +13,7 @@ from frazil.spec.model.types import column_type
 
 
 def _normal_type(text: str) -> str:
-    """Return the one name of a type; check.py tells of an unknown one, together with all other problems."""
+    """Return the normal name of a type; ``spec.check`` reports unknown types together with all other problems."""
     try:
         return column_type(text)
     except DeclarationError:

@@ -1,4 +1,4 @@
-"""What becomes of a table when its source changes shape."""
+"""Policies for changes of a source's schema."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pydantic import Field
 from frazil.spec.model.base import Spec
 
 OnChange: TypeAlias = Literal["evolve", "keep", "quarantine", "fail"]
-"""The tables follow; they stay as they are; records that need the change wait in quarantine; the run stops."""
+"""Follow the change; keep the tables unchanged; send records with the change to quarantine; stop the run."""
 
 
 class Evolution(Spec):
-    """What to do when the source changes shape."""
+    """Policies for new, missing and retyped fields of a source."""
 
     on_new_column: OnChange | None = Field(
         default=None,

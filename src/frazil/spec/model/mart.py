@@ -1,4 +1,4 @@
-"""The tables a user wants of a source table, and the aggregates over them."""
+"""Declared marts of a source table, and aggregates over marts."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class _Mart(Spec):
 class Current(_Mart):
     """The newest state of every key.
 
-    With ``deletes="hard"`` a deleted row is gone. With ``deletes="soft"`` it stays with its last known
-    values, ``is_deleted = true`` and ``deleted_at`` set.
+    With ``deletes="hard"`` a delete removes the row. With ``deletes="soft"`` the row keeps its last known values and
+    gets ``is_deleted = true`` and ``deleted_at``.
     """
 
     kind: Literal["current"] = Field(default="current", description="The newest state of every key.")
@@ -40,8 +40,8 @@ class History(_Mart):
     """Every version of every key with ``[valid_from, valid_to)`` in event time: a slowly changing dimension.
 
     With ``deletes="close"`` a delete ends the last version. With ``deletes="mark"`` it also opens a row with
-    the last known values and ``is_deleted = true``. With ``bitemporal`` nothing that was ever known is overwritten: a
-    row that a change ends, splits or corrects stays, with the time until which it was known.
+    the last known values and ``is_deleted = true``. With ``bitemporal`` no row is overwritten: a row that a change
+    ends, splits or corrects stays, with the time until which it was known.
     """
 
     kind: Literal["history"] = Field(default="history", description="Every version of every key.")

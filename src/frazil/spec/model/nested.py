@@ -1,4 +1,4 @@
-"""The parts of nested types: ``array<…>`` and ``struct<name:…,…>``."""
+"""Parts of nested types: ``array<…>`` and ``struct<name:…,…>``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 ARRAY, STRUCT = "array", "struct"
 _OPEN, _CLOSE = "<(", ">)"
 _FIELD: Final = re.compile(r"^([^\s:<]*)\s*:?")
-"""The name of a field, before a colon or a blank."""
+"""The name of a field, up to a colon or a blank."""
 _NESTED: Final = (ARRAY, STRUCT)
 
 
 def is_nested(kind: str) -> bool:
-    """Return whether a type has parts."""
+    """Return whether a type is an array or a struct."""
     return outer_of(kind) in _NESTED
 
 
@@ -26,13 +26,13 @@ def outer_of(kind: str) -> str:
 
 
 def inner_of(kind: str) -> str:
-    """Return what stands between the first ``<`` of a type and the ``>`` at its end; empty for none."""
+    """Return the text between the first ``<`` of a type and its final ``>``; empty for other types."""
     text = kind.strip()
     return text.partition("<")[2][:-1] if "<" in text and text.endswith(">") else ""
 
 
 def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
-    """Return the names and types of a struct's fields, as they are written; a lone name has an empty type."""
+    """Return the names and types of a struct's fields, as written; a name without a type has an empty type."""
     found = []
     for part in _parts(inner_of(kind)):
         name, _, type_name = _FIELD.sub(r"\1:", part.strip(), count=1).partition(":")
@@ -41,7 +41,7 @@ def fields_of(kind: str) -> tuple[tuple[str, str], ...]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Split a text at its commas, those inside of brackets left alone."""
+    """Split a text at its commas outside of brackets."""
     depth = begin = 0
     for at, sign in enumerate(text):
         depth += (sign in _OPEN) - (sign in _CLOSE)

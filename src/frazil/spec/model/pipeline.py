@@ -1,4 +1,4 @@
-"""A pipeline: its lake, its tables, their columns and what is made of them."""
+"""A pipeline: its lake, its source tables, their marts, aggregates, and settings of upkeep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from frazil.spec.model.stores import Store  # noqa: TC001 - pydantic reads it at
 from frazil.spec.model.types import BeyondMicroseconds  # noqa: TC001 - pydantic reads it at run time
 
 CATALOG = "lake"
-"""Spark's name of the catalog. It is data in a JDBC catalog, so it is one constant for all engines."""
+"""Spark's name of the catalog. A JDBC catalog stores it, so all engines use this constant."""
 
 
 def _as_column(value: object) -> object:
@@ -29,7 +29,7 @@ _ColumnOrRest = Annotated[Column, BeforeValidator(_as_column, json_schema_input_
 
 
 class EmbeddedCatalog(Spec):
-    """A SQLite file in the warehouse: nothing to install, one machine."""
+    """A SQLite file in the warehouse: no installation, one machine."""
 
     type: Literal["embedded"] = Field(default="embedded", description="SQLite in the warehouse folder.")
 
@@ -71,7 +71,7 @@ class Namespaces(Spec):
 
 
 class Lake(Spec):
-    """Where the tables live."""
+    """Warehouse, catalog and namespaces of the tables."""
 
     warehouse: str = Field(description="Folder or object store URI; relative to the declaration.")
     catalog: Catalog = Field(default=EmbeddedCatalog(), description="What keeps track of the tables.")
@@ -79,7 +79,7 @@ class Lake(Spec):
 
 
 class Retention(Spec):
-    """What is older than the horizon is folded into a baseline."""
+    """Changes older than the horizon are folded into a baseline."""
 
     changes_days: int = Field(
         ge=1,
@@ -103,7 +103,7 @@ class Upkeep(Spec):
 
 
 class Table(Spec):
-    """One source table: where its changes come from, what names and orders them, and what is made of them."""
+    """One source table: its source, keys and order, its contract and its marts."""
 
     name: str = Field(description="Lower-case letters, digits and underscores.")
     source: Source = Field(description="Where the changes come from.")
@@ -165,24 +165,24 @@ class Table(Spec):
 
     @property
     def stores(self) -> dict[str, Store]:
-        """How the pipeline says that object stores are reached."""
+        """Access settings of object stores, from the pipeline."""
         return self._stores
 
     def reached_by(self, stores: dict[str, Store]) -> Table:
-        """Return the same table with its files reached in these ways."""
+        """Return the table with these access settings of object stores."""
         copy = self.model_copy()
         copy._stores = stores  # noqa: SLF001 - a private attribute of its own class
         return copy
 
     def mart_name(self, mart: Current | History) -> str:
-        """Name of a mart's table: its own, else the table's (current) or ``<table>_history``."""
+        """Return the name of a mart's table: its own, else the source table's (current) or ``<table>_history``."""
         if mart.name:
             return mart.name
         return self.name if isinstance(mart, Current) else f"{self.name}_history"
 
 
 class Pipeline(Spec):
-    """A whole declaration. The same in YAML and in Python."""
+    """A whole declaration, the same in YAML and in Python."""
 
     pipeline: str = Field(min_length=1, description="Name of the pipeline.")
     lake: Lake = Field(description="Where the tables live.")
@@ -215,18 +215,18 @@ class Pipeline(Spec):
 
     @property
     def folder(self) -> Path:
-        """Folder that relative paths start from: the declaration's, or the working directory for Python."""
+        """Return the folder where relative paths start: that of the file, or the working directory in Python."""
         return self._folder
 
     def at(self, folder: Path) -> Pipeline:
-        """Return the same pipeline with relative paths starting from ``folder``."""
+        """Return the pipeline with relative paths starting at ``folder``."""
         copy = self.model_copy()
         copy._folder = folder.resolve()  # noqa: SLF001 - a private attribute of its own class
         return copy
 
 
 def add_kind(kind: type[SourceSpec]) -> None:
-    """Let declarations name another kind of source, by its ``kind``."""
+    """Allow another kind of source in declarations, by its ``kind``."""
     source = Table.model_fields["source"]
     kinds = [one for one in (get_args(source.annotation) or (source.annotation,)) if one is not kind]
     source.annotation = Union[(*kinds, kind)]  # type: ignore[assignment]

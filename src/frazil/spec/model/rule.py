@@ -1,4 +1,4 @@
-"""Rules that rows keep, beside their types: of one column, or of several."""
+"""Declared rules: of one column, of several columns, or of a whole mart."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from frazil.spec.model.base import Spec
 
 OnViolation: TypeAlias = Literal["quarantine", "warn", "fail"]
-"""What becomes of a change that breaks a rule: it goes to quarantine; it is counted and passes; it stops the run."""
+"""Effect on a change that breaks a rule: send it to quarantine; count it and let it pass; stop the run."""
 
 
 def _as_text(value: Any) -> Any:
-    """Write a number, a truth or a time as text; everything else stays, for pydantic to judge."""
+    """Write a number, a boolean or a time as text; other values stay, and pydantic checks them."""
     if isinstance(value, bool):
         return f"{value}".lower()
     return f"{value}" if isinstance(value, int | float | Decimal | date) else value
 
 
 Value: TypeAlias = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
-"""A value of a column, as the text that a source would send."""
+"""A value of a column, as text in the notation of a source."""
 
 COLUMN_RULES: Final = ("not_null", "accepted_values", "min", "max", "pattern", "min_length", "max_length")
-"""Names of the rules of one column; all but the first are settings of the same name."""
+"""Rules of one column; all except the first are settings of the same name."""
 
 
 TABLE_RULES: Final = ("unique", "references", "row_count", "freshness")
-"""Kinds of rules that a whole mart keeps; each is a setting of a rule, beside its name."""
+"""Kinds of rules over a whole mart; each is a setting of a rule."""
 
 
 class References(Spec):
@@ -43,7 +43,7 @@ class References(Spec):
 
 
 class RowCount(Spec):
-    """How many rows a mart has, and how many more or fewer after a batch."""
+    """Bounds of the number of rows of a mart, and of its change by one batch."""
 
     min: int | None = Field(default=None, ge=0, description="The fewest rows.")
     max: int | None = Field(default=None, ge=0, description="The most rows.")
@@ -63,7 +63,7 @@ class Age(Spec):
 
     @property
     def seconds(self) -> int:
-        """How long it is."""
+        """Return the length in seconds."""
         return self.count * {"minute": 60, "hour": 3600, "day": 86400}[self.period]
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Age(Spec):
 
 
 class Freshness(Spec):
-    """How old the newest time of a mart may be."""
+    """Maximum age of the newest time of a mart."""
 
     column: str | None = Field(
         default=None, description="A date or a time; left out: the time at which the last batch was taken."
@@ -85,7 +85,7 @@ def _on_violation(data: dict[str, Any]) -> OnViolation:
 
 
 class Rule(Spec):
-    """What every row of a table keeps, or a whole mart: one of ``expr`` and the rules of a mart."""
+    """A rule over each row of a table (``expr``), or over a whole mart (any other setting)."""
 
     name: str = Field(description="Name of the rule, in quarantine and in reports.")
     expr: str | None = Field(
@@ -108,7 +108,7 @@ class Rule(Spec):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Return which of the settings that say what it is are given; one, in a right declaration."""
+        """Return the given settings among ``expr`` and the rules of a mart; a valid rule has exactly one."""
         return tuple(kind for kind in ("expr", *TABLE_RULES) if getattr(self, kind) is not None)
 
     @property

@@ -1,4 +1,4 @@
-"""What a declaration says of where changes come from, whatever the kind; each kind stands in ``kinds``."""
+"""Base class of declared sources; the kinds are in ``kinds``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ Paths = Annotated[
 
 
 class SourceSpec(Spec, ABC):
-    """What is declared of a source, whatever its kind; each kind is a subclass.
+    """Declared settings of a source; each kind is a subclass.
 
-    What a kind reads, and how, is :class:`frazil.sources.base.Source`'s; here stands what follows from a declaration
-    alone.
+    The properties follow from the declaration alone; :class:`frazil.sources.base.Source` reads the files.
     """
 
     kind: str
@@ -36,40 +35,40 @@ class SourceSpec(Spec, ABC):
     @property
     @abstractmethod
     def locations(self) -> dict[str, tuple[str, ...]]:
-        """Return the folders and patterns that files are looked for in, by setting."""
+        """Return the folders and patterns of the source's files, by setting."""
 
     @property
     @abstractmethod
     def operation_field(self) -> str | None:
-        """Return the field that says what a record does; None where no single one does."""
+        """Return the field with the operation of a record; None if no single field has it."""
 
     @property
     @abstractmethod
     def orders_records(self) -> bool:
-        """Return whether records say their own place, so that the places of their files do not matter."""
+        """Return whether records have their own position, so that positions in files do not matter."""
 
     @property
     def named_delivery(self) -> str | None:
-        """Return a pattern whose first group tells by the path of a file when, or whence, its writer wrote it.
+        """Return a pattern of file paths whose first group identifies one delivery, such as a time or an offset.
 
-        The same bytes under names that tell two of these are two files, each with changes of its own. None: the names
-        of files tell nothing, and the same bytes are one file.
+        The same bytes in two deliveries are two files, each with its own changes. With None, file names have no
+        meaning, and the same bytes are one file.
         """
         return None
 
     @property
     def server_places(self) -> bool:
-        """Return whether the places of records belong to one server, and begin again where the source moves."""
+        """Return whether positions are those of one server, and start again if the source moves to another server."""
         return False
 
     @property
     @abstractmethod
     def types_fields(self) -> bool:
-        """Return whether fields come with types; else they are text."""
+        """Return whether fields have types; otherwise they are text."""
 
     @abstractmethod
     def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the fields of files that name none, in file order; None where all files name theirs.
+        """Return the fields of headerless files, in file order; None if all files name their fields.
 
         Args:
             declared: names of the declared columns without ``expr``, for a source that does not list the fields itself.
@@ -78,71 +77,71 @@ class SourceSpec(Spec, ABC):
     @property
     @abstractmethod
     def meaning(self) -> dict[str, Any]:
-        """Return the settings that the changes made of records depend on; if one changes, silver is rebuilt."""
+        """Return the settings that changes depend on; if one of them changes, silver is rebuilt."""
 
     @abstractmethod
     def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field is the source's own, not the table's: it stays in bronze unless it is declared."""
+        """Return whether a field belongs to the source, not to the table; it stays in bronze unless declared."""
 
     @property
     def truncates(self) -> bool:
-        """Return whether a record may say that the whole table was emptied."""
+        """Return whether a record may truncate the table."""
         return False
 
     @property
     def snapshot_places(self) -> str | None:
-        """Return a LIKE pattern of the positions of rows that a snapshot brings behind its own truncate; None for none.
+        """Return a LIKE pattern of the positions of snapshot rows after the snapshot's own truncate; None without any.
 
-        The position of such a row begins with that of the truncate. No position of a change is like it.
+        The position of such a row begins with the position of the truncate. Positions of changes do not match.
         """
         return None
 
     @property
     def leaves_out(self) -> bool:
-        """Return whether a record may lack fields that its table has, because they did not change."""
+        """Return whether a record may lack unchanged fields of its table."""
         return False
 
     @property
     def shard_column(self) -> str | None:
-        """Return the column with the name of the shard a record is of; None where there are no shards."""
+        """Return the column with the name of a record's shard; None without shards."""
         return None
 
     @property
     def own_fields(self) -> Mapping[str, str]:
-        """Return the fields that the source adds to every record, with their types; a declaration may name them."""
+        """Return the fields that the source adds to every record, with types; a declaration may name them."""
         return _NONE
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Return the addresses of servers among the settings, by setting; a secret in one is a reference."""
+        """Return the server addresses among the settings, by setting; secrets in them are references."""
         return _NONE
 
     @property
     def event_time(self) -> str | None:
-        """Return which of ``own_fields`` says when a change happened, for tables that declare no time."""
+        """Return the field of ``own_fields`` with the time of a change, for tables that declare no time."""
         return None
 
     @property
     def made_columns(self) -> Mapping[str, str]:
-        """Return columns that no field holds -> the column of bronze that does; a declaration may name them."""
+        """Return columns that are made from bronze's own columns, not from fields; a declaration may name them."""
         return _NONE
 
     @property
     def before_prefix(self) -> str | None:
-        """Return how the names of fields begin that hold a value of before the change; None where there are none."""
+        """Return the prefix of fields with values before a change; None without such fields."""
         return None
 
     @property
     def row_texts(self) -> tuple[str, ...]:
-        """Return the fields that hold whole rows as text, beside the fields of the rows."""
+        """Return the fields that contain whole rows as text."""
         return ()
 
     def delete_limit(self, position: str) -> float | None:
-        """Return the share of the rows that the truncate at a position may delete; None where it may delete all."""
+        """Return the share of rows that the truncate at a position may delete; None for no limit."""
         del position
         return None
 
     def landed_in(self, folder: str) -> SourceSpec | None:
-        """Return the same source with another landing folder; None where Frazil lands nothing for it."""
+        """Return the source with another landing folder; None if Frazil does not land its files."""
         del folder
         return None

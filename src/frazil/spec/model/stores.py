@@ -1,4 +1,4 @@
-"""How object stores are reached: what is declared of each, and what counts for one address."""
+"""Access to object stores: the declared settings, and those that apply to one address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCHEMES: Final = {
     "abfss": "abfss",
     "wasbs": "abfss",
 }
-"""Schemes of addresses, and those of the stores they mean."""
+"""Scheme of an address -> scheme of its store."""
 
 ENVIRONMENT: Final = {
     "access_key_id": ("AWS_ACCESS_KEY_ID",),
@@ -36,13 +36,13 @@ ENVIRONMENT: Final = {
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
     "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
 }
-"""Variables that all tools of AWS read where nothing is declared."""
+"""AWS environment variables that apply where a setting is not declared."""
 KEY: Final = ("access_key_id", "secret_access_key", "session_token")
-"""The settings of one login to S3: they are taken together, or not."""
+"""Settings of one S3 login: they are used together or not at all."""
 
 
 class Store(Spec):
-    """Settings of an object store, for all addresses that begin alike."""
+    """Settings of an object store, for all addresses with one prefix."""
 
     region: str | None = Field(default=None, description="S3: region of the bucket; left out: $AWS_REGION.")
     endpoint: str | None = Field(
@@ -65,19 +65,19 @@ class Store(Spec):
 
 
 NO_STORES: Final[Mapping[str, Store]] = MappingProxyType({})
-"""No store is declared: each is reached as the environment says."""
+"""No declared stores: the environment has the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """How one bucket is reached, references resolved.
+    """Access settings of one bucket, with references resolved.
 
     Attributes:
         scheme: ``s3``, ``gs`` or ``abfss``.
         bucket: name of the bucket; in Azure the container.
         account: in Azure the storage account; else empty.
-        settings: (name, value) of the settings of :class:`Store` that are known; can hold secrets.
-        below: how the keys begin that the login is for; empty where it is for the whole bucket.
+        settings: (name, value) of the known settings of :class:`Store`; may contain secrets.
+        below: prefix of the keys that the login is valid for; empty for the whole bucket.
     """
 
     scheme: str
@@ -87,30 +87,30 @@ class StoreAccess:
     below: str = ""
 
     def get(self, name: str) -> str | None:
-        """Return a setting; None where it is not known."""
+        """Return a setting; None if it is not known."""
         return dict(self.settings).get(name)
 
     @property
     def path_style(self) -> bool:
-        """Return whether the bucket is part of an address's path, not of its host."""
+        """Return whether an address has the bucket in its path instead of its host."""
         declared = self.get("path_style")
         return self.get("endpoint") is not None if declared is None else declared == "true"
 
     @property
     def root(self) -> str:
-        """Return the address of the whole bucket, without a slash at its end."""
+        """Return the address of the bucket, without a final slash."""
         host = f"@{self.account}.dfs.core.windows.net" if self.account else ""
         return f"{self.scheme}://{self.bucket}{host}"
 
 
 def is_store(address: str) -> bool:
-    """Return whether an address is in an object store that can be read."""
+    """Return whether an address is in a supported object store."""
     scheme, sign, _ = address.partition("://")
     return bool(sign) and scheme.lower() in _SCHEMES
 
 
 def split(address: str) -> tuple[StoreAccess, str]:
-    """Return the bucket of an address, without settings, and the key in it."""
+    """Return the bucket of an address, without settings, and the key."""
     scheme, _, rest = address.partition("://")
     bucket, _, key = rest.partition("/")
     bucket, _, host = bucket.partition("@")
@@ -118,7 +118,7 @@ def split(address: str) -> tuple[StoreAccess, str]:
 
 
 def whole_address(address: str) -> str:
-    """Return an address as listings have it: ``s3a://`` is ``s3://``; one of no store that can be read as it is."""
+    """Return an address in the form of listings, with ``s3://`` for ``s3a://``; other addresses are unchanged."""
     if not is_store(address):
         return address
     access, key = split(address)
@@ -132,16 +132,16 @@ def store_access(
     *,
     more: Mapping[str, str] | None = None,
 ) -> StoreAccess:
-    """Return how the bucket of an address is reached.
+    """Return the access settings of the bucket of an address.
 
     Args:
         address: in an object store.
-        stores: what is declared, by the beginnings of addresses; the longest one counts.
+        stores: declared stores by address prefix; the longest matching prefix applies.
         folder: where relative paths of ``${file:…}`` start.
-        more: settings that count before these.
+        more: settings that override the declared ones.
 
     Raises:
-        DeclarationError: a reference leads nowhere.
+        DeclarationError: a reference cannot be resolved.
     """
     bare, _ = split(address)
     prefix, declared = declared_store(address, stores)
@@ -152,7 +152,7 @@ def store_access(
     if bare.scheme == "s3":
         has_key = bool(found.keys() & KEY)
         for name, variables in ENVIRONMENT.items():
-            # A token belongs to its key: of two logins no halves are put together.
+            # A token belongs to its key: settings of two logins are never mixed.
             if name not in found and not (name in KEY and has_key):
                 known = [os.environ[variable] for variable in variables if os.environ.get(variable)]
                 found |= {name: known[0]} if known else {}
@@ -160,14 +160,14 @@ def store_access(
 
 
 def declared_store(address: str, stores: Mapping[str, Store]) -> tuple[str, dict[str, str]]:
-    """Return the entry that counts for an address: how it begins, and its settings, references as they are declared.
+    """Return the declared entry for an address: its prefix and its settings, with unresolved references.
 
     Args:
         address: in an object store.
-        stores: what is declared, by the beginnings of addresses.
+        stores: declared stores by address prefix.
 
     Returns:
-        An empty beginning and no settings where no entry is for it.
+        An empty prefix and no settings if no entry matches.
     """
     bare, key = split(address)
     whole = f"{bare.root}/{key}".rstrip("/") + "/"
@@ -180,7 +180,7 @@ def declared_store(address: str, stores: Mapping[str, Store]) -> tuple[str, dict
 
 
 def store_problems(stores: Mapping[str, Store]) -> Iterator[Problem]:
-    """Find what is wrong with the declared stores themselves."""
+    """Yield problems of the declared stores."""
     for prefix, store in stores.items():
         at = ("stores", prefix)
         if not is_store(prefix):
@@ -197,7 +197,7 @@ def store_problems(stores: Mapping[str, Store]) -> Iterator[Problem]:
 
 
 def _normal(prefix: str) -> str:
-    """Return the beginning of addresses without a slash at its end; ``s3://`` alone means all buckets."""
+    """Return an address prefix without a final slash; ``s3://`` alone means all buckets."""
     if not is_store(prefix):
         return prefix
     bare, key = split(prefix)

@@ -1,4 +1,4 @@
-"""Partition transforms: ``day(created_at)``, ``bucket(16, id)`` and their like, as values."""
+"""Partition transforms, such as ``day(created_at)`` and ``bucket(16, id)``, as values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS: Final = "write a column, year(c), month(c), day(c), hour(c), bucket(n, c
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """How a partition value is made of a column; ``n`` is the number of bucket and truncate, else None."""
+    """The function from a column to a partition value; ``n`` is the number of bucket and truncate, else None."""
 
     kind: Kind
     column: str
@@ -28,7 +28,7 @@ class Transform:
 
     @property
     def sql(self) -> str:
-        """The transform as Spark SQL, its column taken literally."""
+        """Return the transform as Spark SQL, with a quoted column."""
         column = quote(self.column)
         if self.kind == "identity":
             return column
@@ -36,17 +36,17 @@ class Transform:
 
     @property
     def name(self) -> str:
-        """What Iceberg calls the partition, in lower case."""
+        """Return Iceberg's name of the partition field, in lower case."""
         of = {"identity": "", "truncate": "_trunc"}.get(self.kind, f"_{self.kind}")
         return f"{self.column}{of}".lower()
 
     @property
     def field(self) -> str:
-        """What one table can be partitioned by but once: of a time a year, month, day or hour is enough."""
+        """Return a key that is unique in a table: a time column can have only one of year, month, day and hour."""
         return f"{self.column}_time".lower() if self.kind in _OF_TIME else self.name
 
     def accepts(self, column_type: str) -> bool:
-        """Return whether Iceberg can partition a column of this (normal) type so."""
+        """Return whether Iceberg supports the transform for a column type in normal form."""
         whole = column_type.split("(", maxsplit=1)[0]
         match self.kind:
             case "identity":
@@ -62,14 +62,14 @@ class Transform:
 
 
 def partition_transform(text: str) -> Transform:
-    """Take a partition transform apart.
+    """Parse a partition transform.
 
     Args:
         text: ``column | year(c) | month(c) | day(c) | hour(c) | bucket(n, c) | truncate(n, c)``; the plural
-            ``years(c)`` is the same; a column in backticks may hold blanks, commas and parentheses.
+            ``years(c)`` means the same. A column in backticks may contain blanks, commas and parentheses.
 
     Raises:
-        DeclarationError: it is none of these; the hint shows the right form.
+        DeclarationError: the text has another form; the hint shows the right one.
     """
     stripped = text.strip()
     call = _CALL.fullmatch(stripped)

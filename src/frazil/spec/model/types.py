@@ -1,4 +1,4 @@
-"""Names of column types: what a user may write, and the one name each stands for."""
+"""Names of column types: accepted spellings, normal names, and widening."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SIMPLE: Final = (
     "timestamp_ntz",
     "binary",
 )
-"""The names without numbers; others are ``decimal(p,s)``, ``array<…>`` and ``struct<name:…,…>``."""
+"""Types without parameters; the others are ``decimal(p,s)``, ``array<…>`` and ``struct<name:…,…>``."""
 
 TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
-"""The types that can be an event time."""
+"""Types of an event time."""
 
 BeyondMicroseconds: TypeAlias = Literal["truncate", "round", "text", "quarantine"]
-"""What becomes of the digits of a timestamp beyond microseconds, which no table keeps."""
+"""Policy for digits of a timestamp beyond microseconds, which tables cannot keep."""
 
 MAX_DIGITS: Final = 38
-"""Iceberg and Spark keep at most this many digits in a decimal."""
+"""Maximum digits of a decimal in Iceberg and Spark."""
 
 _ALIASES: Final = {
     "bool": "boolean",
@@ -62,18 +62,18 @@ _DECIMAL: Final = re.compile(r"(?:decimal|numeric|dec)(?: ?\( ?(\d+) ?(?:, ?(\d+
 
 
 def column_type(text: str) -> str:
-    """Return the one name of a column type, as Spark SQL writes it.
+    """Return the normal name of a column type, as Spark SQL writes it.
 
     Args:
-        text: a type name in any case; ``integer``, ``long``, ``text``, ``varchar(n)``, ``numeric(p,s)`` and
-            ``datetime`` stand for ``int``, ``bigint``, ``string``, ``decimal(p,s)`` and ``timestamp``.
-            The length of a ``varchar(n)`` is dropped: Iceberg has one text type.
+        text: a type name in any case. Aliases such as ``integer``, ``long``, ``text``, ``numeric(p,s)``, ``datetime``
+            mean ``int``, ``bigint``, ``string``, ``decimal(p,s)`` and ``timestamp``. ``varchar(n)`` loses its length:
+            Iceberg has one text type.
 
     Returns:
         One of ``SIMPLE``, or ``decimal(p,s)``, ``array<…>`` or ``struct<name:…,…>`` without blanks.
 
     Raises:
-        DeclarationError: no such type (the hint names the nearest), or digits that no decimal has.
+        DeclarationError: the type does not exist (the hint has the nearest), or a decimal cannot have these digits.
     """
     if is_nested(text):
         return _nested(text)
@@ -117,7 +117,7 @@ def _nested(text: str) -> str:
 
 
 def _decimal(text: str, digits: str | None, scale: str | None) -> str:
-    # Spark's silent decimal(10,0) would drop the fraction, so the digits have to be said.
+    # Spark's default of decimal(10,0) would drop the fraction, so the digits must be declared.
     if digits is None:
         raise DeclarationError(f"type '{text}' does not say how many digits", hint="write 'decimal(18,2)' or the like")
     p, s = int(digits), int(scale or 0)
@@ -129,11 +129,11 @@ def _decimal(text: str, digits: str | None, scale: str | None) -> str:
 
 
 def widens(before: str, after: str) -> bool:
-    """Return whether a type has all values of another one, and Iceberg makes a column of it without rewriting rows.
+    """Return whether Iceberg can widen a column from one type to another without rewriting rows.
 
     Args:
-        before: the type that the column has, as a schema prints it, blanks aside.
-        after: the other one.
+        before: the type of the column; blanks are ignored.
+        after: the wider type.
     """
     before, after = plain_type(before), plain_type(after)
     if (before, after) in _WIDER:
@@ -145,24 +145,25 @@ def widens(before: str, after: str) -> bool:
 
 
 def keeps_values(before: str, after: str) -> bool:
-    """Return whether a type widens another one, and a text that both can say means the same value in both.
+    """Return whether a type widens another one and gives the same value for every text.
 
-    ``0.1`` does not: as a ``double`` it is another number than the ``float`` of it.
+    ``double`` does not: ``0.1`` as a ``double`` differs from ``0.1`` as a ``float``.
     """
     return widens(before, after) and plain_type(before) != "float"
 
 
 def type_after(have: str, kind: str, policy: OnChange) -> str:
-    """Return the type of a field once values of another type came: see :class:`frazil.spec.model.evolution.Evolution`.
+    """Return the type of a field after a type change: see :class:`frazil.spec.model.evolution.Evolution`.
 
     Args:
-        have: its type so far.
-        kind: the type that the source gives it now.
+        have: the present type of the field.
+        kind: the new type at the source.
         policy: ``on_type_change``.
 
     Returns:
-        With ``evolve``, whatever the order of arrival, the least type that says every value of both exactly; ``string``
-        is the last. With ``keep`` the type so far; else a wider type, if it is one.
+        With ``evolve`` the least type that represents all values of both exactly, at last ``string``; the order of
+        arrival does not matter. With ``keep`` the present type. Otherwise the new type if it is wider, else the
+        present one.
     """
     if policy == "keep" or plain_type(have) == plain_type(kind):
         return have
@@ -177,7 +178,7 @@ def type_after(have: str, kind: str, policy: OnChange) -> str:
 
 
 def _digits(kind: str) -> tuple[int, int]:
-    """Return how many digits a type has before and behind the point; no digits for one that is no exact number."""
+    """Return the digits of a type before and after the point; (0, 0) unless the type is an exact number."""
     if kind in _WHOLE_DIGITS:
         return _WHOLE_DIGITS[kind], 0
     if not plain_type(kind).startswith("decimal("):
@@ -187,5 +188,5 @@ def _digits(kind: str) -> tuple[int, int]:
 
 
 def plain_type(kind: str) -> str:
-    """Write a type the one way that a schema prints it: without blanks."""
+    """Return a type in lower case without blanks, as a schema prints it."""
     return "".join(kind.lower().split())

@@ -1,4 +1,4 @@
-"""Users' SQL: names, functions, references, and the order in which aggregates follow from it.
+"""Users' SQL: names, functions, references, and the order of aggregates.
 
 Nothing is executed.
 """

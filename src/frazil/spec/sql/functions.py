@@ -1,6 +1,6 @@
-"""Spark's functions by name: which there are, what they see, and how many arguments they take.
+"""Spark's functions by name, with their kinds and numbers of arguments.
 
-The list is Spark's own, written by ``scripts/spark_functions.py``.
+``scripts/spark_functions.py`` writes the list from Spark's own registry.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _NOT_OF_THE_DATA: Final = frozenset(
     {"current_date", "current_time", "current_timestamp", "curdate", "localtimestamp", "now", "current_timezone"}
     | {"current_user", "user", "session_user", "current_catalog", "current_database", "current_schema", "version"}
 )
-"""Functions whose value is decided by the moment or the place of the run; Spark holds them for constants."""
+"""Functions whose value depends on the time or place of the run; Spark treats them as constants."""
 
 _MANY_RECORDS: Final = frozenset({"window", "session_window", "grouping", "grouping_id", "window_time"})
-"""Functions that see more than one record, whatever Spark's list calls them."""
+"""Functions over more than one record, whatever their kind in Spark's list."""
 
 _BY_SYNTAX: Final = frozenset({"try_cast", "timestampadd", "timestampdiff"})
-"""What Spark's grammar knows besides the functions."""
+"""Functions of Spark's grammar that are not in its list."""
 
 _OWN_GRAMMAR: Final = frozenset(
     {"cast", "extract", "trim", "substring", "substr", "position", "overlay", "date_add", "dateadd", "date_diff"}
     | {"datediff", "struct", "mod", "array", "map"}
     | {"decimal", "dec", "numeric", "char", "character", "varchar", "time", "string"}
 )
-"""Names that stand before a parenthesis in forms of their own, such as ``trim(both 'x' from v)``, or are types."""
+"""Functions with a syntax of their own, such as ``trim(both 'x' from v)``, and types with parameters."""
 
 _WORDS: Final = frozenset(
     {"and", "or", "not", "in", "like", "ilike", "rlike", "regexp", "between", "div", "case", "when", "then", "else"}
     | {"is", "as", "on", "by", "distinct", "interval", "from", "for", "placing", "over", "where", "all", "escape"}
 )
-"""Words of SQL that may stand before a parenthesis without being called."""
+"""Keywords of SQL that can precede a parenthesis and are not functions."""
 
 _LIKE: Final = frozenset({"like", "ilike", "rlike"})
 _OPENING: Final = frozenset({"L_PAREN", "L_BRACKET"})
@@ -51,13 +51,13 @@ _CLOSING: Final = frozenset({"R_PAREN", "R_BRACKET"})
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """What Spark's list says of a function.
+    """A function in Spark's list.
 
     Attributes:
-        kind: scalar, aggregate, window, generator, table or changing; the last is a scalar whose value its arguments
-            do not decide.
-        counts: numbers of arguments it takes; none where that is not known.
-        open: it takes any number from the last of them on.
+        kind: scalar, aggregate, window, generator, table or changing; a changing function is a scalar whose value does
+            not depend on its arguments alone.
+        counts: allowed numbers of arguments; empty if unknown.
+        open: any number of arguments from the last count on is allowed.
     """
 
     kind: str
@@ -65,17 +65,17 @@ class Function:
     open: bool
 
     def takes(self, count: int) -> bool:
-        """Return whether the function takes that many arguments."""
+        """Return whether the function accepts this number of arguments."""
         return not self.counts or count in self.counts or (self.open and count > self.counts[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function that SQL calls.
+    """A function call in SQL.
 
     Attributes:
-        name: in lower case, with what stands before it and a dot.
-        count: of its arguments; None where a word such as FROM parts them.
+        name: name in lower case, with its qualifiers.
+        count: number of arguments; None if a keyword such as FROM separates them.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Call:
 
 @cache
 def functions() -> dict[str, Function]:
-    """Read the list: name -> what is known of it."""
+    """Return Spark's functions by name."""
     found = {}
     for line in files("frazil.spec.sql").joinpath("spark_functions.txt").read_text(encoding="utf-8").splitlines():
         name, kind, counts = line.split()
@@ -94,7 +94,7 @@ def functions() -> dict[str, Function]:
 
 
 def unknown_function(name: str) -> str | None:
-    """Return the message that Spark has no function of a name, and which one may be meant; None if it has."""
+    """Return a message, with the nearest name, if Spark has no function of this name; None if it has."""
     known = functions()
     if name in known or name in _BY_SYNTAX:
         return None
@@ -108,7 +108,7 @@ def calls_java(name: str) -> bool:
 
 
 def call_problem(call: Call) -> str | None:
-    """Return what keeps a function from being called for one record, None if nothing does."""
+    """Return why a call is not allowed in an expression over one record; None if it is allowed."""
     name = call.name.removeprefix("system.").removeprefix("builtin.")
     known, problem = functions().get(name), unknown_function(name)
     if calls_java(name):
@@ -123,19 +123,19 @@ def call_problem(call: Call) -> str | None:
 
 
 def is_not_of_the_data(name: str) -> bool:
-    """Return whether a word or a function gives the moment or the place of the run."""
+    """Return whether the value of a keyword or function depends on the time or place of the run."""
     return name in _NOT_OF_THE_DATA or (name in functions() and functions()[name].kind == "changing")
 
 
 def is_scalar(name: str) -> bool:
-    """Return whether a function surely gives one value of one record, which its arguments decide."""
+    """Return whether a function is certainly scalar and depends on its arguments alone."""
     if name in _BY_SYNTAX or name in _OWN_GRAMMAR:
         return True
     return name in functions() and functions()[name].kind == "scalar" and name not in _MANY_RECORDS
 
 
 def calls(tokens: list[Token]) -> Iterator[Call]:
-    """List the functions that SQL calls, as they are written; types and words of SQL are none."""
+    """Yield the function calls of SQL in order of appearance, without types and keywords."""
     for index, (token, after) in enumerate(pairwise(tokens)):
         kind, name = token.token_type.name, token.text.lower()
         if after.token_type.name != "L_PAREN" or kind == "STRING" or not (kind == "IDENTIFIER" or name.isidentifier()):
@@ -150,7 +150,7 @@ def calls(tokens: list[Token]) -> Iterator[Call]:
 
 
 def _count(tokens: list[Token]) -> int | None:
-    """Count the arguments that stand before the parenthesis that closes them."""
+    """Count the arguments up to the closing parenthesis; None if a keyword separates them."""
     depth, commas, empty = 1, 0, True
     for token in tokens:
         kind = token.token_type.name

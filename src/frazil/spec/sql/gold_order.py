@@ -1,4 +1,4 @@
-"""Which marts and aggregates an aggregate reads, itself and through others, and the order that follows."""
+"""Marts and aggregates that an aggregate reads, directly or through others, and the order of aggregates."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def gold_in_order(pipeline: Pipeline) -> tuple[Gold, ...]:
-    """Return the aggregates so that each stands after those it reads, else in the order of the declaration.
+    """Return the aggregates, each after those that it reads, otherwise in the order of the declaration.
 
-    Those of a circle, which :func:`frazil.spec.check.check.problems` refuses, stand as they are declared.
+    With a circle, which :func:`frazil.spec.check.check.problems` reports, the declared order is kept.
     """
     known = {gold.name: gold for gold in pipeline.gold}
     if circle(pipeline):
@@ -26,7 +26,7 @@ def gold_in_order(pipeline: Pipeline) -> tuple[Gold, ...]:
 
 
 def circle(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the names of aggregates that read each other in a circle, the first one again at the end; else none."""
+    """Return aggregates that read each other in a circle, with the first repeated at the end; empty without one."""
     try:
         TopologicalSorter(_direct(pipeline)).prepare()
     except CycleError as error:
@@ -35,7 +35,7 @@ def circle(pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def upstream_gold(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
-    """Return the names of the aggregates that one reads, itself and through others, in the order of the declaration."""
+    """Return the aggregates that one reads, directly or through others, in the order of the declaration."""
     direct = _direct(pipeline)
     found: set[str] = set()
     ahead = [gold.name]
@@ -47,7 +47,7 @@ def upstream_gold(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
 
 
 def marts_of(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
-    """Return the names of the marts that an aggregate reads, itself and through others, in order of appearance."""
+    """Return the marts that an aggregate reads, directly or through others, in order of appearance."""
     names = {gold.name, *upstream_gold(pipeline, gold)}
     known = {one.name for one in pipeline.gold}
     read = (name for one in pipeline.gold if one.name in names for name in mart_references(one.sql))

@@ -1,4 +1,4 @@
-"""Which output columns of an aggregate name its groups, so that some of its rows can be computed again alone."""
+"""Incremental aggregates: the output columns that name the groups, so that single groups can be recomputed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A SELECT over one mart whose rows can be computed group by group.
+    """A SELECT over one mart that can be computed group by group.
 
     Attributes:
         mart: the mart that it reads.
-        groups: its output columns that are no aggregates. Each row of the mart goes into output rows of one
-            combination of their values, so the output rows of a combination depend on those rows of the mart alone.
+        groups: output columns without aggregates. Each row of the mart contributes to one combination of their values,
+            so the output rows of a combination depend only on those rows of the mart.
     """
 
     mart: str
@@ -31,17 +31,17 @@ class Grouped:
 
 
 def grouped(sql: str) -> Grouped:
-    """Return the groups of a SELECT in which :func:`incremental_problems` finds nothing."""
+    """Return the groups of a SELECT without :func:`incremental_problems`."""
     tree = _parse(sql)
     return Grouped(mart=mart_references(sql)[0], groups=tuple(_groups(tree)))
 
 
 @lru_cache(256)
 def incremental_problems(sql: str) -> tuple[str, ...]:
-    """Return why the rows of a SELECT cannot be computed group by group; nothing if they can.
+    """Return why a SELECT cannot be computed group by group; empty if it can.
 
     Args:
-        sql: a SELECT in which :func:`frazil.spec.sql.sql.select_problems` finds nothing.
+        sql: a SELECT without :func:`frazil.spec.sql.sql.select_problems`.
     """
     from sqlglot import exp  # noqa: PLC0415 - only aggregates pay for it
 
@@ -82,10 +82,11 @@ def _problems(tree: exp.Select, sql: str) -> Iterator[str]:
 
 
 def _groups(tree: exp.Query) -> Iterator[str]:
-    """Name the output columns that are no aggregates and no constants, nor made of such by their names.
+    """Yield the output columns that depend on grouping columns only.
 
-    An expression may use the names of those before it, as ``total`` in ``sum(x) AS total, total / 100 AS euros``: Spark
-    reads that name where the mart has no such column. What the mart has is not known here, so the name always counts.
+    Aggregates, constants, and expressions over their names are left out. In ``sum(x) AS total, total / 100 AS euros``
+    Spark resolves ``total`` to the alias if the mart has no such column. The columns of the mart are unknown here, so
+    such a name always counts as the alias.
     """
     from sqlglot import exp  # noqa: PLC0415
 
@@ -93,7 +94,7 @@ def _groups(tree: exp.Query) -> Iterator[str]:
     for projection in tree.selects:
         names = [column.parts[0].name.lower() for column in projection.find_all(exp.Column)]
         is_named = isinstance(projection, exp.Alias | exp.Column)
-        # Spark names what has no name by its text, as `count(1)`, and that name can be used too.
+        # Spark names an unnamed column by its text, such as `count(1)`, and other columns can use that name.
         uses_others = any(name in others or ("(" in name and "" in others) for name in names)
         if is_named and names and not uses_others and _is_of_one_record(projection):
             yield projection.alias_or_name
@@ -102,7 +103,7 @@ def _groups(tree: exp.Query) -> Iterator[str]:
 
 
 def _is_of_one_record(projection: exp.Expr) -> bool:
-    """Return whether a value is surely decided by one record: what may be an aggregate is not."""
+    """Return whether a value certainly depends on one record alone; False if it may be an aggregate."""
     from sqlglot import exp, tokenize  # noqa: PLC0415
 
     called = calls(tokenize(projection.sql("spark"), read="spark"))

@@ -1,12 +1,12 @@
-"""The one place where names become SQL."""
+"""Quoting of names and texts for Spark SQL."""
 
 from __future__ import annotations
 
 
 def quote(*parts: str) -> str:
-    """Write a name, or a dotted path of names, so that Spark SQL takes it literally.
+    """Quote a name, or a dotted path of names, for Spark SQL.
 
-    Any text is safe: backticks are doubled. Nothing else in the house builds an identifier.
+    Any text is safe: backticks are doubled. All identifiers in SQL come from this function.
     """
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
@@ -17,9 +17,8 @@ def literal(text: str) -> str:
 
 
 def backslashes(sql: str) -> str:
-    r"""Let a backslash in a user's SQL be a backslash.
+    r"""Escape the backslashes of a user's SQL.
 
-    Spark takes ``'\s'`` for the letter s; who writes a pattern means the pattern. A quote inside a literal is
-    written twice.
+    Spark reads ``'\s'`` as the letter s, but users write it as a pattern. A quote inside a literal is doubled.
     """
     return sql.replace("\\", "\\\\")

@@ -1,4 +1,4 @@
-"""What rules refer to in other marts, and the order of tables that follows from it."""
+"""References of rules to other marts, and the order of tables that follows."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 def mart_named(pipeline: Pipeline, name: str) -> tuple[Table, Mart] | None:
-    """Return the mart of a name, with its source table; None where there is none."""
+    """Return the mart of this name and its source table; None if it does not exist."""
     pairs = ((table, mart) for table in pipeline.tables for mart in table.marts)
     return next(((table, mart) for table, mart in pairs if table.mart_name(mart) == name), None)
 
 
 def referenced_fields(reference: References, other: Table) -> tuple[str, ...]:
-    """Return the columns of the other table that a rule refers to: those that it names, else the keys."""
+    """Return the columns that a rule refers to in the other table: the named ones, else the keys."""
     return reference.fields or other.keys
 
 
 def referenced_tables(pipeline: Pipeline, table: Table) -> tuple[str, ...]:
-    """Return the other source tables that the rules of a table refer to, each once."""
+    """Return the other source tables that a table's rules refer to, without repeats."""
     found = (mart_named(pipeline, rule.references.to) for rule in table.rules if rule.references is not None)
     return tuple(dict.fromkeys(pair[0].name for pair in found if pair is not None and pair[0].name != table.name))
 
 
 def referenced_first(pipeline: Pipeline, names: Iterable[str]) -> tuple[str, ...]:
-    """Return some source tables so that each stands behind those that its rules refer to.
+    """Return the source tables, each after the tables that its rules refer to.
 
-    Where rules refer to one another in a circle, and everywhere else, the given order stays.
+    Otherwise, and for circular references, the given order is kept.
     """
     tables, wanted = {table.name: table for table in pipeline.tables}, tuple(names)
     ordered: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""``--select``: which source tables and which aggregates a command works on."""
+"""The ``--select`` option: the source tables and aggregates of a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class UnknownSelectionError(DeclarationError):
-    """``--select`` names nothing of the declaration."""
+    """``--select`` matches nothing in the declaration."""
 
     code = "FZ103"
 
@@ -31,12 +31,13 @@ class Selection:
 
 
 def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
-    """Return the source tables and the aggregates that a selection means.
+    """Return the source tables and aggregates of a selection.
 
-    A word names a table, one of its marts or an aggregate, with or without the layer before it (``marts.hosts``,
-    ``gold.revenue``), or is a pattern with ``*``. ``gold`` means all aggregates, any other layer alone all tables. No
-    words mean everything. An aggregate that reads selected tables only is selected with them. A ``+`` before a word
-    adds what it is made of, one behind it all aggregates that are made of it.
+    A word is the name of a table, mart or aggregate, with or without its layer (``marts.hosts``), or a pattern with
+    ``*``. ``gold`` alone means all aggregates, any other layer all tables. An empty selection means
+    everything. An aggregate over selected tables only is selected too. A leading ``+`` adds the tables and aggregates
+    that a word reads; a trailing ``+`` adds all aggregates that read it.
+
 
     Raises:
         UnknownSelectionError: a word matches nothing.
@@ -72,10 +73,10 @@ def selected(pipeline: Pipeline, select: Sequence[str]) -> Selection:
 
 
 def source_table(pipeline: Pipeline, word: str) -> Table:
-    """Return the one source table that a word means: its own name, or that of one of its marts.
+    """Return the source table of a word, which is the name of a table or of one of its marts.
 
     Raises:
-        UnknownSelectionError: a word matches nothing, several tables, or an aggregate.
+        UnknownSelectionError: the word matches nothing, several tables, or an aggregate.
     """
     names = selected(pipeline, [word]).tables
     if len(names) != 1:
@@ -104,7 +105,7 @@ def _of_gold(pipeline: Pipeline, word: str) -> set[str]:
 
 
 def _made_of(pipeline: Pipeline, names: Mapping[str, set[str]], tables: set[str], gold: set[str]) -> set[str]:
-    """Return the aggregates that read one of some tables or aggregates, themselves or through others."""
+    """Return the aggregates that read some tables or aggregates, directly or through others."""
     marts = {mart for table in tables for mart in names[table]}
     return {
         one.name
@@ -118,7 +119,7 @@ def _gold_names(pipeline: Pipeline) -> list[str]:
 
 
 def _parts(word: str) -> tuple[str, str]:
-    """Split a word into the layer, which may be missing, and the name."""
+    """Split a word into its layer, which may be empty, and the name."""
     space, _, name = word.rpartition(".")
     return space.rpartition(".")[2], name
 

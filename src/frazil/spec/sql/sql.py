@@ -1,6 +1,7 @@
-"""What a user's SQL may be: one SELECT over marts for gold, one expression over a record for a column.
+"""Checks of users' SQL: a SELECT over marts for gold, and expressions over one record for columns.
 
-Parsed with SQLGlot, which is imported on the first call: a declaration without SQL starts without it.
+SQLGlot parses it and is imported on the first call, so that a declaration without SQL starts without it.
+
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ MART: Final = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 
 _MARKER: Final = "_frazil_mart_"
 _TIMES: Final = frozenset({"now", "today", "tomorrow", "yesterday"})
-"""Texts that Spark takes for the time of the run where they become a date or a timestamp before the run."""
+"""Texts that Spark casts to a date or timestamp of the run itself."""
 
 _RANDOM: Final = (2, 3, 4)
-"""Numbers of arguments without the initial vector of ``aes_encrypt``."""
+"""Numbers of arguments of ``aes_encrypt`` without an initial vector."""
 
 _KEPT: Final = 4096
-"""Texts that are not parsed again: every run of a long-lived process looks at the declaration."""
+"""Size of the caches: every run of a long-lived process checks the declaration."""
 
 _PAIRS: Final = (("L_PAREN", "R_PAREN"), ("L_BRACKET", "R_BRACKET"))
 _STARTS: Final = frozenset({"SELECT", "WITH", "L_PAREN"})
 
 
 def mart_references(sql: str) -> tuple[str, ...]:
-    """Name the marts that a gold SELECT reads, each once, in order of first appearance."""
+    """Return the marts and aggregates that a gold SELECT reads, each once, in order of appearance."""
     return tuple(dict.fromkeys(MART.findall(sql)))
 
 
 @lru_cache(_KEPT)
 def select_problems(sql: str) -> tuple[str, ...]:
-    """Return what keeps a text from being the SELECT of a gold table; its marts are not looked up here."""
+    """Return why a text cannot be the SELECT of an aggregate; empty if it can. Names of marts are not checked."""
     bare = MART.sub(lambda found: _MARKER + re.sub(r"\W", "_", found[1]), sql)
     if "{{" in bare or "{%" in bare:
         return ("a mart is written {{ name }}; other templates are not known",)
@@ -75,7 +76,7 @@ def select_problems(sql: str) -> tuple[str, ...]:
 
 @lru_cache(_KEPT)
 def expression_problems(expr: str) -> tuple[str, ...]:
-    """Return what keeps a text from being a column's ``expr``: one expression over the fields of one record."""
+    """Return why a text cannot be an ``expr`` over the fields of one record; empty if it can."""
     if problem := _not_one_statement(expr, None):
         return (problem,)
     tree = _parsed(f"SELECT {expr}")
@@ -90,7 +91,7 @@ def expression_problems(expr: str) -> tuple[str, ...]:
 
 
 def _row_problems(tree: exp.Expr, text: str) -> Iterator[str]:
-    """Return what an expression does that sees more than its record, or that no record has."""
+    """Yield parts of an expression that need more than one record, or that a record does not have."""
     from sqlglot import exp, tokenize  # noqa: PLC0415
 
     called = tuple(calls(tokenize(text, read="spark")))
@@ -102,7 +103,7 @@ def _row_problems(tree: exp.Expr, text: str) -> Iterator[str]:
 
 
 def _moments(tree: exp.Expr, called: Collection[Call]) -> Iterator[str]:
-    """Name what gives the moment of the run, or chance, though no function that is called says so."""
+    """Yield values that depend on the time of the run, or on chance, without a function call that says so."""
     from sqlglot import exp  # noqa: PLC0415
 
     if not any(is_not_of_the_data(call.name) for call in called):
@@ -111,13 +112,13 @@ def _moments(tree: exp.Expr, called: Collection[Call]) -> Iterator[str]:
     texts = [said.name.strip().lower() for said in tree.find_all(exp.Literal) if said.is_string]
     if tree.find(exp.Cast) or any("date" in call.name or "time" in call.name for call in called):
         yield from (f"the time '{text}'" for text in texts if text.partition(" ")[0] in _TIMES)
-    # Without a vector of its own, or in the mode that needs none, what it gives is random.
+    # Without an initial vector, in a mode that needs one, the result is random.
     if any(call.name == "aes_encrypt" and call.count in _RANDOM for call in called) and "ecb" not in texts:
         yield "function aes_encrypt without mode 'ECB' or an iv"
 
 
 def _parts(tree: exp.Expr) -> Iterator[str]:
-    """Return what is read of a field that is text and has no parts, and what is no field at all."""
+    """Yield reads of parts of a field, which is text, and reads of bookkeeping columns."""
     from sqlglot import exp  # noqa: PLC0415
 
     for column in tree.find_all(exp.Column):
@@ -132,7 +133,7 @@ def _parts(tree: exp.Expr) -> Iterator[str]:
 
 @lru_cache(_KEPT)
 def fields_of(expr: str) -> tuple[str, ...]:
-    """Name the source fields that a column's ``expr`` reads; none if it does not parse."""
+    """Return the source fields that an ``expr`` reads; empty if it cannot be parsed."""
     tree = _parsed(f"SELECT {expr}")
     if isinstance(tree, str):
         return ()
@@ -142,7 +143,7 @@ def fields_of(expr: str) -> tuple[str, ...]:
 
 
 def _not_one_statement(sql: str, starts: frozenset[str] | None) -> str | None:
-    # Looked at before parsing: what the parser does not know it only warns about, and passes on as a command.
+    # Checked before parsing: the parser only warns about unknown statements and passes them on as commands.
     from sqlglot import TokenType, errors, tokenize  # noqa: PLC0415
 
     try:
@@ -156,14 +157,14 @@ def _not_one_statement(sql: str, starts: frozenset[str] | None) -> str | None:
     if TokenType.SEMICOLON in kinds:
         return "it must be one statement, without ';'"
     for opening, closing in _PAIRS:
-        # The parser forgives some of these, Spark none.
+        # The parser accepts some of these, Spark does not.
         if kinds.count(TokenType[opening]) != kinds.count(TokenType[closing]):
             return "not SQL: a parenthesis or bracket has no partner"
     return "it must be one SELECT" if starts is not None and kinds[0].name not in starts else None
 
 
 def _parsed(sql: str) -> exp.Expr | str:
-    """Parse one statement of Spark SQL; a text is what is wrong with it."""
+    """Parse one statement of Spark SQL; a returned text is the problem."""
     from sqlglot import errors, parse_one  # noqa: PLC0415
 
     try:
@@ -175,7 +176,7 @@ def _parsed(sql: str) -> exp.Expr | str:
 
 
 def _is_foreign(call: exp.Func) -> bool:
-    """Return whether a call is of a function that the parser does not know, so that Spark's list has to."""
+    """Return whether the parser does not know a function, so that Spark's list must be checked."""
     from sqlglot import exp  # noqa: PLC0415
 
     return isinstance(call, exp.Anonymous) and not isinstance(call.parent, exp.Table | exp.Dot)
@@ -193,19 +194,19 @@ _NO_COLUMN: Final = re.compile(
 )
 _NO_TABLE: Final = re.compile(r"Unknown table: (\S+)")
 _WORDS: Final = frozenset({"localtimestamp", "current_time", "user", "current_user", "session_user", "grouping__id"})
-"""What Spark takes for something else where there is no column of the name."""
+"""Names that Spark resolves to functions if no such column exists."""
 
 
 def select_problem(sql: str, marts: Mapping[str, Collection[str]]) -> tuple[str, str | None] | None:
-    """Name a column of a gold SELECT that nothing it reads has.
+    """Return the first column of a gold SELECT that its marts do not have.
 
     Args:
-        sql: a SELECT in which :func:`frazil.spec.sql.sql.select_problems` finds nothing.
-        marts: the marts it reads, with their columns.
+        sql: a SELECT without :func:`select_problems`.
+        marts: the marts that it reads -> their columns.
 
     Returns:
-        What is wrong and the way out, of the first such column; None if there is none, and where only Spark knows the
-        columns of what is read: generators and pivots.
+        The message and the hint; None if all columns exist, and for generators and pivots, whose columns only Spark
+        knows.
     """
     from sqlglot import errors, exp, parse_one  # noqa: PLC0415 - only aggregates pay for it
     from sqlglot.optimizer.qualify import qualify  # noqa: PLC0415

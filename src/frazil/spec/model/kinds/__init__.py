@@ -1,4 +1,4 @@
-"""What is declared of each kind of source: one file a kind."""
+"""Declared settings of each kind of source, one module for each kind."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["AuditLog", "Debezium", "DmsFiles", "Handover", "Postgres", "Sharded"
 
 
 def with_kind(source: object) -> object:
-    """Return a source with its kind: files of Amazon DMS where it says none."""
+    """Return a source with its kind; without one, it is files of Amazon DMS."""
     return {"kind": "dms", **source} if isinstance(source, dict) else source
 
 
 if TYPE_CHECKING:
-    # The code of a kind is only given tables of its kind; the rest asks for what SourceSpec has.
+    # Code of a kind gets tables of its kind only; all other code uses SourceSpec.
     Source: TypeAlias = Any
 else:
     Source = Annotated[
@@ -31,4 +31,4 @@ else:
         Field(discriminator="kind"),
         BeforeValidator(with_kind),
     ]
-    """Any of them."""
+    """A source of any kind."""

@@ -1,4 +1,4 @@
-"""The audit log that triggers write, as declared: its database, or files of it."""
+"""Declared source: an audit log written by triggers, in a database or as files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ARRIVAL = {"ingested_at": "_cdc_arrived_at", "source_file": "_cdc_file"}
-"""Columns that say how a record came -> the columns of bronze that hold it."""
+"""Column with the arrival of a record -> the column of bronze with the value."""
 
 
 class AuditLog(SourceSpec):
-    """The records of one table in an audit log, one record a change, the row as JSON in a column."""
+    """The records of one table in an audit log: one record for each change, with the row as JSON in a column."""
 
     kind: Literal["audit_log"] = Field(default="audit_log", description="The kind of source: an audit log.")
     path: Paths | None = Field(
@@ -48,19 +48,19 @@ class AuditLog(SourceSpec):
 
     @property
     def schema_and_table(self) -> tuple[str | None, str]:
-        """Return the schema, None for any, and the table."""
+        """Return the schema and the table; the schema is None for any schema."""
         schema, _, table = self.table.rpartition(".")
         return schema or None, table
 
     @property
     def log_fields(self) -> tuple[str, ...]:
-        """Return the columns that every record of the log has; the schema only where it is asked for."""
+        """Return the columns that every record must have; the schema column only if ``table`` names a schema."""
         schema = (self.schema_name,) if self.schema_and_table[0] is not None else ()
         return (self.event_id, self.operation, self.timestamp, *schema, self.table_name, self.data)
 
     @property
     def problem_field(self) -> str:
-        """Return the field of bronze that says why the JSON of a record cannot be taken apart."""
+        """Return the field of bronze with the reason why a record's JSON cannot be parsed."""
         return f"{self.data}_problem"
 
     @property
@@ -71,7 +71,7 @@ class AuditLog(SourceSpec):
         return {} if self.landing is None else {"landing": (f"{self.landing.rstrip('/')}/{self.table}",)}
 
     def landed_in(self, folder: str) -> AuditLog | None:
-        """Return the same source with another landing folder; None without one."""
+        """Return the source with another landing folder; None if its files are not landed."""
         return None if self.url is None else self.model_copy(update={"landing": folder})
 
     @property
@@ -81,27 +81,27 @@ class AuditLog(SourceSpec):
 
     @property
     def operation_field(self) -> str:
-        """Return the operation."""
+        """Return the column with the operation."""
         return self.operation
 
     @property
     def orders_records(self) -> bool:
-        """Return that records are ordered by their numbers."""
+        """Return True: the numbers of records order them."""
         return True
 
     @property
     def truncates(self) -> bool:
-        """Return that operation T empties the table."""
+        """Return True: operation T truncates the table."""
         return True
 
     @property
     def server_places(self) -> bool:
-        """Return that places belong to the database that wrote them."""
+        """Return True: positions are numbers of the database that wrote them."""
         return True
 
     @property
     def types_fields(self) -> bool:
-        """Return that JSON does not say the types of columns."""
+        """Return False: JSON does not define the types of columns."""
         return False
 
     @property
@@ -117,26 +117,26 @@ class AuditLog(SourceSpec):
 
     @property
     def event_time(self) -> str:
-        """Return the time of the change."""
+        """Return the column with the time of the change."""
         return self.timestamp
 
     @property
     def made_columns(self) -> Mapping[str, str]:
-        """Return the columns that say when and from which file a record came."""
+        """Return the columns with the arrival time and the file of a record."""
         return ARRIVAL
 
     def field_names(self, declared: tuple[str, ...]) -> None:
-        """Return nothing: all files name their fields."""
+        """Return None: all files name their fields."""
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return which columns of the log mean what."""
+        """Return the kind, the table and the declared columns of the log."""
         columns = {"event_id", "operation", "timestamp", "schema_name", "table_name", "data", "old_data"}
         return self.model_dump(mode="json", include={"kind", "table", *columns})
 
     @property
     def before_prefix(self) -> str | None:
-        """Return how old keys are named."""
+        """Return the prefix of fields with old values; None without ``old_data``."""
         return None if self.old_data is None else f"{self.old_data}_"
 
     @property
@@ -145,7 +145,7 @@ class AuditLog(SourceSpec):
         return (self.data,) if self.old_data is None else (self.data, self.old_data)
 
     def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field is the log's own, not the row's."""
+        """Return whether a field belongs to the log, not to the row."""
         is_old = self.old_data is not None and field.lower().startswith(f"{self.old_data}_".lower())
         return is_old or field.lower() in self.reserved
 

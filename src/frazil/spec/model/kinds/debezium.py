@@ -1,4 +1,4 @@
-"""Records of Debezium, and other JSON with an op field, as declared: files of them, or a Kafka topic."""
+"""Declared source: records of Debezium, or other JSON with an op field, in files or a Kafka topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OP, TIME, POSITION, BEFORE = "__op", "__source_ts", "__position", "__before_"
-"""Fields that every record gets: what it does, when that happened, and its place; and what a key was before."""
+"""Fields added to every record: operation, time and position; and the prefix of previous key values."""
 
 ENCODINGS: Final = (
     "text",
@@ -28,7 +28,7 @@ ENCODINGS: Final = (
     "micro_time",
     "nano_time",
 )
-"""Ways of writing a value, beside ``decimal(scale)``."""
+"""Encodings of a value, besides ``decimal(scale)``."""
 
 DECIMAL: Final = re.compile(r"decimal\((\d+)\)")
 """Base64 of an unscaled number; group 1 is its scale."""
@@ -95,62 +95,62 @@ class Debezium(SourceSpec):
 
     @property
     def operation_field(self) -> str:
-        """Return the field that every record gets."""
+        """Return the operation field that is added to every record."""
         return OP
 
     @property
     def orders_records(self) -> bool:
-        """Return that records say where they stood in their database, and in their topic."""
+        """Return True: records have their position in the database and in the topic."""
         return True
 
     @property
     def named_delivery(self) -> str:
-        """Return that connectors name a file by the partition and the first offset of its messages."""
+        """Return the pattern of partition and first offset, by which connectors name files."""
         return r"[-+]([0-9]+[-+][0-9]+)\.[^/]*$"
 
     @property
     def server_places(self) -> bool:
-        """Return that places belong to the database that wrote them."""
+        """Return True: positions are those of the database that wrote them."""
         return True
 
     @property
     def types_fields(self) -> bool:
-        """Return that records without a schema do not say the types of columns."""
+        """Return False: records without a schema do not define the types of columns."""
         return False
 
     @property
     def leaves_out(self) -> bool:
-        """Return that an update may lack what did not change."""
+        """Return True: an update may lack unchanged values."""
         return True
 
     @property
     def truncates(self) -> bool:
-        """Return that an op may be a truncate."""
+        """Return True: an op may be a truncate."""
         return True
 
     @property
     def own_fields(self) -> Mapping[str, str]:
-        """Return what every record gets."""
+        """Return the fields that are added to every record."""
         return {OP: "string", TIME: "timestamp", POSITION: "string"}
 
     @property
     def event_time(self) -> str:
-        """Return the time of the change in the database."""
+        """Return the field with the time of the change in the database."""
         return TIME
 
     def field_names(self, declared: tuple[str, ...]) -> None:
-        """Return nothing: all records name their fields."""
+        """Return None: all records name their fields."""
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return that it is Debezium's; all else is read into the fields themselves."""
+        """Return the kind: reading applies all other settings to the fields."""
         return {"kind": "debezium"}
 
     @property
     def before_prefix(self) -> str:
-        """Return how old keys are named."""
+        """Return the prefix of fields with old keys."""
         return BEFORE
 
     def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field begins with two underscores, or is the declared op."""
+        """Return whether a field begins with two underscores, or is the declared op field."""
         return field.startswith("__") or (self.form == "flat" and field.lower() == (self.op or OP).lower())

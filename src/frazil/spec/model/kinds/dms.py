@@ -1,4 +1,4 @@
-"""Files of Amazon DMS, as declared."""
+"""Declared source: files of Amazon DMS."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import Field
 from frazil.spec.model.source import Paths, SourceSpec
 
 FILE: Final = "_cdc_file"
-"""Bronze's column with the path of a record's file: its name has the time when DMS wrote it."""
+"""Bronze's column with the path of a record's file. DMS writes the time into the name."""
 
 
 class DmsFiles(SourceSpec):
     r"""Files that Amazon DMS writes to S3 or a folder: full load files and change files of one table.
 
-    Settings that DMS has too carry the DMS name in snake case, and its default.
+    Settings of DMS keep their name, in snake case, and their default.
     """
 
     kind: Literal["dms"] = Field(default="dms", description="The kind of source: files of Amazon DMS.")
@@ -99,27 +99,27 @@ class DmsFiles(SourceSpec):
 
     @property
     def named_delivery(self) -> str:
-        """Return that DMS names a change file by the time when it wrote it."""
+        """Return the pattern of the time in the names of change files."""
         return r"(?:^|/)(?:CDC_TXN-)?([0-9]{8}-?[0-9]{9})[^/]*$"
 
     @property
     def types_fields(self) -> bool:
-        """Return whether the files are Parquet."""
+        """Return whether the files are Parquet, which has types."""
         return self.format != "csv"
 
     def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the fields of files without header, without the op column; those of ``cdc_path`` never have one."""
+        """Return the fields of headerless files, without the op column; files of ``cdc_path`` never have a header."""
         is_headerless = (self.format == "csv" and not self.header) or self.cdc_path is not None
         return (self.fields or declared) if is_headerless else None
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return which fields are the op, the change sequence and before-images."""
+        """Return the kind and the settings of op, change sequence and before-images."""
         return self.model_dump(mode="json", include={"kind", "op", "change_seq", "before_image_prefix"})
 
     @property
     def before_prefix(self) -> str | None:
-        """Return how before-images are named."""
+        """Return the prefix of before-image fields; None without any."""
         return self.before_image_prefix
 
     def is_bookkeeping(self, field: str) -> bool:
@@ -133,12 +133,12 @@ _PARTS: Final = "{}1-{}2-{}3 {}4:{}5:{}6.{}7"
 
 
 def time_in_name(path: str) -> str | None:
-    """Return the time in UTC that a file's name begins with, ``20260131-050000123``; None where it has none."""
+    """Return the UTC time at the start of a file's name, such as ``20260131-050000123``; None without one."""
     found = re.match(_NAMED, path)
     return found and found.expand(_PARTS.replace("{}", "\\"))
 
 
 def time_in_name_sql(path: str) -> str:
-    """Write what :func:`time_in_name` returns, of SQL of a path."""
+    """Write :func:`time_in_name` as SQL; ``path`` is SQL of a path."""
     parts = _PARTS.replace("{}", "$")
     return f"CASE WHEN {path} RLIKE '{_NAMED}' THEN regexp_replace({path}, '{_NAMED}', '{parts}') END"

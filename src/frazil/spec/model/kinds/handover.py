@@ -1,4 +1,4 @@
-"""One table that has whole snapshots of one kind and changes of another, as declared."""
+"""Declared source: whole snapshots of a table, and its changes from a source of another kind."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SNAPSHOT: Final = "__snapshot"
 STEP: Final = "__snapshot_step"
 PLACE: Final = "__place"
 OWN: Final = {AT: "timestamp", SNAPSHOT: "string", STEP: "string", PLACE: "string"}
-"""Fields that every record gets: when it counts, the snapshot it is of, what it does there, and its place."""
+"""Fields added to every record: effective time, snapshot, step of the snapshot, and position."""
 
 BEGINS, ROW = "begins", "row"
-"""Steps of a snapshot: whatever is older is void, then each of its rows."""
+"""Steps of a snapshot: it voids older rows, then brings each of its rows."""
 
 TIME_SIGNS: Final = len("2026-01-31 05:00:00.000000")
 OF_SNAPSHOT, OF_CHANGE = "/0/", "/1/"
-"""What stands behind the time in a place: at one moment the snapshot is older."""
+"""Text after the time in a position: at the same time, the snapshot is older than the change."""
 
 
 def time_text(moment: datetime) -> str:
-    """Return a moment as text that sorts, in UTC; one without a zone is in UTC."""
+    """Return a time in UTC as sortable text; a time without a zone is in UTC."""
     in_utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return in_utc.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
 
@@ -54,7 +54,7 @@ else:
 
 
 class Handover(SourceSpec):
-    """Whole snapshots of a table, and its changes from elsewhere: the snapshot's time says which are newer."""
+    """Whole snapshots of a table, and its changes from another source; the snapshot's time decides which are newer."""
 
     kind: Literal["handover"] = Field(
         default="handover", description="The kind of source: whole snapshots, and changes of another kind."
@@ -93,7 +93,7 @@ class Handover(SourceSpec):
 
     @property
     def dumps(self) -> Snapshots:
-        """Return where the snapshots are, as dumps."""
+        """Return the snapshots as a source of dumps."""
         if isinstance(self.snapshots, Snapshots):
             return self.snapshots.model_copy(update={"landing": self.landing})
         return Snapshots(
@@ -102,17 +102,17 @@ class Handover(SourceSpec):
 
     @property
     def time_field(self) -> str | None:
-        """Return the field of changes with their time; None where nothing says which it is."""
+        """Return the field with the time of a change; None if it is not declared and the kind has none."""
         found: str | None = self.time or self.changes.event_time
         return found
 
     @property
     def locations(self) -> dict[str, tuple[str, ...]]:
-        """Return the places of the changes, and of the snapshots."""
+        """Return the locations of changes and snapshots."""
         return {**self.changes.locations, "snapshots": self.snapshots.locations.get("path", ())}
 
     def landed_in(self, folder: str) -> Handover | None:
-        """Return the same changes with another landing folder, and no snapshots; None where nothing lands changes."""
+        """Return the changes with another landing folder, without snapshots; None if changes are not landed."""
         changes = self.changes.landed_in(folder)
         if changes is None:
             return None
@@ -128,85 +128,85 @@ class Handover(SourceSpec):
 
     @property
     def operation_field(self) -> str | None:
-        """Return that of the changes."""
+        """Return the operation field of the changes."""
         found: str | None = self.changes.operation_field
         return found
 
     @property
     def orders_records(self) -> bool:
-        """Return that records are ordered by their times."""
+        """Return True: their times order records."""
         return True
 
     @property
     def named_delivery(self) -> str | None:
-        """Return that of the changes."""
+        """Return the file name pattern of the changes."""
         found: str | None = self.changes.named_delivery
         return found
 
     @property
     def types_fields(self) -> bool:
-        """Return that the two parts may write one value in two ways, so only the declaration says types."""
+        """Return False: the parts may write a value differently, so only the declaration defines types."""
         return False
 
     @property
     def leaves_out(self) -> bool:
-        """Return whether a change may lack fields that did not change."""
+        """Return whether a change may lack unchanged fields."""
         return bool(self.changes.leaves_out)
 
     @property
     def truncates(self) -> bool:
-        """Return that a snapshot voids what is older."""
+        """Return True: a snapshot truncates older rows."""
         return True
 
     @property
     def snapshot_places(self) -> str:
-        """Return how the places of a snapshot are told from those of changes: by what stands behind the time."""
+        """Return the LIKE pattern of positions of snapshot rows; the text after the time distinguishes them."""
         return f"_/{'_' * TIME_SIGNS}{OF_SNAPSHOT}%"
 
     @property
     def own_fields(self) -> Mapping[str, str]:
-        """Return the fields that the kind of the changes adds, the time that counts, and the snapshot."""
+        """Return the fields of the kind of the changes, the effective time, and the snapshot."""
         return {**self.changes.own_fields, AT: OWN[AT], SNAPSHOT: OWN[SNAPSHOT]}
 
     @property
     def event_time(self) -> str:
-        """Return the time that counts."""
+        """Return the field with the effective time."""
         return AT
 
     @property
     def made_columns(self) -> Mapping[str, str]:
-        """Return those of the changes."""
+        """Return the made columns of the changes."""
         found: Mapping[str, str] = self.changes.made_columns
         return found
 
     def field_names(self, declared: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the fields of files of changes that name none."""
+        """Return the fields of the changes' headerless files."""
         found: tuple[str, ...] | None = self.changes.field_names(declared)
         return found
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return what records of changes mean, and which snapshots do not count."""
+        """Return the meaning of the changes, and the snapshots to leave out."""
         left_out = {"leave_out": sorted(self.leave_out)} if self.leave_out else {}
         return {"kind": self.kind, "time": self.time_field, "of": self.changes.meaning, **left_out}
 
     @property
     def before_prefix(self) -> str | None:
-        """Return that of the changes."""
+        """Return the before prefix of the changes."""
         found: str | None = self.changes.before_prefix
         return found
 
     @property
     def row_texts(self) -> tuple[str, ...]:
-        """Return those of the changes."""
+        """Return the row texts of the changes."""
         found: tuple[str, ...] = self.changes.row_texts
         return found
 
     def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field is one of Frazil's, or the changes' own."""
+        """Return whether a field is one of Frazil's, or bookkeeping of the changes."""
         return field.lower() in OWN or bool(self.changes.is_bookkeeping(field))
 
     def delete_limit(self, position: str) -> float | None:
-        """Return the share of rows that a snapshot may delete; None for a truncate among the changes."""
+        """Return the share of rows that a snapshot may delete; None for a truncate of the changes."""
         of_snapshot = position.partition("/")[2][TIME_SIGNS:].startswith(OF_SNAPSHOT)
         return self.max_delete_fraction if of_snapshot else None

@@ -1,4 +1,4 @@
-"""Tables of a PostgreSQL database, as declared."""
+"""Declared source: tables of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 OP: Final = "__op"
 POSITION: Final = "__position"
 BEHIND: Final = "+"
-"""What ends the position of rows that a snapshot brings: behind a truncate there, and before all changes, ``-``."""
+"""End of the position of a reloaded row: after the truncate at that position, and before all changes (``-``)."""
 COMMITTED_AT: Final = "__committed_at"
 XID: Final = "__xid"
 UNCHANGED: Final = "__unchanged"
 OLD: Final = "__old_"
-"""Before the names of columns: their values before the change."""
+"""Prefix of fields with the values before a change."""
 
 ERASED: Final = "erased"
-"""Op of a record of which an erase has left the place only."""
+"""Op of an erased record, which keeps only its position."""
 
 OWN_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {OP: "string", POSITION: "string", COMMITTED_AT: "timestamp", XID: "bigint", UNCHANGED: "string"}
@@ -75,12 +75,12 @@ class Postgres(SourceSpec):
         return {"landing": (f"{self.landing.rstrip('/')}/{table_folder(*self.schema_and_name)}",)}
 
     def landed_in(self, folder: str) -> Postgres:
-        """Return the same source with another landing folder."""
+        """Return the source with another landing folder."""
         return self.model_copy(update={"landing": folder})
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Return the database's."""
+        """Return the address of the database."""
         return {"url": self.url}
 
     @property
@@ -90,62 +90,62 @@ class Postgres(SourceSpec):
 
     @property
     def orders_records(self) -> bool:
-        """Return that changes have positions."""
+        """Return True: changes have positions."""
         return True
 
     @property
     def server_places(self) -> bool:
-        """Return that places belong to the database that wrote them."""
+        """Return True: positions are those of the database that wrote them."""
         return True
 
     @property
     def types_fields(self) -> bool:
-        """Return that the landing files name the types of the database."""
+        """Return True: landing files have the types of the database."""
         return True
 
     @property
     def leaves_out(self) -> bool:
-        """Return that an update may lack large values that did not change."""
+        """Return True: an update may lack large unchanged values."""
         return True
 
     @property
     def truncates(self) -> bool:
-        """Return that a truncate is a change."""
+        """Return True: a truncate is a change."""
         return True
 
     @property
     def snapshot_places(self) -> str:
-        """Return how the places end of rows that were read again."""
+        """Return the LIKE pattern of positions of reloaded rows."""
         return f"%{BEHIND}"
 
     def field_names(self, declared: tuple[str, ...]) -> None:
-        """Return nothing: the files name their fields."""
+        """Return None: all files name their fields."""
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return the kind: the rest is the server's."""
+        """Return the kind: no other setting changes the meaning of records."""
         return {"kind": self.kind}
 
     @property
     def before_prefix(self) -> str:
-        """Return how old keys are named."""
+        """Return the prefix of fields with old keys."""
         return OLD
 
     def is_bookkeeping(self, field: str) -> bool:
-        """Return whether a field is not the table's."""
+        """Return whether a field is not a column of the table."""
         return field.lower() in OWN_FIELDS or field.lower().startswith(OLD)
 
     @property
     def own_fields(self) -> Mapping[str, str]:
-        """Return what stands beside the columns of the table."""
+        """Return the fields that are added to the columns of the table."""
         return OWN_FIELDS
 
     @property
     def event_time(self) -> str:
-        """Return the time of the commit."""
+        """Return the field with the time of the commit."""
         return COMMITTED_AT
 
 
 def table_folder(schema: str, name: str) -> str:
-    """Return the name of the folder of a table's landing files: one that no shell and no pattern reads otherwise."""
+    """Return the folder name of a table's landing files, quoted for shells and glob patterns."""
     return quote(f"{schema}.{name}", safe="")

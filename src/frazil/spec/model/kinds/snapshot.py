@@ -1,4 +1,4 @@
-"""Whole dumps of a table, as declared: what differs from one to the next is what changed."""
+"""Declared source: whole dumps of a table; differences between dumps are the changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAKEN_AT: Final = "__taken_at"
 
 
 class Snapshots(SourceSpec):
-    """Dumps, each with all rows of the table: those in a folder, or those that Frazil takes of a database."""
+    """Dumps with all rows of a table, from a folder, or taken by Frazil from a database."""
 
     kind: Literal["snapshot"] = Field(default="snapshot", description="The kind of source: whole dumps.")
     path: str | None = Field(
@@ -58,11 +58,11 @@ class Snapshots(SourceSpec):
 
     @property
     def locations(self) -> dict[str, tuple[str, ...]]:
-        """Return ``path``, or ``landing`` where Frazil takes the dumps."""
+        """Return ``path``, or ``landing`` if Frazil takes the dumps."""
         return {"landing": (self.landing,)} if self.path is None else {"path": (self.path,)}
 
     def landed_in(self, folder: str) -> Snapshots | None:
-        """Return the same source with another landing folder; None for dumps in a folder."""
+        """Return the source with another landing folder; None for dumps in a folder."""
         return None if self.url is None else self.model_copy(update={"landing": folder})
 
     @property
@@ -72,35 +72,35 @@ class Snapshots(SourceSpec):
 
     @property
     def operation_field(self) -> str:
-        """Return the field that says whether a row came, changed or went."""
+        """Return the field that says whether a row was inserted, updated or deleted."""
         return OP
 
     @property
     def orders_records(self) -> bool:
-        """Return that dumps order records, not records themselves."""
+        """Return False: dumps order records; the records have no position."""
         return False
 
     @property
     def types_fields(self) -> bool:
-        """Return whether the types of the database are known; of other dumps the differences are kept as text."""
+        """Return whether fields have the types of a database; differences of other dumps are text."""
         return self.url is not None
 
     @property
     def own_fields(self) -> Mapping[str, str]:
-        """Return the dump that a difference was found in, and when it was taken."""
+        """Return the fields with the dump of a difference and the dump's time."""
         return {SNAPSHOT: "string", TAKEN_AT: "timestamp"}
 
     @property
     def event_time(self) -> str:
-        """Return when the dump was taken."""
+        """Return the field with the time of the dump."""
         return TAKEN_AT
 
     def field_names(self, declared: tuple[str, ...]) -> None:
-        """Return nothing: all dumps name their fields."""
+        """Return None: all dumps name their fields."""
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """Return the kind: no setting changes what a difference means."""
+        """Return the kind: no setting changes the meaning of a difference."""
         return {"kind": self.kind}
 
     def is_bookkeeping(self, field: str) -> bool:
