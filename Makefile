@@ -51,9 +51,10 @@ e2e: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the tests ag
 laws: .venv/.jars .venv-airflow/.packages .venv-dbt/.packages ## Run the long property tests, and what CI has no time for
 	$(BIN)/python -m pytest -m "laws or hypothesis" --hypothesis-profile many --timeout 0 -n 2 --dist worksteal
 
-check: .venv/.packages ## Formatting, lint and types, as CI sees them
+check: .venv/.packages ## Formatting, lint, plain English and types, as CI sees them
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+	$(BIN)/python scripts/check_prose.py
 	$(BIN)/mypy
 
 fix: .venv/.packages ## Format, and fix what ruff can fix
