@@ -110,7 +110,13 @@ class AuditLogSource(RecordFiles):
         return replace(opened, order_field=PLACE) if file.inner else opened
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
-        """Return a reader that adds the fields of the rows."""
+        """Return a reader that adds the fields of the rows.
+
+        Args:
+            reader: reader of the file's own fields.
+            file: file of the reader.
+            columns: lower-case name of a field -> its column in bronze.
+        """
         if not file.inner:
             return reader
         return Changed(reader, Unfolding(self._layout(file.columns), columns, file.written).with_rows)

@@ -1,3 +1,3 @@
-"""All that is known of a table that has snapshots of one kind and changes of another."""
+"""A table with snapshots of one kind and changes of another."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Land whole snapshots: each as a record that voids what is older, and all its rows, at its time."""
+"""Land whole snapshots, each as a truncate followed by all rows at the time of the snapshot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class LoadReader:
-    """The rows of a full load as texts, all files with the same columns; its op column is left out."""
+    """Reader of a full load of Amazon DMS: rows as text without the op column, with the same columns for all files."""
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
         self._source, self._op = DmsSource(table), table.source.op.lower()
@@ -52,13 +52,13 @@ class LoadReader:
         ]
         self._all = self._source.columns(self._files, ())
         self.columns: tuple[str, ...] = tuple(name for name in self._all if name.lower() != self._op)
-        """Names of the fields."""
+        """Names of the fields, in order of first appearance."""
         self.types: dict[str, str] = {}
-        """None: a handover takes types from the declaration."""
+        """Empty: a handover takes types from the declaration."""
         self.unreadable: UnreadableDumpError | None = None
 
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
-        """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.dumps.DumpReader.batches` does."""
+        """Yield the rows as record batches, as :meth:`frazil.sources.snapshot.dumps.DumpReader.batches`."""
         opened = ((file.path, self._source.read(file, self._all).reader) for file in self._files)
         try:
             yield from record_batches(opened, names, schema)
@@ -71,14 +71,14 @@ _LANDED: Final = (AT, SNAPSHOT, STEP)
 
 
 class UnknownTimeError(SourceError):
-    """Nothing says when a snapshot was taken, or what says it cannot be."""
+    """The time of a snapshot is unknown or impossible."""
 
     code = "FZ223"
     retryable = False
 
 
 class TakenFieldError(SourceError):
-    """A record has a field with a name that records of a handover get from Frazil."""
+    """A record has a field with a name that Frazil adds to records of a handover."""
 
     code = "FZ224"
     retryable = False
@@ -91,36 +91,36 @@ class TakenFieldError(SourceError):
 
 
 def snapshots_table(table: Table) -> Table:
-    """Return the table of the snapshots of a handover, as dumps."""
+    """Return the declared table with the snapshots of a handover as its source."""
     return table.model_copy(update={"source": table.source.dumps})
 
 
 def time_in(name: str) -> tuple[str, str]:
-    """Return the time, as text that sorts, and the snapshot in the name of a landed file."""
+    """Return the time, as sortable text, and the snapshot from the name of a landing file."""
     at, _, snapshot = name.removesuffix(".parquet").partition(" ")
     return time_text(datetime.strptime(at, _NAME).replace(tzinfo=UTC)), snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverCapture(SnapshotCapture):
-    """The snapshots of one table; each is landed whole, once, whenever it comes.
+    """The capture of one table's snapshots; each is landed completely, once.
 
     Attributes:
-        handover: the table as declared; ``table`` has the snapshots alone.
+        handover: declared table; ``table`` has only the snapshots as its source.
     """
 
     handover: Table = field(kw_only=True)
 
     def landed_names(self, folder: Path) -> set[str]:
-        """Return the snapshots that are landed."""
+        """Return the names of landed snapshots."""
         files = landing_folder(self.table, folder).glob("* *.parquet")
         return {time_in(file.name)[1] for file in files}
 
     def land_new(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land the snapshots that are not.
+        """Land the new snapshots.
 
         Raises:
-            UnknownTimeError: nothing says when one was taken, or it says a later time than that of its files.
+            UnknownTimeError: a snapshot has no time, or a time after the modification of its files.
         """
         left_out = {*self.handover.source.leave_out}
         landed, files, records = self.landed_names(folder), 0, 0
@@ -132,7 +132,7 @@ class HandoverCapture(SnapshotCapture):
         return Landed(files=files, records=records)
 
     def _begins(self, dump: Dump) -> datetime:
-        """Return the moment from which changes are newer than a snapshot."""
+        """Return the time from which changes are newer than a snapshot."""
         source, name, whose = self.handover.source, unquote(dump.name), f"table {self.table.name!r}"
         at: datetime | None = source.at.get(name)
         if at is None and dump.taken_at is None:
@@ -181,14 +181,14 @@ class HandoverCapture(SnapshotCapture):
 
 
 def handover_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[HandoverCapture]:
-    """Return what lands the snapshots of each table."""
+    """Return one capture for each table."""
     del pipeline
     return [HandoverCapture(snapshots_table(table), handover=table) for table in tables]
 
 
 def _taken_by_name(dump: Dump) -> datetime:
     try:
-        # Those that Frazil takes have microseconds.
+        # Dumps that Frazil takes have microseconds.
         return datetime.strptime(dump.name, _NAME).replace(tzinfo=UTC)
     except ValueError:
         return datetime.fromisoformat(f"{dump.taken_at}").replace(tzinfo=UTC)
@@ -196,7 +196,7 @@ def _taken_by_name(dump: Dump) -> datetime:
 
 def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[str]]) -> None:
     at, names = what
-    # Two snapshots may be alike, and the same bytes under two names would be taken once.
+    # Two snapshots may be equal, and equal bytes would count as a duplicate.
     fields = [(name, pa.string()) for name in (*_LANDED, *names)]
     schema = pa.schema(fields, metadata={"frazil.snapshot": snapshot, "frazil.at": at})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -211,7 +211,7 @@ def _write(path: Path, database: Any, snapshot: str, what: tuple[str, Sequence[s
 
 
 def compared_table(table: Table) -> Table | None:
-    """Return the part of a handover that says where its table is: its log, else its snapshots; None for files alone."""
+    """Return the part of a handover with access to the database: its log or its snapshots; None for files only."""
     changes = changes_table(table)
     if changes is None:
         return None
@@ -223,7 +223,7 @@ def compared_table(table: Table) -> Table | None:
 
 @contextmanager
 def handover_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
-    """Open the table that the log is of, or that snapshots are taken of."""
+    """Open the current rows of the logged or dumped table."""
     part = compared_table(table)
     assert part is not None  # noqa: S101 - others are not opened
     if part.source.kind == AuditLog.model_fields["kind"].default:

@@ -1,4 +1,4 @@
-"""Landed snapshots and changes of another kind as one source, put in order by their times."""
+"""Landed snapshots and changes of another kind as one source, ordered by their times."""
 
 from __future__ import annotations
 
@@ -42,53 +42,53 @@ if TYPE_CHECKING:
 
 _SNAPSHOTS: Final = "snapshots"
 _OWN_PLACE: Final = len("1/") + TIME_SIGNS + len(OF_CHANGE) + 1
-"""Where in a position, counted from 1, that begins which a change has among the changes."""
+"""Index, from 1, in a handover position at which the position among the changes begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Landed(RecordFiles):
-    """Landed snapshots: a record that says that one begins, then its rows."""
+    """Landed snapshots: a record for the begin of a snapshot, then its rows."""
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find what is landed; none before the first snapshot."""
+        """Find the landing files; empty before the first snapshot."""
         del declared
         place = landing_folder(self.table, folder)
         return find(f"{place}", folder, PARQUET) if place.is_dir() else ()
 
     def position(self, path: str, name: str) -> str:
-        """Return the position of a snapshot: its time, before the changes of that moment."""
+        """Return the position of a snapshot: its time, before changes of the same time."""
         del path
         at, snapshot = time_in(name)
         return change_position(f"{at}{OF_SNAPSHOT}{snapshot}")
 
     @property
     def settle_seconds(self) -> float:
-        """Return that landed files are whole."""
+        """Return 0: landing files are complete."""
         return 0.0
 
     def reading(self) -> dict[str, Any]:
-        """Return that records of snapshots say their place."""
+        """Return that records of snapshots have their own place."""
         return {"by_place": False}
 
 
 class HandoverSource:
     """Snapshots and changes of one table.
 
-    A snapshot is a truncate and its rows, at its time. A change has the position that its own kind gives it behind its
-    time, so that changes of one moment stay in their order.
+    A snapshot is a truncate followed by its rows, at its time. The position of a change is its time followed by the
+    position from its own kind, so that changes of one time keep their order.
     """
 
     def __init__(self, table: Table, source_of: Callable[[Table], Source]) -> None:
         self.table = table
         of_changes = changes_table(table)
         assert of_changes is not None  # noqa: S101 - it is a handover
-        # Their times order them, not the places of their files.
+        # Times order the changes, not the places of files.
         ordered = of_changes.model_copy(update={"sequence_by": (table.source.time_field,)})
         self.changes = source_of(ordered)
         self.snapshots = _Landed(snapshots_table(table))
 
     def list(self, folder: Path) -> Listing:
-        """List the files of both; snapshots that may still be written wait, and a run says so."""
+        """List the files of both; snapshots that may be incomplete are refused with a reason."""
         landed, changes = self.snapshots.list(folder), self.changes.list(folder)
         files = [*(replace(file, variant=_SNAPSHOTS) for file in landed.files), *map(_marked, changes.files)]
         return Listing(
@@ -98,10 +98,10 @@ class HandoverSource:
         )
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold.
+        """Find the files that bronze does not have.
 
         Raises:
-            TakenFieldError: a file of changes has a field with a name that Frazil gives its own.
+            TakenFieldError: a file of changes has a field with a name that Frazil adds.
         """
         landed, changes = self.snapshots.find_new(folder, ledger), self.changes.find_new(folder, ledger)
         for file in changes.files:
@@ -121,7 +121,7 @@ class HandoverSource:
         )
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-        """Return bronze's columns: those that every record gets are the first."""
+        """Return bronze's columns; the columns that Frazil adds come first."""
         found = tuple(name for name in existing if name not in OWN)
         found = self.changes.columns([_bare(file) for file in files if file.variant != _SNAPSHOTS], found)
         landed = [file for file in files if file.variant == _SNAPSHOTS]
@@ -129,7 +129,7 @@ class HandoverSource:
         return (*existing, *(name for name in (*OWN, *found) if name not in existing))
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
-        """Return the columns of a file, as text: each part writes values in its own way."""
+        """Return the columns of a file as text, because snapshots and changes write values differently."""
         if file.variant == _SNAPSHOTS:
             named = self.snapshots.named_fields(file)
         else:
@@ -141,13 +141,19 @@ class HandoverSource:
         """Return bronze's columns, all text."""
         found = {name.lower(): name for name in existing}
         for fields in named:
-            # A file of changes without a header has the fields that are declared.
+            # A file of changes without a header has the declared fields.
             for name, _ in fields or self.changes.known_fields({}, [fields]).items():
                 found.setdefault(name.lower(), name)
         return dict.fromkeys((*OWN, *(name for name in found.values() if name not in OWN)), "string") if found else {}
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file, not a broken one; each change gets its time and its place."""
+        """Open a file that is not broken; each change gets its time and its place.
+
+        Args:
+            file: file from :meth:`find_new`.
+            columns: bronze's columns.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
         if file.variant == _SNAPSHOTS:
             return self.snapshots.read(file, columns, **limits)
         bare = _bare(file)
@@ -161,14 +167,14 @@ class HandoverSource:
         )
 
     def recount(self, uri: str) -> int:
-        """Count the records of a file; landed snapshots are Parquet files like any."""
+        """Count the records of a file; landed snapshots are ordinary Parquet files."""
         return self.changes.recount(uri)
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what changes mean to their own kind, and what a snapshot says: all else is void, here are the rows."""
+        """Return the meaning of changes from their own kind, and of snapshots as a truncate followed by rows."""
         others = {lower: name for lower, name in fields.items() if lower not in OWN}
         meaning = self.changes.meaning(others, f"substring({position}, {_OWN_PLACE})")
-        # What is plain among changes does not know of the truncate that a snapshot of the same batch is.
+        # The plain meaning of changes does not cover the truncate of a snapshot in the same batch.
         meaning = replace(meaning, plain=None)
         if STEP not in fields or AT not in fields:
             return meaning
@@ -188,22 +194,22 @@ class HandoverSource:
         )
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Return what may be wrong with the settings of the changes."""
+        """Return a likely mistake in the settings of the changes; None without a guess."""
         return self.changes.advice([fields for fields in named if all(name not in OWN for name, _ in fields)])
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on: those of the changes, and where their time is."""
+        """Return the settings that determine the records: those of the changes, and the field with their time."""
         return {**self.changes.reading(), "by_place": False, "time": self.table.source.time_field}
 
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Gives changes their time and their place.
+    """Adds time and place to changes.
 
     Attributes:
-        time_field: field with the time, without regard to case.
-        order_field: column with the place of a change among the changes; None where that is its file's.
-        position: that of the file.
+        time_field: field with the time, in any case.
+        order_field: column with the place among the changes; None if the place is the file's position.
+        position: position of the file.
     """
 
     time_field: str
@@ -211,7 +217,7 @@ class Placing:
     position: str
 
     def placed(self, parsed: Parsed) -> Parsed:
-        """Add the columns; a change without a time gets neither, and goes to quarantine."""
+        """Add the columns; a change without a time gets neither and goes to quarantine."""
         count = len(parsed.rows)
         name = next((name for name in parsed.fields if name.lower() == self.time_field.lower()), None)
         times = [None] * count if name is None else [*map(_moment, parsed.fields[name].to_pylist())]
@@ -230,7 +236,7 @@ class Placing:
 
 
 def _moment(text: str | None) -> str | None:
-    """Return a time as text that sorts; None where it is none."""
+    """Return a time as sortable text; None for an invalid time."""
     if text is None:
         return None
     try:
@@ -240,7 +246,7 @@ def _moment(text: str | None) -> str | None:
 
 
 def _marked(file: Any) -> Any:
-    # Times order changes, of any server.
+    # Times order changes across servers.
     file = replace(file, trail=()) if hasattr(file, "trail") else file
     return replace(file, variant=f"changes\n{file.variant}")
 

@@ -1,14 +1,14 @@
 """Land the changes of tables that share a replication slot: initial rows first, then ranges of the WAL.
 
-The order of things, so that a process may die between any two of them:
+The steps have this order, so that a process may be killed between any two of them:
 
-1. The publication has every declared table; then the slot is made.
-2. A table without initial rows gets them from a snapshot, at whatever position that is. Its folder appears at once.
-   What was committed before that position is in it, so those changes of the table are not landed.
-3. A range of the WAL is read into hidden files. The state says which range it is, the files appear, the state says that
-   they are there, and only then may the server forget the range.
+1. All declared tables are added to the publication; then the slot is created.
+2. A table without initial rows gets them from a snapshot. Its folder appears at once. Changes committed before the
+   position of the snapshot are contained in it and are not landed.
+3. A range of the WAL is read into hidden files. The state records the range, the files appear, the state records that
+   they are complete, and only then the server may discard the range.
 
-The state, not the slot, says where the next range begins: after a crash the server may remember an older position.
+The state, not the slot, defines the begin of the next range: after a crash the server may have an older position.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from frazil.spec.model.kinds import Postgres
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
-"""WAL of one range. A transaction is landed whole, with the range that its end is in."""
+"""Size of a range in the WAL. A transaction is landed completely, with the range of its commit."""
 
 
 def postgres_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[PostgresCapture]:
-    """Return what is to be captured: one for each slot of each database."""
+    """Return one capture for each slot of each database."""
     del pipeline
     slots: dict[tuple[str, str], list[Table]] = {}
     for table in tables:
@@ -48,27 +48,27 @@ def postgres_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[Postg
 
 @contextmanager
 def postgres_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
-    """Open a table as it is at its source."""
+    """Open the current rows of a table at its source."""
     with PostgresCapture((table,)).rows(pipeline.folder, table) as rows:
         yield rows
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresCapture:
-    """A replication slot, and the declared tables that share it: a :class:`frazil.sources.capture.Capture`."""
+    """The :class:`frazil.sources.capture.Capture` of a replication slot and the declared tables that share it."""
 
     declared: tuple[Table, ...]
     range_bytes: int = RANGE_BYTES
 
     @property
     def source(self) -> Postgres:
-        """What the first of the tables says; the others say the same of the slot."""
+        """Return the source of the first table; all tables have the same slot settings."""
         found: Postgres = self.declared[0].source
         return found
 
     @property
     def name(self) -> str:
-        """Name the slot, and the database as it is declared."""
+        """Return the slot and the declared database, without secrets."""
         return f"slot {self.source.slot} of {redacted(self.source.url)}"
 
     @property
@@ -77,7 +77,7 @@ class PostgresCapture:
         return tuple(table.name for table in self.declared)
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what the server has now."""
+        """Land the changes that the server has now."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import Turn  # noqa: PLC0415 - needs the driver
 
@@ -85,11 +85,17 @@ class PostgresCapture:
             return Turn(self.declared, url, landing, self.name, progress).land(self.range_bytes)
 
     def is_whole(self, folder: Path) -> bool:
-        """Return whether the files of all tables reach one position of the WAL."""
+        """Return True if the files of all tables reach one position of the WAL."""
         return self._landing(folder).is_whole(table.source.schema_and_name for table in self.declared)
 
     def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
-        """Land all rows of some of the tables again; where the slot is lost, of all, with a new slot."""
+        """Land all rows of some tables again; after the loss of the slot, all rows of all tables with a new slot.
+
+        Args:
+            folder: folder of the declaration.
+            names: names of the declared tables.
+            progress: callback that receives texts about the progress.
+        """
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.reload import Reload  # noqa: PLC0415 - needs the driver
 
@@ -97,7 +103,7 @@ class PostgresCapture:
             return Reload(self.declared, url, landing, self.name, progress).read(names, self.range_bytes)
 
     def behind(self, folder: Path) -> Lag:
-        """Return how far the landing files are behind the server."""
+        """Return the distance between the landing files and the server."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import behind  # noqa: PLC0415 - needs the driver
 
@@ -105,7 +111,7 @@ class PostgresCapture:
             return behind(self.declared, url, landing, self.name)
 
     def waiting(self, folder: Path) -> Waiting:
-        """Return how many changes of each table are not landed, and which tables a turn would stop."""
+        """Count the changes of each table that are not landed, and find the tables that would stop."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.turn import count_uncaptured  # noqa: PLC0415 - needs the driver
 
@@ -113,7 +119,7 @@ class PostgresCapture:
             return count_uncaptured(url, landing, self.declared, self.name)
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look at server, publication, tables and slot."""
+        """Check server, publication, tables and slot."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.database.examine import examine_server  # noqa: PLC0415 - needs the driver
 
@@ -122,7 +128,7 @@ class PostgresCapture:
 
     @contextmanager
     def rows(self, folder: Path, table: Table) -> Iterator[SourceRows]:
-        """Open one of the tables as it is now."""
+        """Open the current rows of one table."""
         landing, url = self._landing(folder), self._url(folder)
         from frazil.sources.postgres.rows import table_rows  # noqa: PLC0415 - needs the driver
         from frazil.sources.postgres.turn import find_uncaptured  # noqa: PLC0415 - needs the driver

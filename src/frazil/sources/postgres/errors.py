@@ -1,4 +1,4 @@
-"""What can be wrong with a PostgreSQL server, and what to do about it."""
+"""Errors of a PostgreSQL server, and hints for them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 
 
 class ServerError(SourceError):
-    """A PostgreSQL server does not answer, or breaks off; it may later."""
+    """A PostgreSQL server does not answer or closed the connection; a retry may succeed."""
 
     code = "FZ210"
 
 
 class ServerSetupError(SourceError):
-    """A PostgreSQL server is not set up for what is declared; the hint says how to."""
+    """A PostgreSQL server is not set up for the declaration; the hint says what to do."""
 
     code = "FZ211"
     retryable = False
 
 
 class SlotLostError(HistoryChangedError):
-    """A PostgreSQL server no longer has the changes that come after the last landed one.
+    """A PostgreSQL server no longer has the changes after the last landed one.
 
     Attributes:
-        places: the tables of which changes are missed, as schema and name; None where it is the slot, so all of it.
+        places: (schema, name) of the tables with missing changes; None if the slot is lost, which affects all tables.
     """
 
     code = "FZ705"
@@ -40,19 +40,19 @@ class SlotLostError(HistoryChangedError):
 
 
 class TableReplacedError(SlotLostError):
-    """A table is not the one whose changes were landed, or rows of it came or went that PostgreSQL does not send."""
+    """A captured table was replaced, or its rows changed in a way that PostgreSQL does not send."""
 
     code = "FZ709"
 
 
 class ColumnRenamedError(SchemaError):
-    """A column of a captured table has another name now, and the declaration does not say so."""
+    """A column of a captured table was renamed, and the declaration does not mention it."""
 
     code = "FZ508"
 
 
 class DriverError(SetupError):
-    """The driver of PostgreSQL is not installed."""
+    """The PostgreSQL driver is not installed."""
 
     code = "FZ908"
 
@@ -63,10 +63,10 @@ class DriverError(SetupError):
 
 
 def require_driver() -> None:
-    """Refuse to go on without the driver.
+    """Verify that the PostgreSQL driver is installed.
 
     Raises:
-        DriverError: it is not installed.
+        DriverError: the driver is not installed.
     """
     if find_spec("psycopg") is None:
         raise DriverError
@@ -80,21 +80,21 @@ _HINTS: Final = {
     "53400": "a capture needs one replication slot for ever and one more for an initial load: raise "
     "max_replication_slots, or drop a slot that nobody reads",
 }
-"""SQLSTATE -> the way out."""
+"""SQLSTATE -> hint."""
 
 _PASSING: Final = ("08", "40", "53", "55", "57", "58", "XX")
-"""Classes of SQLSTATE that say nothing of how the server is set up."""
+"""Classes of SQLSTATE that are not caused by the setup of the server."""
 
 
 @contextmanager
 def translate_server_errors(where: str, hints: Mapping[str, str] = _HINTS) -> Iterator[None]:
-    """Turn what the driver raises into errors for people, by SQLSTATE.
+    """Translate errors of the driver into errors for people, by SQLSTATE.
 
     Args:
-        where: names the server or slot.
-        hints: SQLSTATE -> the way out; those of a capture by logical replication.
+        where: name of the server or slot, for messages.
+        hints: SQLSTATE -> hint; the default has the hints for logical replication.
     """
-    import psycopg  # noqa: PLC0415 - there where it is used
+    import psycopg  # noqa: PLC0415 - an extra
 
     try:
         yield

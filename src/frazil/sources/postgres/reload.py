@@ -1,16 +1,15 @@
-"""Read tables again that were loaded before, while their changes are captured, or where changes are missed.
+"""Read loaded tables again, during a normal capture or after changes were missed.
 
-The rows of a snapshot are landed as a truncate and then every row, both at the snapshot's place among the changes and
-at one time. So what the snapshot lacks is deleted, what differs gets a version, and a row that is what the lake has
-changes nothing: of several changes of a key at one time the last stands.
+The rows of a snapshot are landed as a truncate followed by every row, at the snapshot's place among the changes and at
+one time. Rows that the snapshot lacks are thereby deleted, and changed rows get a version. A row that equals the lake's
+changes nothing, because the last of several changes of a key at one time applies.
 
-The order of things, so that a process may die between any two of them:
+The steps have this order, so that a process may be killed between any two of them:
 
-1. What is lost is seen in the state, the slot and the files alone. Where the slot is, a new one is made if there is
-   none that works.
-2. The rows are landed, hidden, and compared with what the files know of the tables: too many may be gone.
-3. Where the slot is lost, the state says that it begins again, without a table whose changes are landed.
-4. The rows appear, table by table; then the state says that the changes of these tables are landed.
+1. State, slot and files show what is lost. If the slot is lost, a new one is created unless a working one exists.
+2. The rows are landed hidden, and compared with the landed keys, so that too many deletes are refused.
+3. If the slot was lost, the state starts over without captured tables.
+4. The rows appear table by table; then the state records that the changes of these tables are captured.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ if TYPE_CHECKING:
 
 
 class Reload(Turn):
-    """Reads tables again, in the place of a turn."""
+    """A turn that reads tables again."""
 
     def read(self, names: Collection[str], range_bytes: int) -> Landed:
-        """Land the rows of some of the tables once more; wait for a capture that is at work.
+        """Land the rows of some tables again; waits for a running capture.
 
-        Where nothing is missed, changes come first: rows that they delete are not counted as gone.
+        If no changes are missing, they are landed first, so that the rows they delete do not count as lost.
 
         Raises:
-            SlotLostError: changes of other tables are missed too, by the same slot.
+            SlotLostError: the slot misses changes of other tables too.
             ServerSetupError: a table was not captured yet.
-            DeclarationError: nobody knows the order of what is gone of a table.
-            TooManyDeletesError: too much of a table is gone.
+            DeclarationError: the order of a table's deleted rows is unknown.
+            TooManyDeletesError: a table lost too many rows.
         """
         chosen = {table.source.schema_and_name for table in self._declared if table.name in names}
         with Server(self._url) as self._server:
@@ -86,10 +85,10 @@ class Reload(Turn):
     def _lost(
         self, state: CaptureState | None, broken: Sequence[FrazilError], chosen: Collection[tuple[str, str]]
     ) -> list[SlotLostError]:
-        """Return why changes are missed; stop for anything else that is wrong."""
+        """Return the errors about missing changes; raise any other error."""
         rules = self._rules
         found = [*broken, *rules.published(state), *rules.slot(state)]
-        # A column that was renamed is read again under its new name.
+        # A renamed column is read again under its new name.
         found += [
             error for place, error in rules.stopped.items() if place in chosen and not isinstance(error, SchemaError)
         ]
@@ -112,10 +111,10 @@ class Reload(Turn):
                 )
 
     def _go_on(self, places: Collection[tuple[str, str]], state: CaptureState, missed: set[tuple[str, str]]) -> None:
-        """Land the rows of tables whose slot is well; of those that were missed the changes are landed from now on."""
+        """Land the rows of tables with a working slot; changes of the ``missed`` ones are captured from now on."""
         known = {*state.tables} - {".".join(place) for place in missed}
         if known != {*state.tables}:
-            # Once a table is in the publication, nobody sees that it was out of it.
+            # After a table is added to the publication, its former absence is no longer visible.
             state = replace(state, tables=tuple(sorted(known)))
             self._landing.keep(state)
         tables = self._chosen(places)
@@ -133,7 +132,7 @@ class Reload(Turn):
         )
 
     def _begin_anew(self, places: Collection[tuple[str, str]], known: CaptureState | None) -> None:
-        """Begin an era with a slot that works, and the rows of all its tables: what was missed is in them."""
+        """Begin an era with a working slot and the rows of all its tables, which contain the missed changes."""
         tables = self._chosen(places)
         era = max(self._landing.last_era(), known.era if known else 0) + 1
         if self._rules.is_slot_dead:
@@ -150,7 +149,7 @@ class Reload(Turn):
         self._landing.keep(replace(state, tables=tuple(sorted(table.full_name for table in tables))))
 
     def _chosen(self, places: Collection[tuple[str, str]]) -> list[ServerTable]:
-        """Return tables as they are published; one that was taken out of the publication comes into it again."""
+        """Return the tables as published; a table that left the publication is added again."""
         tables = self._published(None)
         for place in places:
             if place in self._rules.stopped:
@@ -161,10 +160,10 @@ class Reload(Turn):
         return {table.full_name: self._rules.now[table.place] for table in tables}
 
     def _write(self, tables: Sequence[ServerTable], era: int) -> int:
-        """Land the rows of tables, hidden, as they are in one snapshot; return its position."""
+        """Land the rows of tables hidden, from one snapshot; return its position."""
         rows: dict[str, int] = {}
         for _ in range(MOST_LOADS):
-            # Before the snapshot: what is committed behind it is not to be earlier.
+            # Before the snapshot, so that later commits are not earlier in time.
             read_at = self._server.one(NOW)
             self._progress("waits for a snapshot: transactions that are open now end first")
             with exported_snapshot(self._url, f"{self._server.session.info.backend_pid}") as (lsn, name):
@@ -215,14 +214,14 @@ _MEMORY: Final = "1GB"
 
 
 def known_and_gone(landed: Path, fresh: Path, keys: Sequence[str]) -> tuple[int, int]:
-    """Return how many rows a table's landing files end with, and how many of them a snapshot lacks.
+    """Return the number of rows after all landed changes, and how many of them a snapshot lacks.
 
     Args:
-        landed: the folder of the table's landing files. A file that was removed is not missed.
-        fresh: the folder with the rows of the snapshot, which nobody reads yet.
-        keys: the columns that name a row, as the server writes them.
+        landed: folder of the table's landing files. Removed files are ignored.
+        fresh: hidden folder with the rows of the snapshot.
+        keys: key columns, as the server writes them.
 
-    Cost: reads the keys of all landing files of the table once; at most 1 GB of memory, beyond that it spills.
+    Cost: reads the keys of all landing files of the table once; at most 1 GB of memory, then it spills to disk.
     """
     files = _in_order(landed, fresh)
     emptied = max((_emptied_at(file) for file in files), default="")
@@ -254,7 +253,7 @@ def _load(database: Any, name: str, batches: Iterator[pa.RecordBatch], schema: p
 
 
 def _in_order(landed: Path, fresh: Path) -> list[Path]:
-    """Return landing files such that of those with changes since the table was last emptied the rows come first."""
+    """Return the landing files of a table: files of rows first, then files of changes."""
     files = [file for file in landed.rglob("*.parquet") if file.parent != fresh]
     ranges = [file for file in files if file.parent == landed]
     rows = [file for file in files if file.parent.name.startswith((LOAD, RELOAD, RESTART))]
@@ -262,7 +261,7 @@ def _in_order(landed: Path, fresh: Path) -> list[Path]:
 
 
 def _emptied_at(file: Path) -> str:
-    """Return the position of the last truncate in a file; an empty text where there is none."""
+    """Return the position of the last truncate in a file; empty without a truncate."""
     truncates = (
         batch.column(POSITION).filter(pc.equal(batch.column(OP), "t")) for batch in _batches(file, [OP, POSITION])
     )
@@ -270,9 +269,9 @@ def _emptied_at(file: Path) -> str:
 
 
 def _ends(files: Sequence[Path], keys: Sequence[str], emptied: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield what each change since a truncate says of keys: a number that grows, odd where a row of the key is there.
+    """Yield (number, key) for each change since a truncate. Numbers grow; an odd number means that the row exists.
 
-    A change of key says it of two.
+    A change of key yields two keys.
     """
     old = [f"{OLD}{key}" for key in keys]
     number = 0
@@ -288,14 +287,14 @@ def _ends(files: Sequence[Path], keys: Sequence[str], emptied: str, schema: pa.S
 
 
 def _rows(columns: list[Any], is_newer: Any, schema: pa.Schema) -> pa.RecordBatch:
-    """Make rows of those that have a key."""
+    """Return the rows that are newer than the truncate and have a key."""
     for column in columns:
         is_newer = pc.and_(is_newer, pc.is_valid(column))
     return pa.RecordBatch.from_arrays(columns, schema=schema).filter(is_newer)
 
 
 def _batches(file: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield some columns of a file, NULL where it has them not."""
+    """Yield some columns of a file; missing columns are NULL."""
     with pq.ParquetFile(file) as opened:
         here = [name for name in names if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(columns=here):

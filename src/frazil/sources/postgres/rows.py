@@ -1,4 +1,4 @@
-"""The rows of a table of PostgreSQL as they are now, to be compared with a mart."""
+"""The current rows of a PostgreSQL table, for comparison with a mart."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 10_000
 _MOST_AT_ONCE: Final = 20
-"""A function takes a hundred arguments; a column is four at most, with its separator."""
+"""A function takes a hundred arguments; a column needs up to four, with its separator."""
 
 _ALL_BUCKETS: Final = 16**BUCKET_DIGITS
 
 _BYTEA, _FLOATS, _DATE, _NTZ, _TZ = 17, {700: "float", 701: "double"}, 1082, 1114, 1184
 _WHOLE, _NUMERIC, _BOOL = {20, 21, 23}, 1700, 16
 _TEXTS: Final = {25, 1042, 1043, 2950}
-"""text, char(n), varchar and uuid: their text is the same in JSON."""
+"""text, char(n), varchar and uuid, which have the same text in JSON."""
 
 
 _PIECES: Final = {
@@ -44,24 +44,24 @@ _PIECES: Final = {
     "printed": "CASE WHEN {c} IS NOT NULL THEN length(concat({c})) END, ':', {c}",
     "bytes": "'x' || encode({c}, 'hex')",
 }
-"""Arguments of ``concat``, which prints values as COPY does, by how a column is written."""
+"""Source form of a column -> arguments of ``concat``, which prints values as COPY does."""
 
 
 @dataclass(slots=True)
 class TableRows:
-    """A table, in one snapshot of its database: a :class:`frazil.sources.comparison.SourceRows`.
+    """The :class:`frazil.sources.comparison.SourceRows` of a table in one snapshot of its database.
 
     Attributes:
-        server: a session in a transaction whose snapshot is taken.
-        table: as the server has it.
-        name: which table it is, and of which moment.
-        as_printed: texts in the lake are what the server prints, whatever the type; else only types that JSON has as
-            text are compared with texts.
-        enums: numbers of the types that are enums.
-        find_uncaptured: see :meth:`uncaptured`; takes the folder, and the position of the WAL behind the snapshot.
-        position: that position.
-        types: name of a column in lower case -> number of its type.
-        is_utf8: the server keeps texts in UTF-8, as the lake does.
+        server: session in a transaction with a snapshot.
+        table: table at the server.
+        name: table and moment, for people.
+        as_printed: True if texts in the lake are the server's output for any type. If False, only types with the same
+            text in JSON are compared with texts.
+        find_uncaptured: implementation of :meth:`uncaptured`; receives the folder and ``position``.
+        position: position of the WAL after the snapshot.
+        enums: numbers of enum types.
+        types: lower-case name of a column -> number of its type.
+        is_utf8: True if the server stores texts in UTF-8, as the lake does.
     """
 
     server: Server
@@ -76,11 +76,11 @@ class TableRows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the table's columns."""
+        """Return the columns of the table."""
         return self.table.columns
 
     def forms(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Return the forms of the columns that the server and the lake write alike."""
+        """Return the forms of the columns that server and lake can both write."""
         found = {name: self._form(self.types.get(name.lower(), 0), kind) for name, kind in types.items()}
         return {name: form for name, form in found.items() if form is not None}
 
@@ -103,7 +103,7 @@ class TableRows:
         return form if fit else None
 
     def sums(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> Sums:
-        """Count the rows of each bucket and sum up the hashes of their columns."""
+        """Count the rows of each bucket and sum the hashes of their columns."""
         query = sql.SQL("SELECT {}, count(*), sum({}) FROM {} GROUP BY 1").format(
             self._bucket(keys), self._digest(columns), self._rows
         )
@@ -113,7 +113,13 @@ class TableRows:
     def digests(
         self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]
     ) -> Iterator[list[tuple[str, int]]]:
-        """Yield keys and hashes of the rows in some buckets."""
+        """Yield keys and hashes of the rows in some buckets.
+
+        Args:
+            keys: key columns.
+            columns: columns to hash.
+            buckets: buckets to read.
+        """
         query = sql.SQL("SELECT {}, {} FROM {}").format(self._text(keys), self._digest(columns), self._rows)
         if len(buckets) < _ALL_BUCKETS:
             query = sql.SQL("{} AND {} = ANY ({})").format(query, self._bucket(keys), sql.Literal([*buckets]))
@@ -126,7 +132,13 @@ class TableRows:
     def values(
         self, keys: Sequence[Compared], columns: Sequence[Compared], texts: Sequence[str]
     ) -> dict[str, tuple[str | None, ...]]:
-        """Return the values of the rows of some keys."""
+        """Return the values of the rows with some keys.
+
+        Args:
+            keys: key columns.
+            columns: columns whose values are returned.
+            texts: texts of the wanted keys.
+        """
         query = sql.SQL("SELECT {key}, {values} FROM {rows} AND {key} = ANY ({texts})").format(
             key=self._text(keys),
             values=sql.SQL(", ").join(
@@ -144,7 +156,7 @@ class TableRows:
         return {key: tuple(values) for key, *values in self.server.session.execute(query).fetchall()}
 
     def uncaptured(self, into: Path) -> str | None:
-        """Write what is not captured yet."""
+        """Write the changes that are not captured yet."""
         return self.find_uncaptured(into, self.position)
 
     @property
@@ -173,7 +185,7 @@ class TableRows:
         return parts[0] if len(parts) == 1 else sql.SQL("concat({})").format(separator.join(parts))
 
     def _piece(self, column: Compared) -> sql.Composed:
-        """Write the arguments of ``concat``, which prints values as COPY does, that make the text of one column."""
+        """Write the arguments of ``concat`` for the text of one column."""
         return sql.SQL(_PIECES[self._source_form(column)]).format(c=self._column(column))
 
     def _source_form(self, column: Compared) -> str:
@@ -207,19 +219,19 @@ def table_rows(
     *,
     oid: int | None = None,
 ) -> Iterator[TableRows]:
-    """Open a table as it is now.
+    """Open the current rows of a table.
 
     Args:
         url: address of the database.
-        place: schema, None where it is not known, and name of the table.
-        where: the address for people.
+        place: schema (None if unknown) and name of the table.
+        where: address for people, without secrets.
         find_uncaptured: see :class:`TableRows`.
-        publication: the table is compared as it is published; empty for a table as it is, None for one of which JSON
-            arrives.
-        oid: number of the table, which is taken where none has its name any more.
+        publication: name of the publication whose columns and rows are compared. Empty for the unfiltered table; None
+            for a table whose changes arrive as JSON.
+        oid: number of the table, used if no table has its name any more.
 
     Raises:
-        ServerSetupError: there is no such table, or several.
+        ServerSetupError: the table does not exist, or its name is ambiguous.
         ServerError: the server does not answer.
     """
     with (
@@ -227,7 +239,7 @@ def table_rows(
         Server(url) as server,
         locked_table(server, where, _now(server, place, oid), publication or "") as table,
     ):
-        # The snapshot was taken before the position is read: all that it shows was committed before.
+        # The snapshot precedes the position, so all transactions in it were committed before the position.
         position = server.one(_POSITION)
         domains = server.domains()
         types = [base_type(*kind, domains)[0] for kind in table.types]
@@ -250,7 +262,7 @@ def _generated(table: ServerTable) -> str:
 
 
 def _now(server: Server, place: tuple[str | None, str], oid: int | None) -> tuple[str | None, str]:
-    """Return where a table is now: its number finds it where its name does not."""
+    """Return the current place of a table, found by its number if no table has its name."""
     if oid is None or server.one("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL", *place):
         return place
     return server.place_of(oid) or place
@@ -260,17 +272,23 @@ def _now(server: Server, place: tuple[str | None, str], oid: int | None) -> tupl
 def locked_table(
     server: Server, where: str, place: tuple[str | None, str], publication: str = ""
 ) -> Iterator[ServerTable]:
-    """Open a transaction with a snapshot in which a table stays as it is.
+    """Open a transaction with a snapshot and lock a table against changes of its definition.
+
+    Args:
+        server: session with the server.
+        where: address for people, without secrets.
+        place: schema (None if unknown) and name of the table.
+        publication: name of the publication; empty for the unfiltered table.
 
     Raises:
-        ServerSetupError: there is no such table, or several.
+        ServerSetupError: the table does not exist, or its name is ambiguous.
     """
     schema, name = place
     found = (schema, name) if schema is not None else _only(server, where, name)
     with server.session.transaction():
         server.session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         try:
-            # Before the snapshot: a TRUNCATE, or an ALTER TABLE that rewrites rows, hides them from it too.
+            # Before the snapshot, because a TRUNCATE or a rewriting ALTER TABLE would hide rows from it.
             server.tell(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(sql.Identifier(*found)))
         except psycopg.errors.UndefinedTable:
             raise _missing(where, found) from None
@@ -285,7 +303,7 @@ def _missing(where: str, place: tuple[str, str]) -> ServerSetupError:
 
 
 def _only(server: Server, where: str, name: str) -> tuple[str, str]:
-    """Find the schema of a table that is named alone."""
+    """Find the schema of a table by its name."""
     found = [schema for (schema,) in server.rows(_SCHEMAS, name)]
     if len(found) != 1:
         seen = f"in {' and '.join(found)}" if found else "in no schema"

@@ -1,4 +1,4 @@
-"""Landing files of PostgreSQL as a source."""
+"""Landing files of PostgreSQL as a source, and the removal of erased records from them."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 class PostgresSource(RecordFiles):
     """Initial rows (``r``) and changes (``i``, ``u``, ``d``, ``t``) of one table.
 
-    A change says its place: where its transaction was committed, and its number in it. Initial rows stand before all
-    changes; rows that were read again, and the truncate before them, at the place of their snapshot.
+    The place of a change is the commit position of its transaction and its number in the transaction. Initial rows come
+    before all changes. Rows that were read again, with the truncate before them, have the place of their snapshot.
     """
 
     settle_seconds = 0.0
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find what is landed; nothing where the table was not captured yet."""
+        """Find the landing files; empty before the first capture."""
         place = locate(declared, setting="landing", folder=folder).path
         return super().entries(declared, folder) if place is None or place.is_dir() else ()
 
@@ -62,10 +62,10 @@ class PostgresSource(RecordFiles):
         return file
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold; say once what the files lack, and how a table that was renamed is called.
+        """Find the files that bronze does not have; add notes about missing columns and a renamed table.
 
         Raises:
-            SlotLostError: bronze has files that were landed elsewhere, or in a folder that was lost.
+            SlotLostError: bronze has files from another landing folder, or from one that was lost.
         """
         found = super().find_new(folder, ledger)
         self._verify_landing(found, ledger)
@@ -78,7 +78,7 @@ class PostgresSource(RecordFiles):
         return replace(found, notes=tuple(notes))
 
     def _verify_landing(self, found: SourceDelta, ledger: Ledger) -> None:
-        """Refuse initial rows of a table that has some: changes that were landed and not taken are missing."""
+        """Refuse a second set of initial rows, because landed changes that bronze did not take are missing."""
         if any(_parent(file.path).startswith((RELOAD, RESTART)) for file in found.files):
             return  # all rows were read again
         for file in found.files:
@@ -106,7 +106,7 @@ class PostgresSource(RecordFiles):
         return state.known.get(".".join(source.schema_and_name)) if state is not None else None
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file: its columns have the types of the database."""
+        """Inspect a file; its columns have the types of the database."""
         content = super().inspect(hashed, file)
         return content if content.broken else replace(content, columns=with_types(file, content.columns))
 
@@ -120,35 +120,59 @@ class PostgresSource(RecordFiles):
         return POSITION
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file, not a broken one."""
+        """Open a file that is not broken.
+
+        Args:
+            file: file from :meth:`find_new`.
+            columns: bronze's columns.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
         return replace(super().read(file, columns, **limits), lists=True)
 
     def open(self, file: SourceFile, names: tuple[str, ...], **limits: int) -> RecordReader:
-        """Open a file as it is, without the records that an erase has emptied."""
+        """Open a file without the records that an erase has emptied.
+
+        Args:
+            file: file to open.
+            names: columns of its own fields, in file order.
+            limits: as for :meth:`read`.
+        """
         operation = next((name for name in names if name.lower() == OP), None)
         if operation is None or not file.name.lower().endswith(PARQUET):
             return super().open(file, names, **limits)
         return ParquetFile(file.uri, names, own=NotErased(field=operation, mark=ERASED))
 
     def is_emptied(self, path: Path, rows: Collection[int]) -> bool:
-        """Return whether nothing is left of some records of a file."""
+        """Return True if some records of a file have no content left."""
         return is_emptied(path, rows)
 
     def empty(self, path: Path, rows: Collection[int], before: str) -> None:
-        """Write a file again, with nothing left of some records but their places."""
+        """Remove the content of some records; their positions stay.
+
+        Args:
+            path: landing file.
+            rows: row numbers of the records, from 1.
+            before: hash of the file that bronze took.
+        """
         empty(path, rows, before)
 
     def emptied_from(self, uri: str) -> str | None:
-        """Return the hash of the file that bronze took, of one that was emptied since."""
+        """Return the hash that bronze has for a file that was emptied since; None for any other file."""
         return emptied_from(uri)
 
     def unfold(self, reader: RecordReader, file: NewFile, columns: Mapping[str, str]) -> RecordReader:
-        """Return a reader that says which columns each change carries."""
+        """Return a reader that lists the columns of each change.
+
+        Args:
+            reader: reader of the file.
+            file: file of the reader.
+            columns: lower-case name of a field -> its column in bronze.
+        """
         own = [columns[name.lower()] for name, _ in file.columns]
         return Changed(reader, lambda parsed: _with_lists(parsed, own, columns.get(UNCHANGED)))
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what the op says, and where keys before a change stand."""
+        """Return the meaning of the op, and the columns with keys before a change."""
         del position
         change_class = (
             "CASE WHEN _cdc_op IN ('r', 'i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' "
@@ -168,22 +192,22 @@ class PostgresSource(RecordFiles):
         )
 
     def reading(self) -> dict[str, Any]:
-        """Return where the files are; the rest is the server's."""
+        """Return the landing folder, the only setting that determines the records."""
         return {"path": [*self.table.source.locations["landing"]], "by_place": False}
 
 
 def _parent(path: str) -> str:
-    """Return the folder that a landed file lies in."""
+    """Return the name of a landing file's folder."""
     return path.split("/")[-2]
 
 
 def _is_rows(file: SourceFile) -> bool:
-    """Return whether a file has rows that were read from the table."""
+    """Return True if a file has rows of the table, not changes."""
     return file.path.split("/")[-2].startswith((LOAD, RELOAD, RESTART))
 
 
 def _with_lists(parsed: Parsed, own: Sequence[str], unchanged: str | None) -> Parsed:
-    """List the columns that each record carries: all but those that it says are unchanged."""
+    """List the columns that each record carries: all except those that it marks as unchanged."""
     lists = parsed.fields.get(unchanged) if unchanged else None
     if lists is None or lists.null_count == len(lists):
         return parsed
@@ -201,17 +225,17 @@ def _carried(unchanged: str, own: Sequence[str]) -> list[str]:
 
 
 _BEFORE: Final = b"frazil.emptied_from"
-"""Key of the file's metadata: the hash of what it was when bronze took it."""
+"""Metadata key with the hash of the file that bronze took."""
 
 _BATCH_ROWS: Final = 65_536
 
 
 def is_emptied(path: Path, rows: Collection[int]) -> bool:
-    """Return whether nothing is left of some records of a file.
+    """Return True if some records of a file have no content left.
 
     Args:
-        path: the file.
-        rows: their rows, from 1 on.
+        path: landing file.
+        rows: row numbers of the records, from 1.
 
     Cost: reads one column.
     """
@@ -223,18 +247,18 @@ def is_emptied(path: Path, rows: Collection[int]) -> bool:
 
 
 def empty(path: Path, rows: Collection[int], before: str) -> None:
-    """Write a file again, with nothing left of some records but their places; it is there whole at any time.
+    """Remove the content of some records and keep their positions. The file is complete at any time.
 
     Args:
-        path: the file.
-        rows: their rows, from 1 on.
+        path: landing file.
+        rows: row numbers of the records, from 1.
         before: hash of the file that bronze took.
 
-    Cost: one pass over the file; memory of a row group.
+    Cost: one pass over the file; memory for a row group.
     """
     is_in_folder = path.parent.name.startswith((LOAD, RELOAD, RESTART))
     table = path.parent.parent if is_in_folder else path.parent
-    # Beside the folder of the table, from which a capture removes what it did not finish.
+    # Next to the folder of the table, because a capture removes unfinished files inside it.
     hidden = table.with_name(f".{table.name}.emptied.tmp")
     with closing(opened(f"{path}")) as file:
         fields = file.schema_arrow
@@ -246,7 +270,7 @@ def empty(path: Path, rows: Collection[int], before: str) -> None:
 
 
 def emptied_from(uri: str) -> str | None:
-    """Return the hash of the file that bronze took, of one that was emptied since; None of any other."""
+    """Return the hash that bronze has for a file that was emptied since; None for any other file."""
     try:
         with closing(opened(uri)) as file:
             found = (file.schema_arrow.metadata or {}).get(_BEFORE)
@@ -256,7 +280,7 @@ def emptied_from(uri: str) -> str | None:
 
 
 def _places(file: Any, rows: Collection[int], columns: list[str] | None = None) -> Iterator[tuple[Any, Any]]:
-    """Yield a file in batches, each with which of its records are among some rows."""
+    """Yield a file in batches, each with a mask of the records whose row numbers are in ``rows``."""
     row, wanted = 1, np.asarray(rows, dtype=np.int64)
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False):
         yield batch, np.isin(np.arange(row, row + batch.num_rows), wanted)

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 MOST_LOADS: Final = 5
-"""How often rows are asked for that are emptied or rewritten meanwhile."""
+"""Number of attempts to load a table that is emptied or rewritten during each load."""
 
 
 class Turn:
-    """A turn: its session, what is declared, and how far it is."""
+    """One turn of a capture."""
 
     def __init__(
         self, declared: Sequence[Table], url: str, landing: Landing, where: str, progress: Callable[[str], None]
@@ -47,7 +47,7 @@ class Turn:
         self._files = self._records = 0
 
     def land(self, range_bytes: int) -> Landed:
-        """Land what the server has now, in ranges of so many bytes of the WAL."""
+        """Land the changes that the server has now, in ranges of ``range_bytes`` of the WAL."""
         with Server(self._url) as self._server:
             if not self._server.lock(self._slot):
                 return Landed(busy="another process of Frazil")
@@ -70,7 +70,7 @@ class Turn:
             end = state.until or min(target, state.position + budget)
             before = self._records
             state = self._range(state, end)
-            # The range may lie within one transaction, which comes with its end: look further.
+            # The range may lie within one transaction, which comes at its commit: try a longer range.
             budget = range_bytes if self._records > before else 2 * budget
             self._progress(f"{self._records:,} changes, {max(0, target - state.position):,} bytes to go")
         self._landing.is_level_at(moment)
@@ -78,17 +78,17 @@ class Turn:
         return replace(found, failed=self._rules.failed)
 
     def _look(self) -> tuple[CaptureState | None, list[FrazilError]]:
-        """Return how far the files reach, and what is wrong with the server."""
+        """Return the state, and the problems of the server."""
         state = self._landing.state()
         self._rules = Rules(self._server, self._declared, self._landing, self._where)
         broken = [*self._rules.server(state)]
         if state is not None and self._rules.is_behind:
-            # Soon it will have written as much again, and nobody could see it.
+            # The server will soon have written as much WAL again, which hides the restore.
             self._landing.keep(replace(state, timeline=NO_TIMELINE))
         return state, broken
 
     def _published(self, state: CaptureState | None) -> dict[tuple[str, str], ServerTable]:
-        """Return the declared tables as they are published; add those to the publication that are not in it."""
+        """Return the declared tables as published; tables missing in the publication are added to it."""
         _obey(self._rules.published(state))
         self._rules.verify_keys()
         if state is None and not self._rules.tables:
@@ -106,7 +106,7 @@ class Turn:
         return {place: table for place, table in found.items() if table is not None}
 
     def _with_slot(self, state: CaptureState | None) -> CaptureState:
-        """Return how far the files reach; make the slot where nothing was captured yet."""
+        """Return the state; the slot is created at the first capture."""
         _obey(self._rules.slot(state))
         if self._rules.found_slot is None:
             position = make_slot(self._server, self._slot)
@@ -131,14 +131,14 @@ class Turn:
         )
 
     def _with_rows(self, state: CaptureState, tables: dict[tuple[str, str], ServerTable]) -> CaptureState:
-        """Land the initial rows of tables that lack them."""
+        """Land the initial rows of tables without them."""
         loaded = {place: self._landing.loaded_at(*place) for place in tables}
         for place in tables:
             self._landing.clear(*place)
         known: dict[str, Known] = {table.full_name: self._rules.now[place] for place, table in tables.items()}
         self._load_all([table for place, table in tables.items() if loaded[place] is None], state, LOAD)
         self._refill(tables, state)
-        # Of those that stop it stays as it was: what they were is to be known until somebody has decided.
+        # Stopped tables keep their known definition until the user has decided.
         stopped = {".".join(place) for place in self._rules.stopped}
         missed = {".".join(place) for place in self._rules.missed}
         names = {*known, *((stopped - missed) & {*state.tables})}
@@ -149,7 +149,7 @@ class Turn:
         return state
 
     def _refill(self, tables: dict[tuple[str, str], ServerTable], state: CaptureState) -> None:
-        """Land rows again that have values, or came with a partition, of which PostgreSQL sends no change."""
+        """Land rows again if values or partitions changed in a way that PostgreSQL does not send."""
         again = []
         for place, changed in self._rules.changed.items():
             if changed.refilled is not None and place in tables:
@@ -157,14 +157,14 @@ class Turn:
                 again.append(tables[place])
             elif changed.attached and place in tables:
                 again += self._leaves(tables[place], changed.attached)
-        # Two parts of one table do not fit into one folder.
+        # Each part of a table needs a folder of its own.
         while again:
             now = {table.place: table for table in again}
             self._load_all([*now.values()], state, RELOAD)
             again = [table for table in again if table not in now.values()]
 
     def _leaves(self, table: ServerTable, partitions: Collection[int]) -> list[ServerTable]:
-        """Return partitions as tables that have the columns of the whole one; those without rows are passed over."""
+        """Return the partitions with rows, as tables with the columns of the parent."""
         found = []
         for oid, schema, name, pages in self._server.rows(_LEAVES, [*partitions]):
             if pages:
@@ -183,9 +183,9 @@ class Turn:
         )
 
     def _load(self, tables: list[ServerTable], state: CaptureState, prefix: str) -> list[ServerTable]:
-        """Land rows from one snapshot; return the tables that were rewritten meanwhile: they need another.
+        """Land rows from one snapshot; return the tables that were rewritten meanwhile and need another snapshot.
 
-        Initial rows stand before all changes, others at the place of the snapshot.
+        Initial rows come before all changes; other rows have the place of the snapshot.
         """
         again = []
         read_at = self._server.one(NOW)
@@ -214,7 +214,7 @@ class Turn:
         return again
 
     def _range(self, state: CaptureState, end: int) -> CaptureState:
-        """Land the changes that were committed from the state's position to ``end``."""
+        """Land the changes that were committed between the position of the state and ``end``."""
         tables = {
             state.known[name].oid: TableRange(
                 self._landing.table(*place), self._landing.loaded_at(*place) or "", self._rules.keys[place]
@@ -250,21 +250,27 @@ class Turn:
 
 
 def make_slot(server: Server, slot: str) -> int:
-    """Make a slot; return the position from which it has all changes."""
+    """Create a slot; return the position from which it has all changes."""
     return lsn_of(server.one("SELECT lsn::text FROM pg_create_logical_replication_slot(%s, %s)", slot, PLUGIN))
 
 
 def _obey(broken: Iterable[FrazilError]) -> None:
-    """Stop at the first rule that is broken."""
+    """Raise the error of the first broken rule."""
     for error in broken:
         raise error
 
 
 def behind(declared: Sequence[Table], url: str, landing: Landing, where: str) -> Lag:
-    """Return how far the files are behind the server.
+    """Return the distance between the landing files and the server.
+
+    Args:
+        declared: declared tables that share the slot.
+        url: address of the database.
+        landing: landing folder of the slot.
+        where: name of the slot, for messages.
 
     Raises:
-        SlotLostError: they never come to its end.
+        SlotLostError: changes are missing, so that the files can never catch up.
     """
     with Server(url) as server:
         state = landing.state()
@@ -279,13 +285,13 @@ def behind(declared: Sequence[Table], url: str, landing: Landing, where: str) ->
 
 
 def distance(behind_bytes: int, level_at: float | None, *, files: int = 0, records: int = 0) -> Landed:
-    """Return what a turn brought, and how far behind the files are.
+    """Return the result of a turn with the distance to the server.
 
     Args:
-        behind_bytes: bytes of the WAL, of other tables and databases too.
-        level_at: when nothing was missing; what is missing is younger.
-        files: how many were landed.
-        records: how many are in them.
+        behind_bytes: bytes of the WAL, including those of other tables and databases.
+        level_at: when the files were last up to date, in seconds since 1970; None if never.
+        files: number of landed files.
+        records: number of records in them.
     """
     seconds = max(0.0, time.time() - level_at) if behind_bytes > 0 and level_at is not None else None
     return Landed(files=files, records=records, behind_bytes=max(0, behind_bytes), behind_seconds=seconds)
@@ -307,12 +313,19 @@ _PAUSE_SECONDS: Final = 0.2
 
 
 def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: int) -> str | None:
-    """Write the changes of a table that were committed before a position, and are not landed, below a folder.
+    """Write the changes of a table that are not landed below a folder.
+
+    Args:
+        url: address of the database.
+        landing: landing folder of the slot.
+        table: declared table.
+        into: folder to write to.
+        end: position of the WAL; later commits are left out.
 
     Returns:
-        Why that cannot be known; None if it is done.
+        The reason if the changes cannot be read; None on success.
 
-    Cost: decodes the WAL behind the landed files once more; the slot stays where it is.
+    Cost: decodes the WAL after the landed files once more; the slot keeps its position.
     """
     source = table.source
     state = landing.state()
@@ -326,7 +339,7 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
         known = state.known.get(".".join(place))
         if known is None:
             return "it was captured by an older version: frazil run"
-        # While a capture reads the slot nobody else can; what it lands meanwhile is found among the files.
+        # Only one process can read the slot. Changes that a running capture lands meanwhile are in its files.
         until = time.monotonic() + _PATIENCE_SECONDS
         while True:
             rows = TableRange(folder, landing.loaded_at(*place) or "", table.keys)
@@ -348,9 +361,15 @@ def find_uncaptured(url: str, landing: Landing, table: Table, into: Path, end: i
 
 
 def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table], where: str) -> Waiting:
-    """Return how many changes of each table are not landed, and which tables a turn would stop.
+    """Count the changes of each table that are not landed, and find the tables that would stop.
 
-    Cost: decodes the WAL behind the landed files once more; the slot stays where it is.
+    Args:
+        url: address of the database.
+        landing: landing folder of the slot.
+        declared: declared tables that share the slot.
+        where: name of the slot, for messages.
+
+    Cost: decodes the WAL after the landed files once more; the slot keeps its position.
     """
     state, source = landing.state(), declared[0].source
     counts: Counter[int] = Counter()
@@ -372,7 +391,7 @@ def count_uncaptured(url: str, landing: Landing, declared: Sequence[Table], wher
 
 
 def _wait_until_flushed(server: Server, end: int) -> None:
-    """Wait until the WAL up to a position can be read: with ``synchronous_commit = off`` a commit is not on disk."""
+    """Wait until the WAL up to a position is readable: with ``synchronous_commit = off`` a commit is flushed later."""
     until = time.monotonic() + _PATIENCE_SECONDS
     while server.one("SELECT pg_current_wal_flush_lsn() < %s::pg_lsn", server_lsn(end)) and time.monotonic() < until:
         time.sleep(_PAUSE_SECONDS)

@@ -1,4 +1,4 @@
-"""Types of PostgreSQL as types of Spark: those whose every value Spark has, and ``string`` for all others."""
+"""Map types of PostgreSQL to types of Spark that hold every value; all others become ``string``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def spark_type_of(oid: int, modifier: int) -> str:
     """Return the Spark type of a type of PostgreSQL.
 
     Args:
-        oid: number of the type; of a domain that of the type below it.
-        modifier: ``atttypmod``; -1 for none. A ``numeric`` without one has values of any size: text.
+        oid: number of the type; for a domain, the number of its base type.
+        modifier: ``atttypmod``, or -1. A ``numeric`` without a modifier has values of any size and becomes ``string``.
     """
     if oid != _NUMERIC:
         return _TYPES.get(oid, "string")
@@ -43,12 +43,12 @@ def spark_type_of(oid: int, modifier: int) -> str:
 
 
 def base_type(oid: int, modifier: int, domains: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return number and modifier of the type below a domain; of any other type they stay.
+    """Return number and modifier of the base type of a domain; other types are returned unchanged.
 
     Args:
         oid: number of the type.
-        modifier: its modifier.
-        domains: number of a domain -> number and modifier of what it is made of.
+        modifier: modifier of the type.
+        domains: number of a domain -> number and modifier of the type below it.
     """
     while oid in domains:
         oid, modifier = domains[oid]

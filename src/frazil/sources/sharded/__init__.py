@@ -1,1 +1,1 @@
-"""One table that is spread over several sources of one kind."""
+"""A table whose rows are spread over several sources of one kind."""

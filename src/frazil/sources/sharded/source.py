@@ -1,4 +1,4 @@
-"""A table in shards as one source: each shard has its own files, its own ledger and its own order."""
+"""A sharded table as one source; each shard has its own files, ledger and order."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class ShardedSource:
     """The shards of one table.
 
-    Positions of two shards are never compared: the shard is part of the key. A file that has the content of another
-    shard's is no repetition of it.
+    Positions of two shards are never compared, because the shard is part of the key. Files with equal content in two
+    shards are not duplicates.
     """
 
     def __init__(self, table: Table, source_of: Callable[[Table], Source]) -> None:
@@ -61,7 +61,7 @@ class ShardedSource:
         )
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold, shard by shard."""
+        """Find the files that bronze does not have, shard by shard."""
         found = []
         for name, shard in self.shards.items():
             with of_shard(name):
@@ -89,7 +89,7 @@ class ShardedSource:
         )
 
     def _ledger_of(self, name: str, folder: Path, ledger: Ledger) -> Ledger:
-        """Return what bronze knows of the files in a shard's folders."""
+        """Return the ledger of the files in a shard's folders."""
         places = []
         for path in places_of(self.tables[name]):
             place = locate(fixed_part(path), setting=f"shard {name}", folder=folder)
@@ -106,19 +106,19 @@ class ShardedSource:
         )
 
     def columns(self, files: Sequence[NewFile], existing: Sequence[str]) -> tuple[str, ...]:
-        """Return bronze's columns: that of the shard is the first."""
+        """Return bronze's columns; the shard column comes first."""
         found = tuple(name for name in existing if name != self.column)
         for name, shard in self.shards.items():
             found = shard.columns([_bare(file) for file in files if _shard_of(file) == name], found)
         return tuple(existing) + tuple(name for name in (self.column, *found) if name not in existing)
 
     def named_fields(self, file: SourceFile) -> tuple[tuple[str, str], ...] | None:
-        """Return the columns that a file names, behind that of its shard."""
+        """Return the shard column, then the columns that a file names."""
         named = self.shards[_shard_of(file)].named_fields(_bare(file))
         return ((self.column, "string"), *named) if named else named
 
     def known_fields(self, existing: Mapping[str, str], named: Sequence[Sequence[tuple[str, str]]]) -> dict[str, str]:
-        """Return bronze's columns with their types once some files are taken."""
+        """Return bronze's columns with their types after some files are taken."""
         held = {name: kind for name, kind in existing.items() if name != self.column}
         others = [[field for field in fields if field[0] != self.column] for fields in named]
         found = self._first.known_fields(held, others)
@@ -127,7 +127,13 @@ class ShardedSource:
         return {self.column: "string", **found} if found else {}
 
     def read(self, file: NewFile, columns: Sequence[str], **limits: int) -> FileRecords:
-        """Open a file, not a broken one; each of its records gets the name of the shard."""
+        """Open a file that is not broken; each record gets the name of the shard.
+
+        Args:
+            file: file from :meth:`find_new`.
+            columns: bronze's columns.
+            limits: ``block_bytes`` and ``record_bytes`` of the format, for tests.
+        """
         name = _shard_of(file)
         others = [column for column in columns if column != self.column]
         opened = self.shards[name].read(_bare(file), others, **limits)
@@ -138,11 +144,11 @@ class ShardedSource:
         )
 
     def recount(self, uri: str) -> int:
-        """Count the records of a file: the files of all shards have one form."""
+        """Count the records of a file; all shards have one format."""
         return self._first.recount(uri)
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what records mean; no change moves a row to another shard."""
+        """Return the meaning of records; a change never moves a row to another shard."""
         meaning = self._first.meaning(fields, position)
         shard = fields.get(self.column.lower())
         if not meaning.old_keys or shard is None:
@@ -150,11 +156,11 @@ class ShardedSource:
         return replace(meaning, old_keys={self.column: quote(shard), **meaning.old_keys})
 
     def advice(self, named: Sequence[Sequence[tuple[str, str]]]) -> str | None:
-        """Return what may be wrong with the settings of the shards."""
+        """Return a likely mistake in the settings of the shards; None without a guess."""
         return self._first.advice([[field for field in fields if field[0] != self.column] for fields in named])
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on; those of the first shard but for its place and table."""
+        """Return the settings that determine the records: those of the first shard, with the places of all shards."""
         own = {name: value for name, value in self._first.reading().items() if name != "table"}
         places = [path for paths in self.table.source.locations.values() for path in paths]
         return {**own, "path": places, "shard_column": self.column}
@@ -162,40 +168,46 @@ class ShardedSource:
 
 @dataclass(frozen=True, slots=True)
 class ShardCapture:
-    """What is captured of some shards: it names them where it fails."""
+    """The capture of some shards; its errors name them."""
 
     inner: Capture
     shards: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """Return what is captured, and which shards it is."""
+        """Return the name of the capture with its shards."""
         return f"{self.inner.name} ({_named(self.shards)})"
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the names of the source tables, as declared."""
+        """Return the names of the declared tables."""
         return self.inner.tables
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what the server has now."""
+        """Land the changes that the server has now."""
         with of_shard(*self.shards):
             return self.inner.land(folder, lambda how_far: progress(f"{_named(self.shards)}: {how_far}"))
 
     def behind(self, folder: Path) -> Lag | None:
-        """Return how far the landing files are behind the server."""
+        """Return the distance between the landing files and the server."""
         with of_shard(*self.shards):
             return self.inner.behind(folder)
 
     def reload(self, folder: Path, names: Collection[str], progress: Callable[[str], None]) -> Landed:
-        """Land all rows of some tables of these shards again."""
+        """Land all rows of some tables of these shards again.
+
+        Args:
+            folder: folder of the declaration.
+            names: names of the declared tables.
+            progress: callback that receives texts about the progress.
+        """
         with of_shard(*self.shards):
             return reload_capture(
                 self.inner, folder, names, lambda how_far: progress(f"{_named(self.shards)}: {how_far}")
             )
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look at the server."""
+        """Check the server."""
         with of_shard(*self.shards):
             yield from self.inner.examine(folder)
 
@@ -212,7 +224,7 @@ def _in_shard(parsed: Parsed, column: str, name: str) -> Parsed:
 
 @contextmanager
 def of_shard(*names: str) -> Iterator[None]:
-    """Say in an error which shard it is of."""
+    """Prefix the messages of errors with the names of the shards."""
     try:
         yield
     except FrazilError as error:
@@ -240,12 +252,12 @@ def _bare(file: Any) -> Any:
 def sharded_rows(
     pipeline: Pipeline, table: Table, opener: Callable[[Pipeline, Table], AbstractContextManager[SourceRows]]
 ) -> Iterator[SourceRows]:
-    """Open the tables of all shards.
+    """Open the current rows of all shards.
 
     Args:
-        pipeline: the declaration.
-        table: a table in shards.
-        opener: opens the table of one of them.
+        pipeline: declared pipeline.
+        table: declared table with shards.
+        opener: function that opens the rows of one shard.
     """
     with ExitStack() as opened:
         shards = {}
@@ -259,10 +271,10 @@ def sharded_rows(
 class ShardedRows:
     """The rows of all shards: a :class:`frazil.sources.comparison.SourceRows`.
 
-    Each shard is of a moment of its own: no transaction spans several servers.
+    Each shard is read at its own moment, because no transaction spans several servers.
 
     Attributes:
-        column: the column with the name of the shard.
+        column: name of the shard column.
         shards: name of a shard -> its rows.
     """
 
@@ -271,25 +283,25 @@ class ShardedRows:
 
     @property
     def name(self) -> str:
-        """Return which shards they are."""
+        """Return the names of the shards and their rows."""
         return "; ".join(f"shard {name}: {rows.name}" for name, rows in self.shards.items())
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that all shards have, and that of the shard."""
+        """Return the shard column and the columns that all shards have."""
         first, *others = self.shards.values()
         everywhere = [{name.lower() for name in rows.columns} for rows in others]
         return (self.column, *(name for name in first.columns if all(name.lower() in some for some in everywhere)))
 
     def forms(self, types: Mapping[str, str]) -> dict[str, str]:
-        """Return the forms of the columns that all shards write alike."""
+        """Return the forms of the columns that have one form in all shards."""
         others = {name: kind for name, kind in types.items() if not self._is_shard(name)}
         each = [rows.forms(others) for rows in self.shards.values()]
         alike = {name: form for name, form in each[0].items() if all(found.get(name) == form for found in each)}
         return {name: "text" for name in types if self._is_shard(name)} | alike
 
     def sums(self, keys: Sequence[Compared], columns: Sequence[Compared]) -> Sums:
-        """Count the rows of each bucket and sum up the hashes of their columns."""
+        """Count the rows of each bucket and sum the hashes of their columns."""
         found: dict[str, tuple[int, int]] = {}
         for name, rows in self.shards.items():
             with of_shard(name):
@@ -301,7 +313,13 @@ class ShardedRows:
     def digests(
         self, keys: Sequence[Compared], columns: Sequence[Compared], buckets: Sequence[str]
     ) -> Iterator[list[tuple[str, int]]]:
-        """Yield keys and hashes of the rows in some buckets."""
+        """Yield keys and hashes of the rows in some buckets.
+
+        Args:
+            keys: key columns.
+            columns: columns to hash.
+            buckets: buckets to read.
+        """
         for name, rows in self.shards.items():
             with of_shard(name):
                 yield from rows.digests(self._of(name, keys), self._of(name, columns), buckets)
@@ -309,7 +327,13 @@ class ShardedRows:
     def values(
         self, keys: Sequence[Compared], columns: Sequence[Compared], texts: Sequence[str]
     ) -> dict[str, tuple[str | None, ...]]:
-        """Return the values of the rows of some keys."""
+        """Return the values of the rows with some keys.
+
+        Args:
+            keys: key columns.
+            columns: columns whose values are returned.
+            texts: texts of the wanted keys.
+        """
         found: dict[str, tuple[str | None, ...]] = {}
         for name, rows in self.shards.items():
             with of_shard(name):
@@ -317,7 +341,7 @@ class ShardedRows:
         return found
 
     def uncaptured(self, into: Path) -> str | None:
-        """Write what is not captured yet, as :meth:`frazil.spec.model.kinds.sharded.Sharded.landed_in` says where."""
+        """Write the uncaptured changes to the places of :meth:`frazil.spec.model.kinds.sharded.Sharded.landed_in`."""
         for number, (name, rows) in enumerate(self.shards.items()):
             with of_shard(name):
                 if why := rows.uncaptured(into / f"{number}"):

@@ -1,3 +1,3 @@
-"""All that is known of whole dumps."""
+"""Whole dumps of a table, compared with each other."""
 
 from __future__ import annotations

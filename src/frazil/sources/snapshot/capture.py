@@ -1,4 +1,4 @@
-"""Compare dumps, and land what differs as changes."""
+"""Compare dumps and land the differences as changes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ MEMORY: Final = "1GB"
 
 
 class BadKeyError(SourceError):
-    """Rows of a dump cannot be told apart by the keys."""
+    """The keys do not identify the rows of a dump."""
 
     code = "FZ221"
     retryable = False
 
 
 class TakenNameError(SourceError):
-    """A field of a dump has a name that files of differences use themselves."""
+    """A field of a dump has a name that Frazil uses in files of differences."""
 
     code = "FZ222"
     retryable = False
@@ -57,13 +57,13 @@ class TakenNameError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCapture:
-    """The dumps of one table; each is compared with the one before, once."""
+    """The capture of one table's dumps; each dump is compared once with the one before it."""
 
     table: Table
 
     @property
     def name(self) -> str:
-        """Return where the dumps are."""
+        """Return the place of the dumps, without secrets."""
         source = self.table.source
         if source.path is not None:
             return f"dumps of {source.path}"
@@ -71,24 +71,25 @@ class SnapshotCapture:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Return the table."""
+        """Return the name of the table."""
         return (self.table.name,)
 
     def land(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what differs between each new dump and its neighbours; where there is a database, take a dump before.
+        """Land the differences between each new dump and its neighbours; with a database, take a dump first.
 
-        A dump that arrives between two others is compared with the one before, and the one behind with it.
+        A dump that arrives between two others is compared with the one before, and the one after is compared with it.
 
         Raises:
-            MissingFolderError: the folder of the dumps is missing.
-            UnreadableDumpError, BadKeyError: a dump has records that cannot be read or told apart.
-            TakenNameError: a dump has a field that differences have themselves.
+            MissingFolderError: the folder of the dumps does not exist.
+            UnreadableDumpError: a dump has unreadable records.
+            BadKeyError: the keys do not identify the rows of a dump.
+            TakenNameError: a dump has a field with a name that Frazil uses.
             TooManyDeletesError: a dump lacks too many rows.
-            DumpGoneError: the dump before a new one was taken away.
-            ServerError, ServerSetupError: the database does not answer, or has no such table.
+            DumpGoneError: the dump before a new one was removed.
+            ServerError, ServerSetupError: the database does not answer, or lacks the table.
 
-        Cost: reads each new dump and its neighbours once; memory of DuckDB, at most 1 GB, beyond that it spills. Of the
-        dumps that are taken here the newest stays.
+        Cost: reads each new dump and its neighbours once; at most 1 GB of memory, then it spills to disk. Of the dumps
+        taken from a database, only the newest is kept.
         """
         if self.table.source.path is not None:
             return self.land_new(folder, progress)
@@ -106,16 +107,16 @@ class SnapshotCapture:
                 landed = self.land_new(folder, progress)
                 failpoint("dump.landed")
             finally:
-                # Without what was refused, too: it would be refused for ever, and another can be taken.
+                # Refused dumps are removed too: they would be refused every time, and a new one can be taken.
                 keep_dump(self.table, folder, self.landed_names(folder), is_level=landed is not None)
             return landed
 
     def landed_names(self, folder: Path) -> set[str]:
-        """Return the dumps of which something is landed."""
+        """Return the names of dumps with landed differences."""
         return {name for name, _ in _landed(landing_folder(self.table, folder))}
 
     def land_new(self, folder: Path, progress: Callable[[str], None]) -> Landed:
-        """Land what differs between each new dump and its neighbours."""
+        """Land the differences between each new dump and its neighbours."""
         place = landing_folder(self.table, folder)
         landed = _landed(place)
         dumps = dumps_of(self.table, folder)
@@ -123,7 +124,7 @@ class SnapshotCapture:
         for before, dump in pairwise((None, *dumps)):
             assert dump is not None  # noqa: S101 - only the first of the pairs has a None, and before
             since = "" if before is None else before.name
-            # Compared with a dump nearer than this one, which may be gone by now.
+            # It was compared with a nearer dump, which may be gone by now.
             if any(name == dump.name and (other or "") >= since for name, other in landed):
                 continue
             self._verify_neighbour(dump, before, landed)
@@ -136,11 +137,11 @@ class SnapshotCapture:
         return Landed(files=files, records=records)
 
     def behind(self, folder: Path) -> None:
-        """Return that nothing is known before dumps are compared."""
+        """Return None: the distance is unknown before dumps are compared."""
         del folder
 
     def examine(self, folder: Path) -> Iterator[Looked]:
-        """Look whether the table can be dumped; yield nothing where there is no server."""
+        """Check that the table can be dumped; yields nothing without a server."""
         if self.table.source.path is None:
             require_driver()
             from frazil.sources.snapshot.database import examine_table  # noqa: PLC0415 - needs the driver
@@ -148,7 +149,7 @@ class SnapshotCapture:
             yield from examine_table(self.table, folder)
 
     def preview(self, folder: Path, into: Path) -> None:
-        """Land what differs between the newest dump and the database now, in another landing folder."""
+        """Land the differences between the newest dump and the current database in another landing folder."""
         from frazil.sources.snapshot.database import dump_of_now  # noqa: PLC0415 - needs the driver
 
         dumps = all_dumps(self.table, folder)
@@ -157,7 +158,7 @@ class SnapshotCapture:
             SnapshotCapture(elsewhere)._compare(now, dumps[-1] if dumps else None, folder)  # noqa: SLF001 - its own
 
     def _verify_neighbour(self, dump: Dump, before: Dump | None, landed: set[tuple[str, str | None]]) -> None:
-        """Stop if a dump that lies between two others was landed and is gone: keys that only it had would stay."""
+        """Refuse a dump if a landed one between it and ``before`` is gone, because keys only in that one would stay."""
         since = "" if before is None else before.name
         between = sorted(name for name, _ in landed if since < name < dump.name)
         if between:
@@ -169,7 +170,7 @@ class SnapshotCapture:
             )
 
     def _compare(self, dump: Dump, before: Dump | None, folder: Path) -> int | None:
-        """Land what differs; return how many records, None where nothing is landed of a dump as the one before."""
+        """Land the differences; return the number of records, or None if an equal dump needs no file."""
         with tempfile.TemporaryDirectory(prefix="frazil-dumps-") as scratch:
             database = duckdb.connect(
                 f"{scratch}/dumps.duckdb", config={"memory_limit": MEMORY, "temp_directory": scratch}
@@ -205,7 +206,7 @@ class SnapshotCapture:
 
         def write(path: Path) -> None:
             nonlocal count
-            # Two pairs of dumps may differ alike, and the same bytes under two names would be taken once.
+            # Two pairs of dumps may have equal differences, and equal bytes would count as a duplicate.
             target = pa.schema(_fields(names, new.types), metadata={"frazil.dumps": pair})
             with pq.ParquetWriter(path, target, compression="zstd") as writer:
                 for batch in chain([first] if first else [], batches):
@@ -263,7 +264,7 @@ class SnapshotCapture:
 
 @contextmanager
 def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
-    """Open the table that dumps are taken of."""
+    """Open the current rows of the dumped table."""
     require_driver()
     from frazil.sources.snapshot.database import database_rows  # noqa: PLC0415 - needs the driver
 
@@ -271,7 +272,7 @@ def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
         try:
             SnapshotCapture(table).preview(pipeline.folder, into)
         except (SourceError, ContractError) as error:
-            # What a run would refuse, too: that the rows differ is told all the same.
+            # A run would refuse this too; the comparison of the rows continues.
             return error.message
         return None
 
@@ -280,13 +281,13 @@ def dumped_rows(pipeline: Pipeline, table: Table) -> Iterator[SourceRows]:
 
 
 def snapshot_captures(pipeline: Pipeline, tables: Sequence[Table]) -> list[SnapshotCapture]:
-    """Return what compares the dumps of each table."""
+    """Return one capture for each table."""
     del pipeline
     return [SnapshotCapture(table) for table in tables]
 
 
 def _landed(place: Path) -> set[tuple[str, str | None]]:
-    """Return the pairs of dumps whose differences are landed."""
+    """Return (dump, dump before it or None) of all landed differences."""
     found = set()
     for file in place.glob(f"*{AFTER}*.parquet"):
         dump, _, before = file.name.removesuffix(".parquet").partition(AFTER)
@@ -295,7 +296,7 @@ def _landed(place: Path) -> set[tuple[str, str | None]]:
 
 
 def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
-    """Return the fields of a file of differences; with ``types``, they say them."""
+    """Return the fields of a file of differences, with their types in the metadata if ``types`` is not empty."""
     kinds = {OP: "string", SNAPSHOT: "string", TAKEN_AT: "timestamp"}
     return [
         pa.field(name, pa.string(), metadata={TYPE_KEY: kinds.get(name) or types[name.lower()]} if types else None)
@@ -304,7 +305,18 @@ def _fields(names: Sequence[str], types: Mapping[str, str]) -> list[Any]:
 
 
 def load_rows(database: Any, name: str, reader: Any, names: Sequence[str], schema: Any) -> None:
-    """Make a table of a dump's rows; ``schema`` has a text column for each of the names."""
+    """Load the rows of a dump into a table of DuckDB.
+
+    Args:
+        database: connection to DuckDB.
+        name: name of the new table.
+        reader: reader of the dump.
+        names: fields to load.
+        schema: a text column for each of ``names``.
+
+    Raises:
+        UnreadableDumpError: a record cannot be read.
+    """
     rows = pa.RecordBatchReader.from_batches(schema, reader.batches(names, schema))
     database.register("frazil_rows", rows)
     database.execute(f"CREATE TABLE {name} AS FROM frazil_rows")
@@ -318,7 +330,7 @@ def _same(one: str, other: str, keys: int) -> str:
 
 
 def _difference(columns: int, keys: int, has: Sequence[int]) -> str:
-    """Write the SELECT of op and columns; ``has`` are the places of the columns that the dump before has too."""
+    """Write the SELECT of op and columns; ``has`` are the indexes of columns that the dump before has too."""
     same = _same("n", "o", keys)
     new = ", ".join(f"n.c{number}" for number in range(columns))
     old = ", ".join(f"o.c{number}" for number in range(columns))

@@ -1,4 +1,4 @@
-"""Dumps that are taken of a PostgreSQL database: a table or a view as it is in one snapshot."""
+"""Take dumps of a PostgreSQL database: a table or a view in one snapshot."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _NOW: Final = "SELECT to_char(statement_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM
 
 
 def is_due(table: Table, dumps: Sequence[Dump]) -> bool:
-    """Return whether the newest dump was taken, or found to be as the table is, ``every_minutes`` ago or longer."""
+    """Return True if the newest dump was taken or confirmed at least ``every_minutes`` ago."""
     return not dumps or time.time() - dumps[-1].modified_ns / 1e9 >= table.source.every_minutes * 60
 
 
 def take_dump(table: Table, folder: Path, dumps: Sequence[Dump], progress: Callable[[str], None]) -> None:
-    """Take a dump of the table as it is now.
+    """Take a dump of the current rows of a table.
 
     Args:
-        table: its source has a ``url``.
-        folder: the declaration's.
-        dumps: those there are; the new one is named behind them, by the time of the server.
-        progress: is told how far it is.
+        table: declared table whose source has a ``url``.
+        folder: folder of the declaration.
+        dumps: existing dumps. The name of the new dump is the server's time and sorts after them.
+        progress: callback that receives texts about the progress.
 
     Raises:
-        ServerError, ServerSetupError: the server does not answer, or has no such table.
+        ServerError, ServerSetupError: the server does not answer, or lacks the table.
 
-    Cost: one scan of the table, in a transaction that lasts as long; memory of a few blocks.
+    Cost: one scan of the table in one transaction; memory for a few blocks.
     """
     place = dumps_folder(table, folder)
     place.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def take_dump(table: Table, folder: Path, dumps: Sequence[Dump], progress: Calla
     taken = _dump(table, folder, hidden, progress)
     failpoint("dump.taken")
     if dumps:
-        # Clocks may be set back; dumps stay in the order they were taken in.
+        # Dumps stay in the order in which they were taken, even if the clock is set back.
         last = datetime.strptime(dumps[-1].name, _NAME).replace(tzinfo=UTC)
         taken = max(taken, last + timedelta(microseconds=1))
     reveal(hidden, place / taken.strftime(_NAME))
@@ -68,15 +68,19 @@ def take_dump(table: Table, folder: Path, dumps: Sequence[Dump], progress: Calla
 
 
 def keep_dump(table: Table, folder: Path, landed: Collection[str], *, is_level: bool) -> None:
-    """Keep the newest dump of those that were landed, to be compared with the next; remove all others.
+    """Keep the newest landed dump for the next comparison; remove all others.
 
-    With ``is_level``, newer ones were found to be like it, so it counts as taken now.
+    Args:
+        table: declared table.
+        folder: folder of the declaration.
+        landed: names of dumps with landed differences.
+        is_level: True if newer dumps were equal to the kept one, which then counts as taken now.
     """
     place, dumps = dumps_folder(table, folder), all_dumps(table, folder)
     kept = next((dump for dump in reversed(dumps) if dump.name in landed), None)
     for dump in dumps:
         if dump is not kept:
-            # Renamed first: a dump is there whole or not at all.
+            # Renamed first, so that a dump never exists in part.
             gone = place / f"{_HIDDEN}{dump.name}"
             (place / dump.name).rename(gone)
             shutil.rmtree(gone)
@@ -87,7 +91,13 @@ def keep_dump(table: Table, folder: Path, landed: Collection[str], *, is_level: 
 
 @contextmanager
 def dump_of_now(table: Table, folder: Path, progress: Callable[[str], None]) -> Iterator[Dump]:
-    """Take a dump that is kept nowhere; its name is behind those of all others."""
+    """Take a temporary dump, whose name sorts after all others.
+
+    Args:
+        table: declared table whose source has a ``url``.
+        folder: folder of the declaration.
+        progress: callback that receives texts about the progress.
+    """
     with tempfile.TemporaryDirectory(prefix="frazil-dump-") as scratch:
         place = Path(scratch) / _LAST
         place.mkdir()
@@ -96,7 +106,7 @@ def dump_of_now(table: Table, folder: Path, progress: Callable[[str], None]) -> 
 
 
 def examine_table(table: Table, folder: Path) -> Iterator[Looked]:
-    """Look whether the table can be read."""
+    """Check that the table is readable."""
     where = redacted(table.source.url)
     place = table.source.schema_and_table
     with (
@@ -113,14 +123,20 @@ def examine_table(table: Table, folder: Path) -> Iterator[Looked]:
 def database_rows(
     pipeline: Pipeline, table: Table, find_uncaptured: Callable[[Path, int], str | None]
 ) -> Iterator[SourceRows]:
-    """Open the table as it is now."""
+    """Open the current rows of a table.
+
+    Args:
+        pipeline: declared pipeline.
+        table: declared table whose source has a ``url``.
+        find_uncaptured: see :class:`frazil.sources.postgres.rows.TableRows`.
+    """
     url, where = _url(table, pipeline.folder), redacted(table.source.url)
     with table_rows(url, table.source.schema_and_table, where, find_uncaptured, "") as rows:
         yield rows
 
 
 def _dump(table: Table, folder: Path, place: Path, progress: Callable[[str], None]) -> datetime:
-    """Write the files of a dump; return when it was taken, by the server's clock."""
+    """Write the files of a dump; return its time by the server's clock."""
     url, where = _url(table, folder), redacted(table.source.url)
     with (
         translate_server_errors(where, _HINTS),

@@ -1,4 +1,4 @@
-"""Dumps of a table: which there are, in which order, when they were taken, and their rows."""
+"""The dumps of a table: their order, their times and their rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TIME: Final = re.compile(
 
 
 class UnreadableDumpError(SourceError):
-    """A dump has records that cannot be read: their rows would look deleted."""
+    """A dump has unreadable records, whose rows would look deleted."""
 
     code = "FZ220"
     retryable = False
@@ -49,7 +49,7 @@ class UnreadableDumpError(SourceError):
 
 
 class DumpGoneError(HistoryChangedError):
-    """A dump that another is to be compared with is no longer there."""
+    """A dump that is needed for a comparison no longer exists."""
 
     code = "FZ720"
 
@@ -59,9 +59,9 @@ class Dump:
     """One dump.
 
     Attributes:
-        name: of its file or folder, encoded so that it can be part of a file's name; dumps are ordered by it.
-        files: its files.
-        modified_ns: when the newest of them was written.
+        name: name of its file or folder, encoded for use in file names. It orders the dumps.
+        files: files of the dump.
+        modified_ns: modification time of the newest file, in nanoseconds since 1970.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Dump:
 
     @property
     def taken_at(self) -> str | None:
-        """Return the date or time in the name, as UTC; None where it has none."""
+        """Return the date or time in the name, as UTC; None if the name has none."""
         found = _TIME.search(self.name.replace("%3A", ":"))
         if found is None:
             return None
@@ -82,12 +82,12 @@ class Dump:
 
 
 def landing_folder(table: Table, folder: Path) -> Path:
-    """Return the folder with the differences of a table's dumps."""
+    """Return the folder with the differences between a table's dumps."""
     return folder / expand(table.source.landing, setting="landing", folder=folder) / table.name
 
 
 def dumps_folder(table: Table, folder: Path) -> Path:
-    """Return the folder with the dumps of a table: that of ``path``, or where those are kept that Frazil takes."""
+    """Return the folder with the dumps of a table: the declared ``path``, or the folder of dumps that Frazil takes."""
     source = table.source
     if source.path is not None and _stored(table, folder) is None:
         return folder / expand(source.path, setting="path", folder=folder)
@@ -95,7 +95,7 @@ def dumps_folder(table: Table, folder: Path) -> Path:
 
 
 def dumps_of(table: Table, folder: Path) -> list[Dump]:
-    """List the dumps that are whole, in order.
+    """List the complete dumps, in order.
 
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
@@ -104,7 +104,7 @@ def dumps_of(table: Table, folder: Path) -> list[Dump]:
 
 
 def unsettled(table: Table, folder: Path) -> tuple[tuple[str, str], ...]:
-    """Return (path, reason) of the dumps that may still be written; none where there is no folder of dumps."""
+    """Return (path, reason) of dumps that may be incomplete; empty if the folder of dumps does not exist."""
     try:
         found = [dump for dump in all_dumps(table, folder) if not _is_whole(dump, table)]
     except MissingFolderError:
@@ -114,16 +114,16 @@ def unsettled(table: Table, folder: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _is_whole(dump: Dump, table: Table) -> bool:
-    # Those that Frazil takes appear when they are whole.
+    # Dumps that Frazil takes appear when they are complete.
     return bool(table.source.path is None or time.time() - dump.modified_ns / 1e9 >= table.source.settle_seconds)
 
 
 def all_dumps(table: Table, folder: Path) -> list[Dump]:
-    """List the dumps in order, those too that may still be written.
+    """List all dumps in order, including those that may be incomplete.
 
     Raises:
         MissingFolderError: the folder does not exist or cannot be listed.
-        NameOrderError: the names order dumps otherwise than the numbers in them.
+        NameOrderError: the text order of the names differs from the order of their numbers.
     """
     found = _all_dumps(table, folder)
     if wrong := misordered(dump.name for dump in found):
@@ -152,14 +152,14 @@ def _all_dumps(table: Table, folder: Path) -> list[Dump]:
 
 
 def _stored(table: Table, folder: Path) -> str | None:
-    """Return the address of dumps in an object store; None of others."""
+    """Return the address of dumps in an object store; None for local dumps."""
     path = table.source.path
     place = "" if path is None else expand(path, setting="path", folder=folder)
     return place if is_store(place) else None
 
 
 def _stored_dumps(address: str, table: Table, folder: Path) -> list[Dump]:
-    """Group the objects below an address by the next part of their keys: each is a dump."""
+    """Group the objects below an address into dumps, by the next part of their keys."""
     prefix, dumps = f"{whole_address(address)}/", defaultdict[str, list[Found]](list)
     for file in find(address, folder, (*CSV, *JSON_LINES, *PARQUET), table.stores):
         if isinstance(file, Found):
@@ -175,16 +175,16 @@ def _stored_dumps(address: str, table: Table, folder: Path) -> list[Dump]:
 
 
 def dump_at(place: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) -> Dump:
-    """Return the dump that is a file or a folder of files.
+    """Return the dump at a file or a folder of files.
 
     Args:
-        place: an absolute path, or an address in an object store.
-        folder: the declaration's.
-        stores: how object stores are reached.
+        place: absolute path, or address in an object store.
+        folder: folder of the declaration.
+        stores: prefix of addresses -> settings of the object store.
 
     Raises:
-        MissingFolderError: there is none, or no file of a known format in it.
-        ObjectStoreError: the store refuses to list it.
+        MissingFolderError: the place has no CSV, JSON lines or Parquet file.
+        ObjectStoreError: the store refuses to list the place.
     """
     there = is_store(place) or Path(place).exists()
     files = tuple(sorted(_files(place, folder, stores), key=lambda file: file.uri)) if there else ()
@@ -201,7 +201,7 @@ def _files(place: str, folder: Path, stores: Mapping[str, Store] = NO_STORES) ->
 
 
 class DumpReader:
-    """The rows of a dump as texts, all files with the same columns."""
+    """Reader of a dump: rows as text, with the same columns for all files."""
 
     def __init__(self, dump: Dump, table: Table, folder: Path) -> None:
         self._reader, self._folder, self._is_typed = RecordReading(), folder, table.source.types_fields
@@ -213,7 +213,7 @@ class DumpReader:
         self.columns: tuple[str, ...] = tuple(name for name, _ in found.values())
         """Names of the fields, in order of first appearance."""
         self.types: dict[str, str] = {name: kind for name, (_, kind) in found.items()} if self._is_typed else {}
-        """Name of a field in lower case -> its type, where dumps have types."""
+        """Lower-case name of a field -> its type; empty if dumps have no types."""
         self.unreadable: UnreadableDumpError | None = None
 
     def _inspected(self, found: Found) -> NewFile:
@@ -223,32 +223,32 @@ class DumpReader:
     def batches(self, names: Sequence[str], schema: Any) -> Iterator[Any]:
         """Yield the rows as record batches.
 
-        Args:
-            names: fields in the order of ``schema``; those that a file lacks are NULL.
-            schema: as many text columns.
+        It stops at an unreadable record and stores the error in ``unreadable``.
 
-        Stops at a record that cannot be read; ``unreadable`` then says which.
+        Args:
+            names: fields in the order of ``schema``; missing fields of a file are NULL.
+            schema: a text column for each of ``names``.
         """
         opened = ((file.path, self._reader.read(file, self.columns).reader) for file in self._files)
         try:
             yield from record_batches(opened, names, schema)
         except UnreadableDumpError as error:
-            self.unreadable = error  # the caller raises it: an error in here would reach it as one of DuckDB
+            self.unreadable = error  # the caller raises it: raised here, it would become an error of DuckDB
 
 
 def inspected(
     found: Found, folder: Path, inspect: Callable[[HashedFile, SourceFile], Content], position: str = ""
 ) -> NewFile:
-    """Look into one file of a dump.
+    """Inspect one file of a dump.
 
     Args:
-        found: the file.
-        folder: what its path is shown relative to.
-        inspect: the reader's look into a file.
-        position: of its records.
+        found: file to inspect.
+        folder: folder of the declaration; paths are shown relative to it.
+        inspect: function that inspects a file.
+        position: position of its records.
 
     Raises:
-        UnreadableDumpError: it cannot be read.
+        UnreadableDumpError: the file cannot be read.
     """
     listed = SourceFile(
         path=stored_path(found.uri, folder),
@@ -273,8 +273,8 @@ def record_batches(opened: Iterable[tuple[str, RecordReader]], names: Sequence[s
 
     Args:
         opened: path and reader of each file.
-        names: fields in the order of ``schema``; those that a file lacks are NULL.
-        schema: as many text columns.
+        names: fields in the order of ``schema``; missing fields of a file are NULL.
+        schema: a text column for each of ``names``.
 
     Raises:
         UnreadableDumpError: a record cannot be read.

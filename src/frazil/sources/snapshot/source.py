@@ -23,36 +23,36 @@ if TYPE_CHECKING:
     from frazil.storage.files import HashedFile
 
 AFTER = " after "
-"""What stands between the names of two dumps in the name of a file of their differences; no name of a dump has it."""
+"""Separator of two dump names in the name of a file of differences; dump names never contain it."""
 
 
 class SnapshotSource(RecordFiles):
-    """Files of differences: op i and u are upserts, d is a delete with the values that the row had."""
+    """Files of differences: op i and u are upserts, d is a delete with the values of the old row."""
 
     settle_seconds = 0.0
 
     def entries(self, declared: str, folder: Path) -> Iterable[Entry]:
-        """Find the files of differences; none before the first dump was taken."""
+        """Find the files of differences; empty before the first dump."""
         del declared
         place = landing_folder(self.table, folder)
         return find(f"{place}", folder, PARQUET) if place.is_dir() else ()
 
     def list(self, folder: Path, ledger: Ledger | None = None) -> Listing:
-        """List the files of differences; dumps that may still be written wait, and a run says so."""
+        """List the files of differences; dumps that may be incomplete are refused with a reason."""
         listing = super().list(folder, ledger)
         return replace(listing, refused=(*listing.refused, *unsettled(self.table, folder)))
 
     def find_new(self, folder: Path, ledger: Ledger) -> SourceDelta:
-        """Find what bronze does not hold.
+        """Find the files that bronze does not have.
 
         Raises:
-            DumpGoneError: bronze has dumps that were landed elsewhere, or in a folder that was lost.
+            DumpGoneError: bronze has dumps from another landing folder, or from one that was lost.
         """
         found = super().find_new(folder, ledger)
         newest = max(map(_dump_of, ledger.files), default=None)
         for file in found.files:
             is_first = not file.name.removesuffix(PARQUET[0]).partition(AFTER)[2]
-            # Only the oldest dump is compared with none.
+            # Only the oldest dump has no dump before it.
             if newest is not None and is_first and _dump_of(file.path) > newest:
                 raise DumpGoneError(
                     f"table {self.table.name!r}: the lake has dump {newest}, and {_dump_of(file.path)} was compared "
@@ -63,7 +63,7 @@ class SnapshotSource(RecordFiles):
         return found
 
     def inspect(self, hashed: HashedFile, file: SourceFile) -> Content:
-        """Look into a file: its columns have the types of the database, where it has one."""
+        """Inspect a file; dumps of a database have its types."""
         content = super().inspect(hashed, file)
         is_typed = self.table.source.types_fields and not content.broken
         return replace(content, columns=with_types(file, content.columns)) if is_typed else content
@@ -74,12 +74,12 @@ class SnapshotSource(RecordFiles):
         return with_types(file, named) if named is not None and self.table.source.types_fields else named
 
     def position(self, path: str, name: str) -> str:
-        """Return the position of a dump: all its differences, from whichever other dump, have the same."""
+        """Return the position of a dump; its differences from any other dump share it."""
         del path
         return change_position(name.partition(AFTER)[0])
 
     def meaning(self, fields: Mapping[str, str], position: str) -> RecordMeaning:
-        """Return what the op says."""
+        """Return the meaning of the op."""
         del position
         said = quote(fields[OP]) if OP in fields else "CAST(NULL AS string)"
         is_upsert = "CASE WHEN _cdc_op IN ('i', 'u') THEN 'upsert' WHEN _cdc_op = 'd' THEN 'delete' END"
@@ -89,12 +89,12 @@ class SnapshotSource(RecordFiles):
         return RecordMeaning(operation=said, change_class=is_upsert, old_keys={}, happened=happened, plain=plain)
 
     def reading(self) -> dict[str, Any]:
-        """Return the settings that records depend on."""
+        """Return the settings that determine the records."""
         source = self.table.source
-        # Dumps of a database have no place that anything depends on.
+        # For dumps of a database, the place does not determine the records.
         return {"path": [] if source.path is None else [source.path], "by_place": not self.table.sequence_by}
 
 
 def _dump_of(path: str) -> str:
-    """Return the name of the dump that a file of differences leads to."""
+    """Return the name of the newer dump of a file of differences."""
     return path.rpartition("/")[2].partition(AFTER)[0]

@@ -1,4 +1,4 @@
-"""What a look at a PostgreSQL server finds wrong, before a capture does."""
+"""Check a PostgreSQL server for problems before a capture fails."""
 
 from __future__ import annotations
 
@@ -27,10 +27,16 @@ _APPLICATION: Final = "frazil"
 
 
 def examine_server(url: str, declared: Sequence[Table], landing: Landing, where: str) -> Iterator[Looked]:
-    """Yield everything that is wrong with a server, or about to be; what it is where all is right.
+    """Yield current and imminent problems of a server, or a description of the server without problems.
+
+    Args:
+        url: address of the database.
+        declared: declared tables that share the slot.
+        landing: landing folder of the slot.
+        where: name of the slot, for messages.
 
     Raises:
-        ServerError: it does not answer.
+        ServerError: the server does not answer.
     """
     source = declared[0].source
     with Server(url) as server:
@@ -58,13 +64,13 @@ def examine_server(url: str, declared: Sequence[Table], landing: Landing, where:
 
 
 def _told(error: FrazilError, where: str) -> Looked:
-    # The finding is named after what is captured.
+    # The finding already has the name of the capture.
     message = error.message.removeprefix(f"{where}: ")
     return Looked(ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
 
 
 def _rights(server: Server, rules: Rules, publication: str) -> Iterator[FrazilError]:
-    """Yield the rights that the login lacks."""
+    """Yield the privileges that the login lacks."""
     user = server.one("SELECT quote_ident(current_user)")
     if not server.one(_MAY_REPLICATE):
         yield ServerSetupError(
@@ -98,7 +104,7 @@ def _rights(server: Server, rules: Rules, publication: str) -> Iterator[FrazilEr
 
 
 def _room(server: Server, rules: Rules, *, has_loads: bool) -> Iterator[FrazilError]:
-    """Yield what the server has too few of for what is still to be done: the slot itself, and one for a load."""
+    """Yield limits of the server that are too low for the slot and for the temporary slot of a load."""
     loads = 0 if has_loads else 1
     needed = {
         "max_replication_slots": loads + (rules.found_slot is None),
@@ -117,7 +123,7 @@ def _room(server: Server, rules: Rules, *, has_loads: bool) -> Iterator[FrazilEr
 
 
 def _slot(server: Server, slot: str) -> Iterator[Looked]:
-    """Yield what may go wrong with the slot: another reader, and WAL that it holds back."""
+    """Yield imminent problems of the slot: another reader, or much retained WAL."""
     for pid, application, status, held in server.rows(_HELD, slot):
         if pid is not None and application != _APPLICATION:
             yield Looked(
@@ -143,7 +149,7 @@ def _slot(server: Server, slot: str) -> Iterator[Looked]:
 
 
 def _unwatched(server: Server, rules: Rules, declared: Sequence[Table]) -> Iterator[Looked]:
-    """Yield tables that may come to have several rows of one key, as those whose replica identity is the whole row."""
+    """Yield tables that may get several rows with one key, because no unique index covers the declared keys."""
     for one in declared:
         table = rules.tables.get(one.source.schema_and_name)
         if table is not None and (keys := unwatched_key(server, table, one)):
@@ -172,7 +178,7 @@ _MAY_REPLICATE: Final = """
 SELECT rolreplication OR rolsuper OR EXISTS (
     SELECT FROM pg_roles s WHERE s.rolname = 'rds_replication' AND pg_has_role(s.oid, 'USAGE'))
 FROM pg_roles WHERE rolname = current_user"""
-"""On Amazon RDS a role stands for the attribute."""
+"""On Amazon RDS a role replaces the attribute."""
 
 _HIDDEN: Final = """
 SELECT name FROM unnest(%s::text[]) AS name, pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

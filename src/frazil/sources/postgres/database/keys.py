@@ -1,4 +1,4 @@
-"""Whether the declared keys of a table name one row each at its server: before it is loaded, and from then on."""
+"""Check that the declared keys identify a row at the server."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 _MOST_REPEATED: Final = 0.001
-"""A table without a unique key may have a few rows twice."""
+"""Allowed share of repeated keys: a table without a unique key may contain a few rows twice."""
 
 
 def missing_key(where: str, table: ServerTable, declaration: Table) -> ServerSetupError | None:
-    """Return what is wrong with a key that is no column; None where all are, or are made of others."""
+    """Return an error for a key that is not a column; None if all keys are columns or derived from columns.
+
+    Args:
+        where: name of the slot, for messages.
+        table: table at the server.
+        declaration: declared table.
+    """
     columns = {column.lower() for column in table.columns}
     made = {name.lower() for name, column in declared(declaration).items() if column.expr is not None}
     made |= {name.lower() for name in final_names(declaration).values()}
@@ -36,9 +42,15 @@ def missing_key(where: str, table: ServerTable, declaration: Table) -> ServerSet
 
 
 def repeated_key(where: str, server: Server, table: ServerTable, declaration: Table) -> ServerSetupError | None:
-    """Return that the declared keys do not tell rows apart; None where they do.
+    """Return an error if several rows share a declared key; None if the keys are unique.
 
-    Cost: nothing where a unique index is on some of the keys; else one scan of the table.
+    Args:
+        where: name of the slot, for messages.
+        server: session with the server.
+        table: table at the server.
+        declaration: declared table.
+
+    Cost: one scan of the table, unless a unique index covers some of the keys.
     """
     keys, unique = _key_columns(table, declaration), _unique_columns(server, table)
     if not keys or any(columns <= {*keys} for columns in unique):
@@ -64,13 +76,19 @@ def repeated_key(where: str, server: Server, table: ServerTable, declaration: Ta
 
 
 def unwatched_key(server: Server, table: ServerTable, declaration: Table) -> list[str]:
-    """Return the columns of the declared keys where no unique index of the server is on some of them; else none."""
+    """Return the key columns if no unique index of the server covers some of them; else an empty list.
+
+    Args:
+        server: session with the server.
+        table: table at the server.
+        declaration: declared table.
+    """
     keys = _key_columns(table, declaration)
     return [] if any(columns <= {*keys} for columns in _unique_columns(server, table)) else keys
 
 
 def _key_columns(table: ServerTable, declaration: Table) -> list[str]:
-    """Return the columns of the declared keys; none where one of them is no column."""
+    """Return the columns of the declared keys; empty unless every key is a column."""
     names = {column.lower(): column for column in table.columns}
     keys = [names[key.lower()] for key in declaration.keys if key.lower() in names]
     return keys if len(keys) == len(declaration.keys) else []

@@ -1,12 +1,12 @@
-"""What a table was when its rows or changes were last landed: it is known by numbers, not by names.
+"""The last captured definition of a table, identified by numbers instead of names, and its comparison with the catalog.
 
-PostgreSQL sends changes of rows, and nothing of what an ``ALTER TABLE`` does to them. So each capture compares the
-catalog with what is kept here, in the state of the landing folder, and decides for each table:
+PostgreSQL sends changes of rows, but not the effects of an ``ALTER TABLE``. Each capture therefore compares the catalog
+with the definition in the state of the landing folder and decides for each table:
 
-- its number is another one, or a partition is gone: rows are missed, the table stops;
-- a column has another name: the declaration decides, the table stops until it does;
-- a column was added with a default, labels of an enum were renamed, a partition came with rows: all rows that may
-  differ are landed again, as upserts at the place of a snapshot. A row that is what the lake has changes nothing.
+- the table has another number, or a partition was removed: rows are missing, and the table stops;
+- a column was renamed: the declaration decides, and the table stops until it does;
+- a column was added with a default, labels of an enum were renamed, or a partition was attached: all rows that may
+  differ are landed again, as upserts at the place of a snapshot. A row that equals the lake's changes nothing.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 _NUMERIC: Final = 1700
 _WIDER: Final = frozenset({(21, 23), (21, 20), (23, 20), (1043, 25), (25, 1043)})
-"""Numbers of types whose values stay what they are where a column goes from one to the other."""
+"""(old type, new type) of changes that keep all values."""
 
 _TEXTS: Final = frozenset({1043, 25})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownColumn:
-    """A column that is published.
+    """A published column.
 
     Attributes:
-        name: of the column.
+        name: name of the column.
         type, modifier: number and modifier of its type.
-        altered: the transaction that last altered it.
+        altered: transaction that last altered it.
     """
 
     name: str
@@ -42,20 +42,20 @@ class KnownColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A table as the catalog has it.
+    """The definition of a table in the catalog.
 
     Attributes:
-        oid: its number.
+        oid: number of the table.
         place: schema and name at the server.
         columns: number of a published column -> the column.
-        last: the greatest number of a published column.
-        filled: numbers of the columns that may have given older rows a value when they were added.
-        filenode: number of the file with its rows, which changes when they are written again; 0 where it has none.
-        partitions: number of a partition -> the transaction that attached it.
-        labels: number of an enum's label -> the label, of all enums among the columns.
-        row_filter: SQL of the rows that are published; None for all.
-        generated: columns that are not published because the server computes them.
-        identity: names of the columns of its replica identity; none in a state from before that was kept.
+        last: greatest number of a published column.
+        filled: numbers of columns that may have given older rows a value when they were added.
+        filenode: number of the file with the rows, which changes when they are rewritten; 0 for partitioned tables.
+        partitions: number of a partition -> transaction that attached it.
+        labels: number of a label -> label, for all enums among the columns.
+        row_filter: SQL condition of the published rows; None for all.
+        generated: columns that the server computes and does not publish.
+        identity: columns of the replica identity; empty in the state of older versions.
     """
 
     oid: int
@@ -72,7 +72,7 @@ class Known:
 
     @classmethod
     def parse(cls, kept: Mapping[str, Any]) -> Self:
-        """Return what :meth:`as_values` wrote."""
+        """Return the definition from the values of :meth:`as_values`."""
         return cls(
             **{
                 **kept,
@@ -87,7 +87,7 @@ class Known:
         )
 
     def as_values(self) -> dict[str, Any]:
-        """Return it as plain values, for JSON."""
+        """Return plain values for JSON."""
         columns = {
             number: {"name": one.name, "type": one.type, "modifier": one.modifier, "altered": one.altered}
             for number, one in self.columns.items()
@@ -109,13 +109,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDifference:
-    """What became of a table since it was known.
+    """Changes of a table's definition since the last capture.
 
     Attributes:
-        missed: why rows of it came or went that nobody sends; None where none did.
-        renamed: old name of a column -> its new one.
-        refilled: why rows have other values now that nobody sends; None where they have not.
-        attached: numbers of the partitions that came, perhaps with rows.
+        missed: why rows came or went without changes that PostgreSQL sends; None if none did.
+        renamed: old name of a column -> new name.
+        refilled: why values changed without changes that PostgreSQL sends; None if none did.
+        attached: numbers of new partitions, which may have rows.
     """
 
     missed: str | None = None
@@ -125,7 +125,7 @@ class TableDifference:
 
 
 def table_difference(known: Known, now: Known) -> TableDifference:
-    """Compare a table with what it was; its number is the same."""
+    """Compare the current definition of a table with the known one; both have the same number."""
     renamed = {
         known.columns[number].name: column.name
         for number, column in now.columns.items()
@@ -155,7 +155,7 @@ def _missed(known: Known, now: Known, renamed: Mapping[str, str], gone: list[int
 
 
 def _refilled(known: Known, now: Known) -> list[str]:
-    """Write why rows have values now that nobody sends, most of all first."""
+    """Return the reasons why values changed without changes that PostgreSQL sends, most important first."""
     found = []
     names = {column.name for column in known.columns.values()}
     for number, column in now.columns.items():
@@ -179,15 +179,15 @@ def _refilled(known: Known, now: Known) -> list[str]:
 
 
 def _is_rewritten(known: Known, now: Known, before: KnownColumn, after: KnownColumn) -> bool:
-    """Return whether the rows were written again, as ``ALTER COLUMN … TYPE … USING`` does.
+    """Return True if the rows were rewritten, as by ``ALTER COLUMN … TYPE … USING``.
 
-    A table with partitions has no file of its own: any change of the column counts, but for its name.
+    A partitioned table has no file of its own, so any change of the column except its name counts as a rewrite.
     """
     return known.filenode != now.filenode or (now.filenode == 0 and before.name == after.name)
 
 
 def _keeps_values(before: KnownColumn, after: KnownColumn) -> bool:
-    """Return whether all values are printed as before, as far as the types tell."""
+    """Return True if all values are printed as before, judged by the types."""
     if before.type != after.type:
         return (before.type, after.type) in _WIDER
     if before.modifier == after.modifier or after.type in _TEXTS:
@@ -196,5 +196,5 @@ def _keeps_values(before: KnownColumn, after: KnownColumn) -> bool:
 
 
 def _scale(modifier: int) -> int:
-    """Return how many digits behind the point a ``numeric`` keeps; without a modifier all."""
+    """Return the number of decimal places of a ``numeric``; unlimited without a modifier."""
     return 16_384 if modifier < 0 else ((modifier - 4) & 0x7FF ^ 1024) - 1024

@@ -1,6 +1,6 @@
-"""What must hold of a server, its publication, tables and slot, so that nothing is lost: each rule said once.
+"""The rules that a server, its publication, tables and slot must keep so that no change is lost.
 
-A capture stops at the first rule that is broken. ``frazil doctor`` tells of them all, and of what may break one soon.
+A capture stops at the first broken rule. ``frazil doctor`` reports all of them, and imminent problems.
 """
 
 from __future__ import annotations
@@ -32,52 +32,52 @@ _WAL_LEVEL: Final = "logical"
 
 
 class Rules:
-    """The rules of the tables that share a slot, and what was found out about the server while they were looked at."""
+    """The rules for the tables that share a slot, and the facts about the server found by checking them."""
 
     def __init__(self, server: Server, declared: Sequence[Table], landing: Landing, where: str) -> None:
         source = declared[0].source
         self._server, self._declared, self._landing, self._where = server, declared, landing, where
         self._slot, self._publication = source.slot, source.publication
         self.names = {table.source.schema_and_name: table.name for table in declared}
-        """Place of a table at the server -> its declared name."""
+        """Place of a table at the server -> declared name."""
         self.keys: dict[tuple[str, str], set[str]] = {}
         for table in declared:
             self.keys.setdefault(table.source.schema_and_name, set()).update(table.keys)
         self.system, self.timeline = "", 0
         self.is_behind = False
-        """The WAL of the server ends before the landed files do."""
+        """True if the WAL of the server ends before the landed files do."""
         self.tables: dict[tuple[str, str], ServerTable] = {}
         self.now: dict[tuple[str, str], Known] = {}
-        """What these tables are in the catalog."""
+        """Place -> current definition of the table in the catalog."""
         self.changed: dict[tuple[str, str], TableDifference] = {}
-        """What became of those that were known and go on."""
+        """Place -> changes of a known table since the last capture."""
         self._known: Mapping[str, Known] = {}
         self.stopped: dict[tuple[str, str], FrazilError] = {}
-        """Why a table stops; the others of the slot go on."""
+        """Place -> why the table stops; the other tables of the slot continue."""
         self.missed: set[tuple[str, str]] = set()
-        """Those of them whose changes are not landed meanwhile: once mended, their rows are to be read again."""
+        """Stopped tables whose changes are not landed meanwhile; their rows must be read again later."""
         self.has_publication = False
         self.found_slot: tuple[Any, ...] | None = None
-        """Plugin, database, whether it is lost, and the position that the server may forget what is before."""
+        """Plugin, database, True if its WAL is lost, and the position up to which the server may discard WAL."""
 
     @property
     def unpublished(self) -> list[ServerTable]:
-        """Return the tables that are not in the publication; once :meth:`published` has looked."""
+        """Return the tables that the publication lacks; call after :meth:`published`."""
         return [table for table in self.tables.values() if not table.is_published]
 
     @property
     def is_slot_dead(self) -> bool:
-        """Return whether there is a slot, of which the server has removed the WAL; once :meth:`slot` has looked."""
+        """Return True if the server has removed WAL that the slot needs; call after :meth:`slot`."""
         return self.found_slot is not None and bool(self.found_slot[2])
 
     @property
     def loaded(self) -> set[tuple[str, str]]:
-        """Return the tables whose rows were landed."""
+        """Return the places of tables whose rows were landed."""
         return {place for place in self.names if self._landing.loaded_at(*place) is not None}
 
     @property
     def failed(self) -> dict[str, FrazilError]:
-        """Return the declared names of the tables that stop, each with why; once :meth:`published` has looked."""
+        """Return the declared names of stopped tables with the reasons; call after :meth:`published`."""
         return {
             table.name: self.stopped[table.source.schema_and_name]
             for table in self._declared
@@ -85,7 +85,7 @@ class Rules:
         }
 
     def server(self, state: CaptureState | None) -> Iterator[FrazilError]:
-        """Yield what is wrong with the server: it writes no logical WAL, or has not the past that was landed."""
+        """Yield problems of the server: no logical WAL, or another history than the landed one."""
         if (level := self._server.one("SHOW wal_level")) != _WAL_LEVEL:
             yield ServerSetupError(
                 f"{self._where}: the server runs with wal_level={level}",
@@ -105,10 +105,10 @@ class Rules:
             yield self.lost("the server was restored, or another one took its place: it lacks some of what was landed")
 
     def published(self, state: CaptureState | None) -> Iterator[FrazilError]:
-        """Yield what is wrong with the publication; what is wrong with a table stops that table alone.
+        """Yield problems of the publication. A problem of a table only stops that table.
 
-        A table that is only not in it yet is not wrong. Without a state the tables are taken as they are now, whatever
-        was known of them.
+        A table that is not yet in the publication is not a problem. Without a state, the tables are not compared with
+        their known definitions.
         """
         made = self._server.rows(_PUBLICATION, self._publication)
         self.has_publication = bool(made)
@@ -134,7 +134,7 @@ class Rules:
             )
 
     def _found(self, place: tuple[str, str], *, is_compared: bool) -> ServerTable | None:
-        """Return a table as the server has it, found by its number if it has another name; None where it stops."""
+        """Return a table as the server has it, found by its number if it was renamed; None if the table stops."""
         full = ".".join(place)
         known = self._known.get(full) if place in self.loaded else None
         table = self._server.table(place, self._publication)
@@ -153,7 +153,7 @@ class Rules:
             )
             return None
         self.now[place] = known_table(self._server, table)
-        # A table that is not published has none of its columns or rows left out; another rule tells of that.
+        # An unpublished table has no column list or row filter; another rule reports it.
         if is_compared and known is not None and table.is_published:
             self.changed[place] = table_difference(known, self.now[place])
             if stops := self._stops(place, self.changed[place]):
@@ -164,7 +164,7 @@ class Rules:
         return table
 
     def _replaced(self, place: tuple[str, str], now: tuple[str, str] | None, *, is_there: bool) -> FrazilError:
-        """Return the error of a name under which there is another table than the one that was captured, or none."""
+        """Return the error for a name that now belongs to another table, or to no table."""
         full, where = ".".join(place), f"is called {'.'.join(now)} now" if now else "was dropped"
         if is_there:
             return TableReplacedError(
@@ -181,7 +181,7 @@ class Rules:
         )
 
     def _stops(self, place: tuple[str, str], changed: TableDifference) -> FrazilError | None:
-        """Return why a table cannot go on by itself after what became of it; None where it can."""
+        """Return why a table cannot continue after changes of its definition; None if it can."""
         full = ".".join(place)
         if changed.missed is not None:
             hint = self._taken_anew(place)
@@ -200,10 +200,10 @@ class Rules:
         return None
 
     def _unfit(self, place: tuple[str, str], table: ServerTable) -> FrazilError | None:
-        """Return why a table cannot be captured as it is; None where it can."""
+        """Return why a table cannot be captured; None if it can."""
         full = f"ALTER TABLE {table.sql_name} REPLICA IDENTITY FULL"
         if not table.identity:
-            # What is inserted meanwhile is landed, and nothing else can be done to it.
+            # Inserts are landed meanwhile, and other changes are impossible.
             return ServerSetupError(
                 f"{self._where}: {table.full_name} has neither a primary key nor a replica identity; once published, "
                 "PostgreSQL would refuse its updates and deletes",
@@ -216,13 +216,13 @@ class Rules:
             return taken
         found = self._unfit_keys(place, table, full)
         known = self._known.get(table.full_name)
-        # Where the identity is as it was the declaration is at fault, and what it says does not change what is landed.
+        # With an unchanged identity the declaration is wrong, which does not affect the landed changes.
         if found is not None and (table.is_full or known is None or known.identity != table.identity):
             self.missed.add(place)
         return found or self._unfit_children(table)
 
     def _unfit_children(self, table: ServerTable) -> FrazilError | None:
-        """Return that a table has children (``INHERITS``) of which nothing would be captured."""
+        """Return an error if a table has undeclared children (``INHERITS``), whose changes are not captured."""
         names = {".".join(place) for place in self.names}
         numbers = {one.oid for one in self._known.values()}
         others = [name for oid, name in table.children if name not in names and oid not in numbers]
@@ -250,7 +250,7 @@ class Rules:
         return None
 
     def _lapsed(self, table: ServerTable, state: CaptureState | None) -> FrazilError | None:
-        """Return that a table's rows were landed, and its changes were not for a time; None where they were."""
+        """Return an error if a loaded table was not captured for a time; None if all its changes were landed."""
         loaded = self._landing.loaded_at(*table.place)
         if state is None or loaded is None:
             return None
@@ -258,7 +258,7 @@ class Rules:
         if is_captured and not table.is_published:
             why = f"was taken out of publication {self._publication}"
         elif not is_captured and loaded < state.at(state.position):
-            # Else its rows appeared just before the process died.
+            # Otherwise its rows appeared just before the process was killed.
             why = "was not captured for a time: not declared, stopped, or not read again to the end"
         else:
             return None
@@ -266,7 +266,7 @@ class Rules:
         return self.lost(f"{table.full_name} {why}", table.place)
 
     def verify_keys(self) -> None:
-        """Stop tables that are not loaded yet and have several rows of one key; once :meth:`published` has looked."""
+        """Stop new tables that have several rows with one key; call after :meth:`published`."""
         for place, table in [*self.tables.items()]:
             if place in self.loaded:
                 continue
@@ -276,11 +276,11 @@ class Rules:
                 del self.tables[place]
 
     def _of(self, place: tuple[str, str]) -> list[Table]:
-        """Return the tables that are declared for a place."""
+        """Return the declared tables of a place."""
         return [table for table in self._declared if table.source.schema_and_name == place]
 
     def slot(self, state: CaptureState | None) -> Iterator[FrazilError]:
-        """Yield why the slot cannot give what comes after the landed files; a slot that is to be made is right."""
+        """Yield why the slot does not continue the landed files; a slot that will be created is not a problem."""
         if state is None and self.loaded:
             yield self.lost(f"the landing folder {self._landing.folder} has files, but does not say how far they reach")
         found = self._server.rows(_SLOT, self._slot)
@@ -301,12 +301,12 @@ class Rules:
             yield self.lost("somebody else has read changes from the slot")
 
     def lost(self, why: str, *places: tuple[str, str]) -> SlotLostError:
-        """Return the error that changes may be missing: of some tables, or of all where none are named."""
+        """Return the error for missing changes of some tables; of all tables if ``places`` is empty."""
         missed = frozenset(places) if places else None
         return SlotLostError(f"{self._where}: {why}; changes may be missing", hint=self._way_out(missed), places=missed)
 
     def _way_out(self, places: frozenset[tuple[str, str]] | None) -> str:
-        """Write what to type. A table of which nobody knows the order of what is gone begins again."""
+        """Return the commands that read the tables again; a table whose deleted rows have no order starts over."""
         missed = [table for table in self._declared if table.source.schema_and_name in (places or self.loaded)]
         dropped = [table for table in missed if own_order(table)]
         steps = [self._begin_again(table) for table in dropped]
@@ -318,7 +318,7 @@ class Rules:
         return f"read the tables again: {'; '.join([*steps, 'frazil run'])}"
 
     def _taken_anew(self, place: tuple[str, str]) -> str:
-        """Write what to type where rows are gone that the server itself says are others, or are no more."""
+        """Return the same commands for a replaced table or one with lost rows, with a note about the delete limit."""
         steps = self._way_out(frozenset({place}))
         if "--reload" not in steps:
             return steps
@@ -330,7 +330,7 @@ class Rules:
 
 
 def _undeclared(table: Table, changed: TableDifference) -> list[tuple[str, str]]:
-    """Return old and new names of columns that were renamed, as far as the declaration does not say so."""
+    """Return (old name, new name) of renamed columns that the declaration does not mention."""
     finals = final_names(table)
     return [
         (old, new)
@@ -340,7 +340,7 @@ def _undeclared(table: Table, changed: TableDifference) -> list[tuple[str, str]]
 
 
 def own_order(table: Table) -> str | None:
-    """Return a column that orders or dates changes and is none of the source's: nobody knows it of rows that went."""
+    """Return a column that orders or dates changes and comes from the row; deleted rows have no value for it."""
     of_source = {column.name for column in table.columns or () if column.expr in OWN_FIELDS}
     names = (name for name in (*table.sequence_by, event_time(table)) if name is not None)
     return next((name for name in names if name not in of_source and name.lower() not in OWN_FIELDS), None)
@@ -349,7 +349,7 @@ def own_order(table: Table) -> str | None:
 _SERVER: Final = """
 SELECT system_identifier::text, current_database()::text, greatest(timeline_id, min_recovery_end_timeline)
 FROM pg_control_system(), pg_control_checkpoint(), pg_control_recovery()"""
-"""A server that was promoted knows its timeline by the end of its recovery first, and by a checkpoint from then on."""
+"""A promoted server has its timeline in the end of its recovery first, later in a checkpoint."""
 
 _PUBLICATION: Final = """
 SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate, pubviaroot FROM pg_publication WHERE pubname = %s"""
@@ -360,7 +360,7 @@ FROM pg_replication_slots WHERE slot_name = %s"""
 
 
 def known_table(server: Server, table: ServerTable) -> Known:
-    """Ask the server for what a table is now, in one query: it is asked at each turn."""
+    """Return the current definition of a table; one query, because every turn needs it."""
     described = zip(table.numbers, table.columns, table.types, table.altered, strict=True)
     columns = {
         number: KnownColumn(name=name, type=kind[0], modifier=kind[1], altered=altered)
@@ -397,4 +397,4 @@ labels AS (
 SELECT pg_relation_filenode(%s::int8::oid)::int8,
     (SELECT array_agg(part ORDER BY part) FROM parts), (SELECT array_agg(attached ORDER BY part) FROM parts),
     (SELECT array_agg(number ORDER BY number) FROM labels), (SELECT array_agg(label ORDER BY number) FROM labels)"""
-"""A partition that was detached and attached again has another transaction; a label that was renamed its number."""
+"""A partition that is attached again has another transaction; a renamed label keeps its number."""

@@ -1,4 +1,4 @@
-"""Talking with a PostgreSQL server: connections, what it is asked, and what its errors mean."""
+"""Sessions with a PostgreSQL server, and queries about tables, slots and positions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _CONNECT_SECONDS: Final = 20
 _COLUMN_LISTS: Final = 150_000
-"""Version from which publications have column lists and row filters."""
+"""First server version with column lists and row filters in publications."""
 
 _GENERATED: Final = 180_000
-"""Version from which publications may have generated columns."""
+"""First server version with generated columns in publications."""
 
 _TEXTS: Final = {
     "datestyle": "ISO, YMD",
@@ -33,31 +33,31 @@ _TEXTS: Final = {
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
 }
-"""How a session prints values, and that it waits as long as it takes."""
+"""Settings of a session: output formats, and no timeouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTable:
-    """A table as the server has it.
+    """A table at the server.
 
     Attributes:
-        place: schema and name under which it is landed: those that are declared, also after the table was renamed.
-        schema, name: of the table now.
-        oid: number by which the database knows it, whatever its name.
-        sql_name: schema and name, quoted where they must be.
-        columns: those that are published, in order.
-        numbers: the numbers by which the database knows these columns.
-        altered: the transactions that last altered them.
-        filled: those of these numbers whose columns may have given older rows a value when they were added.
-        generated: columns that are not published because the server computes them.
+        place: declared schema and name, under which it is landed even after the table was renamed.
+        schema, name: current schema and name.
+        oid: number of the table, independent of its name.
+        sql_name: schema and name, quoted if necessary.
+        columns: published columns, in order.
+        numbers: numbers of these columns in the catalog.
+        altered: transactions that last altered these columns.
+        filled: numbers of columns that may have given older rows a value when they were added.
+        generated: columns that the server computes and does not publish.
         types: number and modifier of each column's type.
-        row_filter: SQL of the rows that are published; None for all.
-        identity: names of the columns of its replica identity.
-        is_full: the identity is the whole row.
-        is_partitioned: it has partitions.
-        is_published: it is in the publication.
-        pages: pages that its rows are on; 0 where it has partitions.
-        children: numbers and full names of the tables that inherit from it; none for partitions.
+        row_filter: SQL condition of the published rows; None for all.
+        identity: columns of the replica identity.
+        is_full: True if the identity is the whole row.
+        is_partitioned: True if the table has partitions.
+        is_published: True if the publication contains the table.
+        pages: number of pages with rows; 0 for a partitioned table.
+        children: (number, full name) of tables that inherit from it; empty for a partitioned table.
     """
 
     place: tuple[str, str]
@@ -81,18 +81,18 @@ class ServerTable:
 
     @property
     def itself(self) -> sql.Composed:
-        """Its name in SQL, without the tables that inherit from it: their changes are not its changes."""
+        """Return its name in SQL, with ONLY: rows of inheriting tables are not its rows."""
         only = sql.SQL("" if self.is_partitioned else "ONLY ")
         return sql.SQL("{}{}").format(only, sql.Identifier(self.schema, self.name))
 
     @property
     def full_name(self) -> str:
-        """Schema and name as they are declared, for people and for the state."""
+        """Return the declared schema and name, for people and for the state."""
         return ".".join(self.place)
 
 
 class Server:
-    """A session with a server, and what is asked in it."""
+    """A session with a server."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -106,53 +106,53 @@ class Server:
 
     @property
     def version(self) -> int:
-        """Version as a number: 150018 is 15.18."""
+        """Return the server version as a number: 150018 is 15.18."""
         return self.session.info.server_version
 
     def rows(self, query: str, *given: object) -> list[Any]:
-        """Ask a query; return its rows."""
+        """Run a query and return its rows."""
         return self.session.execute(query.encode(), given).fetchall()
 
     def one(self, query: str, *given: object) -> Any:
-        """Ask for one value; None where there is no row."""
+        """Run a query and return its first value; None without a row."""
         rows = self.rows(query, *given)
         return rows[0][0] if rows else None
 
     def tell(self, command: sql.Composed) -> None:
-        """Give an order."""
+        """Run a command without a result."""
         self.session.execute(command)
 
     def flushed(self) -> int:
-        """Return up to where the WAL can be read."""
+        """Return the position up to which the WAL can be read."""
         return lsn_of(self.one("SELECT pg_current_wal_flush_lsn()::text"))
 
     def lock(self, name: str) -> bool:
-        """Take a lock for the life of this session; return False where another session has it."""
+        """Take a lock for the lifetime of this session; return False if another session holds it."""
         return bool(self.one("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", f"frazil {name}"))
 
     def wait_for_lock(self, name: str) -> None:
-        """Take the same lock, and wait until no other session has it: before those that only try."""
+        """Take the same lock and wait for it; this call has priority over :meth:`lock`."""
         self.one("SELECT pg_advisory_lock(hashtextextended(%s, 0))::text", f"frazil {name}")
 
     def domains(self) -> dict[int, tuple[int, int]]:
-        """Return number of a domain -> number and modifier of what it is made of."""
+        """Return number of a domain -> number and modifier of its base type."""
         found = self.rows("SELECT oid::int8, typbasetype::int8, typtypmod FROM pg_type WHERE typtype = 'd'")
         return {oid: (base, modifier) for oid, base, modifier in found}
 
     def place_of(self, oid: int) -> tuple[str, str] | None:
-        """Return schema and name of the table with a number; None where there is none."""
+        """Return schema and name of the table with this number; None if it does not exist."""
         found = self.rows(_PLACE, oid)
         return (found[0][0], found[0][1]) if found else None
 
     def table(
         self, place: tuple[str, str], publication: str, landed_as: tuple[str, str] | None = None
     ) -> ServerTable | None:
-        """Return a table as it is published; None where there is none.
+        """Return a table as published; None if it does not exist.
 
         Args:
             place: schema and name.
-            publication: empty for the table as it is, which may then be a view.
-            landed_as: schema and name under which it is landed, where they are others.
+            publication: name of the publication; empty for the unfiltered table, which may then be a view.
+            landed_as: schema and name under which it is landed, if they differ.
         """
         schema, name = place
         lists = self.version >= _COLUMN_LISTS
@@ -193,19 +193,24 @@ class Server:
         )
 
     def peek(self, slot: str, publication: str, end: int) -> Iterator[bytes]:
-        """Yield the messages of the transactions that end before a position, without consuming them.
+        """Yield the messages of transactions that commit before a position, without consuming them.
 
-        Cost: the server keeps them aside first, on its disk if they are many; here some are in memory at a time.
+        Args:
+            slot: name of the slot.
+            publication: name of the publication.
+            end: position of the WAL; not included.
+
+        Cost: the server buffers the messages first, on disk if there are many; the client holds some at a time.
         """
         with self.session.transaction(), self.session.cursor("messages", binary=True) as cursor:
             cursor.execute(_PEEK, (slot, server_lsn(end), publication))
-            # Rows one by one are asked for with a lock each.
+            # Reading rows one by one takes a lock for each.
             while rows := cursor.fetchmany(10_000):
                 for (message,) in rows:
                     yield message
 
     def advance(self, slot: str, end: int) -> None:
-        """Let the server forget what is before a position."""
+        """Allow the server to discard WAL before a position."""
         self.one("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)::text", slot, server_lsn(end))
 
 
@@ -249,10 +254,10 @@ SELECT data FROM pg_logical_slot_peek_binary_changes(
 
 @contextmanager
 def exported_snapshot(url: str, number: str) -> Iterator[tuple[int, str]]:
-    """Hold a snapshot of the database: yield its position and its name.
+    """Hold a snapshot of the database; yield its position and its name.
 
-    What was committed before the position is in the snapshot, and nothing else. It comes from a slot that is gone with
-    its session.
+    The snapshot contains exactly the transactions that were committed before the position. A temporary slot provides
+    it, which ends with its session.
     """
     with open_session(url, replication="database") as session:
         command = f'CREATE_REPLICATION_SLOT "frazil_load_{number}" TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT'
@@ -266,7 +271,13 @@ def exported_snapshot(url: str, number: str) -> Iterator[tuple[int, str]]:
 
 
 def end_of_timeline(url: str, timeline: int, now: int) -> int:
-    """Return the position at which a server left a timeline; 0 where its present one does not come of it."""
+    """Return the position at which a server left a timeline; 0 if the current timeline does not descend from it.
+
+    Args:
+        url: address of the database.
+        timeline: former timeline.
+        now: current timeline.
+    """
     if now == 1:
         return 0
     with open_session(url, replication="database") as session:
@@ -280,7 +291,7 @@ def end_of_timeline(url: str, timeline: int, now: int) -> int:
 
 
 def open_session(url: str, **settings: str) -> psycopg.Connection[Any]:
-    """Open a session that prints values as landing files have them."""
+    """Open a session whose output formats match the landing files."""
     session = psycopg.connect(
         url,
         autocommit=True,

@@ -1,4 +1,4 @@
-"""Changes of tables as columns, and columns as Parquet files."""
+"""Collect changes of tables in columns and write them to Parquet files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from frazil.sources.postgres.landed.pgoutput import Relation
 
 GROUP_BYTES: Final = 32 * 1024 * 1024
-"""Messages of so many bytes, of all tables together, are kept in memory."""
+"""Limit for messages in memory, for all tables together."""
 
 FILE_ROWS: Final = 2_000_000
-"""Rows of a file; one more batch may still be in it."""
+"""Limit for the rows of a file; one batch may exceed it."""
 
 _BEFORE: Final = (OP, POSITION, COMMITTED_AT, XID, UNCHANGED)
 
@@ -37,10 +37,10 @@ def schema_of(
     """Return the schema of a landing file: texts, with their Spark types in the metadata.
 
     Args:
-        columns: of the table.
-        types: their numbers and modifiers, domains resolved.
-        old: places of the columns whose old values stand in it too.
-        metadata: of the file.
+        columns: columns of the table.
+        types: number and modifier of each type, with domains resolved.
+        old: indexes of the columns whose old values are included.
+        metadata: metadata of the file.
     """
     kinds = [spark_type_of(oid, modifier) for oid, modifier in types]
     own = [(name, OWN_FIELDS[name]) for name in _BEFORE]
@@ -49,7 +49,7 @@ def schema_of(
 
 
 def schema_of_rows(columns: Sequence[str], types: Sequence[tuple[int, int]]) -> pa.Schema:
-    """Return the schema of rows that nothing stands beside; as :func:`schema_of`."""
+    """Return the schema of rows without Frazil's own fields; see :func:`schema_of`."""
     kinds = (spark_type_of(oid, modifier) for oid, modifier in types)
     return pa.schema(_typed_texts(zip(columns, kinds, strict=True)))
 
@@ -59,10 +59,10 @@ def _typed_texts(fields: Iterable[tuple[str, str]]) -> list[pa.Field]:
 
 
 def check_columns(table: str, columns: Sequence[str]) -> None:
-    """Refuse columns that have the names of what stands beside them.
+    """Refuse columns whose names collide with Frazil's own fields.
 
     Raises:
-        ServerSetupError: there is one.
+        ServerSetupError: a column has such a name.
     """
     if taken := [name for name in columns if name.lower() in OWN_FIELDS or name.lower().startswith(OLD)]:
         raise ServerSetupError(
@@ -72,12 +72,12 @@ def check_columns(table: str, columns: Sequence[str]) -> None:
 
 
 def hex_digits(column: Any) -> Any:
-    r"""Return values of ``bytea``, such as ``\x00ff``, without what stands before their digits."""
+    r"""Return values of ``bytea``, such as ``\x00ff``, without the prefix."""
     return pc.utf8_slice_codeunits(column, 2)
 
 
 class RangeFiles:
-    """Files with the changes of a range of the WAL; takes what a :class:`Decoder` reads."""
+    """Files with the changes of a range of the WAL; the receiver of a :class:`Decoder`."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class RangeFiles:
     ) -> None:
         self.records = 0
         self.files: list[tuple[Path, Path]] = []
-        """Where they are hidden, and where they belong."""
+        """(hidden path, final path) of each file."""
         (self.start, self.end), self.era, self.domains = span, era, domains
         self._tables = tables
         self._builders: list[Builder] = []
@@ -97,13 +97,19 @@ class RangeFiles:
         self.gathered = 0
 
     def begin(self, commit_lsn: int, committed_at: str, xid: int) -> bool:
-        """Begin a transaction; those of the next range may be among the messages too."""
+        """Begin a transaction; return False if it belongs to another range.
+
+        Args:
+            commit_lsn: position of the commit.
+            committed_at: time of the commit as text.
+            xid: number of the transaction.
+        """
         self.commit_lsn = commit_lsn
         self.transaction = (place_text(commit_lsn, self.era), committed_at, f"{xid}")
         return self.start <= commit_lsn < self.end
 
     def relation(self, relation: Relation) -> Builder | None:
-        """Return who takes the changes of a table, whatever it is called at the time."""
+        """Return the builder for a table, found by its number; None if the table is not captured."""
         table = self._tables.get(relation.oid)
         if table is None:
             return None
@@ -113,19 +119,19 @@ class RangeFiles:
         return builder
 
     def write(self) -> None:
-        """Write what has gathered."""
+        """Write the collected changes."""
         for builder in self._builders:
             builder.write()
         self.gathered = 0
 
     def close(self) -> None:
-        """Write what is left, and end all files."""
+        """Write the remaining changes and close all files."""
         self.write()
         for table in self._tables.values():
             table.close(self)
 
     def show(self) -> None:
-        """Let the files appear. One that is there already is what it would be: a capture died after it."""
+        """Rename the files to their final paths. An existing file is equal; a killed capture renamed it."""
         for hidden, path in self.files:
             if path.exists():
                 hidden.unlink()
@@ -135,7 +141,13 @@ class RangeFiles:
 
 
 class TableRange:
-    """The files of one table in one range; ``loaded_at`` is the position of its initial rows, as text."""
+    """The files of one table in one range.
+
+    Args:
+        folder: folder of the table.
+        loaded_at: position of its initial rows, as sortable text.
+        keys: declared keys.
+    """
 
     def __init__(self, folder: Path, loaded_at: str, keys: Collection[str]) -> None:
         self.folder, self.loaded_at = folder, loaded_at
@@ -145,13 +157,13 @@ class TableRange:
         self._rows = self._number = 0
 
     def builder(self, into: RangeFiles, relation: Relation) -> Builder:
-        """Return who takes the changes; another one where the columns are others."""
+        """Return the builder for the changes; a new one if the columns differ."""
         if self._builder is None or self._builder.relation != relation:
             if self._builder is not None:
                 self._builder.write()
                 self.close(into)
             check_columns(f"{relation.schema}.{relation.name}", relation.columns)
-            # Where changes carry the whole row before, only the values of keys are of use.
+            # If changes carry the whole old row, only the key values are needed.
             old = tuple(
                 place
                 for place in relation.keys
@@ -161,7 +173,7 @@ class TableRange:
         return self._builder
 
     def write(self, into: RangeFiles, rows: pa.RecordBatch) -> None:
-        """Write some rows."""
+        """Write a batch of rows."""
         if self._writer is None:
             self._number += 1
             path = self.folder / range_name(place_text(into.start, into.era), into.end, self._number)
@@ -175,14 +187,14 @@ class TableRange:
             self.close(into)
 
     def close(self, _: RangeFiles) -> None:
-        """End the file."""
+        """Close the current file."""
         if self._writer is not None:
             self._writer.close()
         self._writer, self._rows = None, 0
 
 
 class Builder:
-    """Gathers changes of one table, column by column."""
+    """Collector of the changes of one table, column by column."""
 
     def __init__(self, into: RangeFiles, table: TableRange, relation: Relation, old: Sequence[int]) -> None:
         self.relation = relation
@@ -200,7 +212,14 @@ class Builder:
         self._unchanged: list[str | None] = []
 
     def add(self, op: str, sequence: int, unchanged: Sequence[int], size: int) -> bool:
-        """Add what a change says beside its values."""
+        """Add the properties of a change, as :meth:`frazil.sources.postgres.landed.pgoutput.Rows.add`.
+
+        Args:
+            op: ``i``, ``u``, ``d`` or ``t``.
+            sequence: number in the transaction, from 1.
+            unchanged: indexes of the columns that the change does not carry.
+            size: bytes of its message.
+        """
         into = self._into
         commit_lsn, committed_at, xid = into.transaction
         self._ops.append(op)
@@ -217,7 +236,7 @@ class Builder:
         return self._lists[places]
 
     def write(self) -> None:
-        """Write what has gathered, but for what the initial rows have already."""
+        """Write the collected changes, except those that the initial rows contain."""
         if not self._ops:
             return
         own = [self._ops, self._positions, self._times, self._xids, self._unchanged]
@@ -238,6 +257,6 @@ class Builder:
 
 
 def _texts(values: list[bytes | None], *, binary: bool) -> Any:
-    # A database without an encoding may hold what is no UTF-8. The reader of the files says so, record by record.
+    # A database without an encoding may hold text that is not UTF-8. The reader of the files reports it by record.
     texts = pa.array(values, pa.binary()).view(pa.string())
     return hex_digits(texts) if binary else texts

@@ -1,21 +1,21 @@
-"""The landing folder of a slot: files of changes and of initial rows, and how far they reach.
+"""The landing folder of a slot: files of changes, files of initial rows, and the state of the capture.
 
 ```text
 landing/
-├── .frazil-<slot>.json                           which server, and the position that the files reach
+├── .frazil-<slot>.json                           server, and position that the files reach
 └── public.orders/
     ├── load-0000000001A2B3C8/000001.parquet      the rows as they were at a position of the WAL
-    ├── reload-0000000001C00000/000001.parquet    the same later: they were read again
-    ├── restart-0000000001D00000/000001.parquet   the same where changes before it are missed
-    └── 0000000001A2B3C8-0000000001B00000-000001.parquet   its changes committed from one position to another
+    ├── reload-0000000001C00000/000001.parquet    the rows read again later
+    ├── restart-0000000001D00000/000001.parquet   the rows read again after changes were missed
+    └── 0000000001A2B3C8-0000000001B00000-000001.parquet   changes committed between two positions
 ```
 
-A table's rows appear at once, by the renaming of their folder. The files of a range appear one after the other; which
-range it is stands in the state before, so that a capture that died goes on with exactly it.
+The rows of a table appear at once, when their folder is renamed. The files of a range appear one after the other. The
+state records the range before that, so that the next capture continues with exactly this range after a crash.
 
-Positions of the WAL start again where a server is another one than before, or was restored. So each time that a slot is
-created again a new era begins, which stands before the positions of it: ``g0001-0000000001A2B3C8`` is after all of the
-first era, which is not written.
+Positions of the WAL start again on another server and after a restore. Each time the slot is recreated, a new era
+begins and becomes a prefix of its positions: ``g0001-0000000001A2B3C8`` sorts after all positions of the first era,
+which has no prefix.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOAD: Final = "load-"
-"""What the name of a folder with initial rows begins with."""
+"""Prefix of a folder with initial rows."""
 
 RELOAD: Final = "reload-"
-"""The same of rows that were read again."""
+"""Prefix of a folder with rows that were read again."""
 
 RESTART: Final = "restart-"
-"""The same of rows that were read again because changes are missed: no change before them is landed any more."""
+"""Prefix of a folder with rows that were read again after changes were missed; older changes are not landed."""
 
 _LSN_DIGITS: Final = 16
 _ERA: Final = "g"
-"""Greater than all digits of a position."""
+"""Sorts after all digits of a position."""
 
 _ERA_DIGITS: Final = 4
 
 
 NO_TIMELINE: Final = -1
-"""One that no server has."""
+"""A timeline that no server has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureState:
-    """How far the files of a slot reach.
+    """The state of a capture.
 
     Attributes:
-        system: the server's system identifier, which a restored copy does not share.
-        database: its name.
-        position: all that was committed before this position of the WAL is in the files, or of no declared table.
-        until: end of the range whose files are appearing; None where none are.
-        tables: the tables whose changes are in the files, as ``schema.table``.
-        era: how often the slot was created again.
-        timeline: the server's timeline, which changes when another one takes over; 0 where nobody looked,
-            ``NO_TIMELINE`` where the server was seen to be restored.
-        known: table, as ``schema.table`` -> what it was; a state from before that was kept has none.
-        stopped: the tables, as ``schema.table``, that the last turn left as they were.
+        system: system identifier of the server.
+        database: name of the database.
+        position: position of the WAL; the files have all changes of the declared tables committed before it.
+        until: end of the range whose files are appearing; None between ranges.
+        tables: captured tables, as ``schema.table``.
+        era: number of times that the slot was recreated.
+        timeline: timeline of the server, which changes on a failover; 0 if unknown, ``NO_TIMELINE`` after a detected
+            restore.
+        known: ``schema.table`` -> definition of the table; empty in the state of older versions.
+        stopped: tables, as ``schema.table``, that stopped in the last turn.
     """
 
     system: str
@@ -83,19 +83,19 @@ class CaptureState:
     stopped: tuple[str, ...] = ()
 
     def at(self, lsn: int) -> str:
-        """Return a position of this era as text that sorts among those of all eras."""
+        """Return a position of this era as text that sorts across all eras."""
         return place_text(lsn, self.era)
 
 
 class Landing:
-    """The folder."""
+    """The landing folder of a slot."""
 
     def __init__(self, folder: Path, slot: str) -> None:
         self.folder = folder
         self._state = folder / f".frazil-{slot}.json"
 
     def state(self) -> CaptureState | None:
-        """Return how far the files reach; None before anything was captured."""
+        """Return the state of the capture; None before the first capture."""
         try:
             kept = json.loads(self._state.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -105,15 +105,15 @@ class Landing:
         return CaptureState(**kept | lists | {"known": known})
 
     def level_at(self) -> float | None:
-        """Return when the server last had nothing else, in seconds since 1970; None before that was ever so."""
+        """Return when the files were last up to date, in seconds since 1970; None before the first capture."""
         return self._state.stat().st_mtime if self._state.exists() else None
 
     def is_level_at(self, moment: float) -> None:
-        """Remember that the files have all that the server had at a moment."""
+        """Record that the files were up to date at ``moment``, in seconds since 1970."""
         os.utime(self._state, (moment, moment))
 
     def keep(self, state: CaptureState) -> None:
-        """Keep the state, durably."""
+        """Store the state durably."""
         known = {name: table.as_values() for name, table in state.known.items()}
         text = f"{json.dumps({**asdict(replace(state, known={})), 'known': known})}\n".encode()
         land_file(self._state, lambda path: path.write_bytes(text))
@@ -123,7 +123,7 @@ class Landing:
         return self.folder / table_folder(schema, name)
 
     def loaded_at(self, schema: str, name: str) -> str | None:
-        """Return the position, as text, from which on a table's changes are landed; None where its rows were not."""
+        """Return the position, as text, from which a table's changes are landed; None if its rows are not landed."""
         found = [
             entry.name.removeprefix(prefix)
             for prefix in (LOAD, RESTART)
@@ -133,7 +133,7 @@ class Landing:
         return max(found, default=None)
 
     def is_whole(self, places: Iterable[tuple[str, str]]) -> bool:
-        """Return whether the files of some tables, each as schema and name, reach one position: that of the state."""
+        """Return True if the files of some tables, given as (schema, name), all reach the position of the state."""
         state = self.state()
         if state is None or state.until is not None:
             return False
@@ -152,13 +152,13 @@ class Landing:
         return True
 
     def last_era(self) -> int:
-        """Return the newest era that any of the files is of."""
+        """Return the newest era among the files."""
         start = re.compile(rf"(?:{LOAD}|{RELOAD}|{RESTART})?{_ERA}(\d{{{_ERA_DIGITS}}})-")
         found = [start.match(entry.name) for entry in self.folder.glob("*/*")]
         return max((int(one[1]) for one in found if one), default=0)
 
     def clear(self, schema: str, name: str) -> None:
-        """Remove what a capture that died left unfinished of a table."""
+        """Remove unfinished files of a table that a killed capture left."""
         for entry in self.table(schema, name).glob(".*"):
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -166,17 +166,17 @@ class Landing:
                 entry.unlink()
 
     def new_load(self, schema: str, name: str) -> Path:
-        """Return an empty folder that nobody reads yet."""
+        """Create and return an empty hidden folder for a table's rows."""
         folder = self.unfinished_load(schema, name)
         folder.mkdir(parents=True)
         return folder
 
     def unfinished_load(self, schema: str, name: str) -> Path:
-        """Return the folder that a table's rows are written to before they appear."""
+        """Return the hidden folder for a table's rows."""
         return self.table(schema, name) / f".{LOAD}unfinished"
 
     def show_load(self, folder: Path, name: str) -> None:
-        """Let rows of a table appear, which are whole in ``folder``, under a name."""
+        """Rename a hidden folder with all rows of a table to its final name."""
         for file in folder.iterdir():
             with file.open("rb+") as written:
                 os.fsync(written.fileno())
@@ -184,26 +184,32 @@ class Landing:
 
 
 def range_name(start: str, end: int, number: int) -> str:
-    """Return the name of a file of changes."""
+    """Return the name of a file of changes.
+
+    Args:
+        start: begin of the range, as sortable text.
+        end: end of the range, as a position of the WAL.
+        number: number of the file in the range.
+    """
     return f"{start}-{hex_lsn(end)}-{number:06}.parquet"
 
 
 def place_text(lsn: int, era: int) -> str:
-    """Return a position of the WAL in an era as text that sorts."""
+    """Return a position of the WAL in an era as sortable text."""
     return f"{_ERA}{era:0{_ERA_DIGITS}}-{hex_lsn(lsn)}" if era else hex_lsn(lsn)
 
 
 def hex_lsn(lsn: int) -> str:
-    """Return a position of the WAL as text that sorts."""
+    """Return a position of the WAL as sortable text."""
     return f"{lsn:0{_LSN_DIGITS}X}"
 
 
 def server_lsn(lsn: int) -> str:
-    """Return a position as the server writes it."""
+    """Return a position in the server's notation, such as ``0/1A2B3C8``."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def lsn_of(text: str) -> int:
-    """Return a position that the server wrote."""
+    """Return a position from the server's notation."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)

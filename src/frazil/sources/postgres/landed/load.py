@@ -1,4 +1,4 @@
-"""Initial rows: a table as it is in one snapshot of the database, copied into Parquet files."""
+"""Copy the rows of a table from one snapshot of the database into Parquet files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from frazil.sources.postgres.database.server import ServerTable
 
 _PART_PAGES: Final = 32_768
-"""Pages of a table that one session copies into one file: 256 MB in pages of 8 kB."""
+"""Pages that one session copies into one file: 256 MB in pages of 8 kB."""
 
 _BLOCK_BYTES: Final = 8 * 1024 * 1024
 _MOST_BLOCK_BYTES: Final = 2**31 - 2
@@ -40,8 +40,8 @@ SELECT coalesce(to_regclass(%(table)s)::oid::int8 <> %(oid)s, true)
     OR count(*) FILTER (WHERE relfilenode <> pg_relation_filenode(oid)) > 0 FROM pg_class
 WHERE oid = to_regclass(%(table)s) AND relkind = 'r'
     OR oid IN (SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)) WHERE isleaf)"""
-"""A TRUNCATE, and an ALTER TABLE that rewrites rows, hide them from older snapshots too. The catalog as the snapshot
-has it tells the old file of a table, the function the present one. Another table may have its name by now."""
+"""A TRUNCATE, or an ALTER TABLE that rewrites rows, hides them from older snapshots too. The catalog in the snapshot
+has the old file of a table, the function returns the current one. Another table may have its name by now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class ExportedSnapshot:
     """A snapshot of a database.
 
     Attributes:
-        url: of the database.
-        lsn: what was committed before this position of the WAL is in it, and nothing else; None where no changes come
-            after it: its rows are written alone.
-        position: of rows that are read again; None for initial rows, which stand before all changes.
-        name: how other sessions ask for it.
-        read_at: when it was taken, as text.
+        url: address of the database.
+        name: name for other sessions to import it.
+        read_at: time of the snapshot, as text.
         domains: see :func:`frazil.sources.postgres.types.base_type`.
+        lsn: position of the WAL; the snapshot contains exactly the transactions committed before it. None if no changes
+            follow; the rows are then written without Frazil's own fields.
+        position: position of rows that are read again; None for initial rows, which come before all changes.
     """
 
     url: str
@@ -67,25 +67,25 @@ class ExportedSnapshot:
 
 
 def load_table(table: ServerTable, folder: Path, snapshot: ExportedSnapshot, progress: Callable[[str], None]) -> int:
-    """Copy the rows of a table as they are in a snapshot; return how many.
-
-    Raises:
-        RewrittenError: the snapshot does not show them.
+    """Copy the rows of a table from a snapshot; return their number.
 
     Args:
-        table: the table.
-        folder: an empty folder; gets files that sort in the order of the pages, at least one.
-        snapshot: the snapshot, for as long as the session that exported it stays open.
-        progress: is told how far it is.
+        table: table to copy.
+        folder: empty folder. It receives one or more files, named in the order of the pages.
+        snapshot: snapshot; the session that exported it must stay open.
+        progress: callback that receives texts about the progress.
 
-    Cost: one scan of the table, in as many sessions as there are processors, four at most; memory of a few blocks each.
+    Raises:
+        RewrittenError: the rows are no longer visible in the snapshot.
+
+    Cost: one scan of the table, in up to four sessions (one for each processor); memory for a few blocks each.
     """
     types = [base_type(*kind, snapshot.domains) for kind in table.types]
     schema = _schema(table, types, snapshot)
     starts = range(0, table.pages or 1, _PART_PAGES)
     parts = [(start, start + _PART_PAGES if start + _PART_PAGES < table.pages else None) for start in starts]
     is_binary = [oid == BYTEA for oid, _ in types]
-    # Where changes come after them: rows of tables that inherit from it have changes of their own.
+    # If changes follow: rows of inheriting tables have changes of their own.
     rows = sql.Identifier(table.schema, table.name) if snapshot.lsn is None else table.itself
     done = 0
 
@@ -108,7 +108,14 @@ def load_table(table: ServerTable, folder: Path, snapshot: ExportedSnapshot, pro
 
 
 def write_truncate(table: ServerTable, folder: Path, snapshot: ExportedSnapshot, position: str) -> None:
-    """Write the record that empties a table at a position, for the rows that come behind it, at their time."""
+    """Write the record that truncates a table just before the rows of a snapshot, at the same time.
+
+    Args:
+        table: table to truncate.
+        folder: folder of the rows.
+        snapshot: snapshot of the rows.
+        position: position of the truncate, as sortable text.
+    """
     types = [base_type(*kind, snapshot.domains) for kind in table.types]
     schema = _schema(table, types, snapshot)
     own = {OP: "t", COMMITTED_AT: snapshot.read_at, POSITION: position}
@@ -123,22 +130,22 @@ def _schema(table: ServerTable, types: Sequence[tuple[int, int]], snapshot: Expo
 
 
 class RewrittenError(Exception):
-    """A table was emptied, rewritten or replaced after the snapshot: what was in it cannot be read any more."""
+    """A table was truncated, rewritten or replaced after the snapshot, so its rows can no longer be read."""
 
 
 class _RowTooLargeError(Exception):
-    """A row does not fit a block."""
+    """A row does not fit into a block."""
 
 
 class _Writer:
-    """Writes blocks of rows to one file."""
+    """Converter of blocks of rows for one file."""
 
     def __init__(self, path: Path, schema: pa.Schema, is_binary: list[bool], snapshot: ExportedSnapshot) -> None:
         self.path, self.schema, self.is_binary = path, schema, is_binary
         self.own = {OP: "r", COMMITTED_AT: snapshot.read_at, POSITION: snapshot.position}
 
     def rows(self, block: Any) -> pa.RecordBatch:
-        """Return a block as it is written; its first column is none of the table."""
+        """Return a block as written to the file; the first column of the block is a constant and is dropped."""
         count = block.num_rows
         before = len(self.schema) - len(self.is_binary)
         arrays = [
@@ -173,7 +180,7 @@ def _load_part(
             try:
                 blocks = pc.open_csv(
                     pa.PythonFile(stream, "r"),
-                    # NULL is an empty field without quotes, an empty text has them. Nothing is guessed.
+                    # NULL is an empty field without quotes; an empty text has quotes.
                     read_options=pc.ReadOptions(column_names=names, block_size=block_bytes, use_threads=False),
                     parse_options=pc.ParseOptions(newlines_in_values=True),
                     convert_options=pc.ConvertOptions(
@@ -195,8 +202,8 @@ def _load_part(
 
 
 def _copy(table: ServerTable, rows: sql.Composable, pages: tuple[int, int | None] | None) -> sql.Composed:
-    """Write the COPY of some pages of a table, None for all, out of ``rows``."""
-    # A first column that is never empty: else a row of one NULL would be an empty line.
+    """Write the COPY command for some pages of ``rows``; None copies all pages."""
+    # A first column that is never empty; otherwise a row with a single NULL would be an empty line.
     columns = sql.SQL(", ").join([sql.SQL("1"), *map(sql.Identifier, table.columns)])
     conditions: list[sql.Composable] = []
     if table.row_filter is not None:
@@ -210,25 +217,25 @@ def _copy(table: ServerTable, rows: sql.Composable, pages: tuple[int, int | None
 
 
 class _Stream(io.RawIOBase):
-    """What COPY sends, as a file."""
+    """The output of COPY as a file."""
 
     def __init__(self, copy: Copy) -> None:
         self._copy = copy
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the stream is readable."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as there is something."""
+        """Fill a buffer with the available data."""
         room = memoryview(buffer).cast("B")
         while not self._rest:
             data = self._copy.read()
             if not data:
                 return 0
             self._rest = memoryview(data)
-        # Rows come one at a time: as many as have room.
+        # Rows come one at a time; fill the buffer with as many as fit.
         filled = 0
         while self._rest:
             taken = min(len(self._rest), len(room) - filled)

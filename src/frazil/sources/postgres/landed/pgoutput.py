@@ -1,6 +1,6 @@
-"""Messages of PostgreSQL's output plugin ``pgoutput``, protocol 1: changes of tables, taken apart into columns.
+"""Decode messages of PostgreSQL's output plugin ``pgoutput``, protocol 1, into columns.
 
-The layouts are those of PostgreSQL's manual, "Logical Replication Message Formats".
+PostgreSQL's manual has the layouts: "Logical Replication Message Formats".
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _FULL: Final = "f"
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table, as it is when the changes behind this message are made.
+    """A table at the time of the changes that follow this message.
 
     Attributes:
-        schema, name: of the table.
-        identity: its replica identity: ``d``, ``n``, ``f`` or ``i``.
-        columns: in the order of the values.
-        keys: places of the columns of the identity; all of them where the identity is full.
+        schema, name: schema and name of the table.
+        identity: replica identity: ``d``, ``n``, ``f`` or ``i``.
+        columns: columns in the order of the values.
+        keys: indexes of the columns of the identity; all columns if the identity is full.
         types: number and modifier of each column's type.
-        oid: number by which the database knows the table.
+        oid: number of the table.
     """
 
     schema: str
@@ -50,47 +50,53 @@ class Relation:
 
     @property
     def is_full(self) -> bool:
-        """Whether changes carry the whole row before."""
+        """Return True if changes carry the whole old row."""
         return self.identity == _FULL
 
 
 class Rows(Protocol):
-    """Takes the changes of one table, column by column."""
+    """Receiver of the changes of one table, column by column."""
 
     @property
     def values(self) -> Sequence[list[bytes | None]]:
-        """Return a list for each column of the table."""
+        """Return the list of values of each column."""
 
     @property
     def old(self) -> Sequence[tuple[int, list[bytes | None]]]:
-        """Return (place of a column, list for its values before the change)."""
+        """Return (index of a column, list of its old values)."""
 
     def add(self, op: str, sequence: int, unchanged: Sequence[int], size: int) -> bool:
-        """Add what a change says beside its values, which are in the lists; return whether much has gathered.
+        """Add the properties of a change whose values are in the lists; return True if it is time to write.
 
         Args:
             op: ``i``, ``u``, ``d`` or ``t``.
-            sequence: place in the transaction, from 1.
-            unchanged: places of the columns that it does not carry.
+            sequence: number in the transaction, from 1.
+            unchanged: indexes of the columns that the change does not carry.
             size: bytes of its message.
         """
 
 
 class Receiver(Protocol):
-    """Is told what the messages say."""
+    """Receiver of decoded messages."""
 
     def begin(self, commit_lsn: int, committed_at: str, xid: int) -> bool:
-        """Take the changes that follow as those of one transaction; return False to pass over them."""
+        """Begin a transaction; return False to skip its changes.
+
+        Args:
+            commit_lsn: position of the commit.
+            committed_at: time of the commit as text.
+            xid: number of the transaction.
+        """
 
     def relation(self, relation: Relation) -> Rows | None:
-        """Return who takes the changes of a table from here on; None to pass over them."""
+        """Return the receiver of a table's changes from here on; None to skip them."""
 
     def write(self) -> None:
-        """Write what has gathered: it is much."""
+        """Write the collected changes; called when :meth:`Rows.add` returns True."""
 
 
 class Decoder:
-    """Takes messages apart, in the order in which the server sends them, from the first of a transaction on."""
+    """Decoder of messages in the order of the server, starting at the begin of a transaction."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -99,10 +105,10 @@ class Decoder:
         self._taken = False
 
     def feed(self, data: bytes) -> None:
-        """Take one message apart."""
+        """Decode one message."""
         kind = data[0]
         if kind in (_INSERT, _UPDATE, _DELETE):
-            # Passed over or not, a change has its place: a transaction counts alike whatever is declared.
+            # Skipped changes count too, so that numbers do not depend on the declaration.
             self._sequence += 1
             relation, rows = self._relations[_NUMBER(data, 1)[0]]
             if rows is not None and self._taken:
@@ -156,7 +162,7 @@ class Decoder:
 
 
 def changed_tables(messages: Iterable[bytes], start: int) -> Iterator[int]:
-    """Yield the number of its table for each change that was committed from a position on."""
+    """Yield the number of the table for each change that was committed at or after a position."""
     is_taken = False
     for data in messages:
         kind = data[0]
@@ -169,7 +175,7 @@ def changed_tables(messages: Iterable[bytes], start: int) -> Iterator[int]:
 
 
 def _append(data: bytes, at: int, columns: Sequence[list[bytes | None]]) -> Sequence[int]:
-    """Append the values of a row to columns; return the places of those that it does not carry."""
+    """Append the values of a row to columns; return the indexes of columns that it does not carry."""
     missing: list[int] | None = None
     for place, column in enumerate(columns):
         form = data[at]
@@ -188,12 +194,12 @@ def _append(data: bytes, at: int, columns: Sequence[list[bytes | None]]) -> Sequ
 
 
 def _others(relation: Relation) -> Sequence[int]:
-    """Return the places of the columns that are not of the identity."""
+    """Return the indexes of the columns outside the identity."""
     return [place for place in range(len(relation.columns)) if place not in relation.keys]
 
 
 def _values(data: bytes, at: int) -> tuple[list[bytes | None], int]:
-    """Read a row; return its values and where it ends."""
+    """Read a row; return its values and the offset after it."""
     found: list[bytes | None] = []
     count = _COUNT(data, at)[0]
     at += 2
