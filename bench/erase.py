@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import frazil
 from bench.meter import Meter, Reading
 from frazil import api
-from frazil.runner.one_table import table_session
+from frazil.runner.sessions import table_session
 from frazil.spark.gateway import call
 from frazil.spark.session import spark_session
 from frazil.spec.amount import counted

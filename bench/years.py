@@ -25,7 +25,7 @@ from pyarrow import csv
 import frazil
 from bench.meter import Meter
 from frazil import api
-from frazil.runner import state
+from frazil.runner import planner
 from frazil.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Years:
         """Let a day arrive and run."""
         self.land()
         present = _BEGIN + dt.timedelta(days=self.number)
-        state.today = lambda: present  # type: ignore[attr-defined]
+        planner.today = lambda: present  # type: ignore[attr-defined]
         before = _read()
         with Meter() as meter:
             frazil.run(self.pipeline, spark=self.spark)

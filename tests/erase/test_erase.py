@@ -11,7 +11,7 @@ import pytest
 
 import frazil
 from frazil import api
-from frazil.erase.receipt import OccurrencesLeftError
+from frazil.erase.report import OccurrencesLeftError
 from frazil.erase.subjects import EraseError, parse_key
 from frazil.iceberg.points import PointError
 from frazil.spark.expression import SqlError

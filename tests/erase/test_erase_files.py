@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from frazil.cli.protect.erase import show_erase
-from frazil.erase.files import FILES_SHOWN, SourceFiles, look_for
+from frazil.erase.erase import FILES_SHOWN, SourceFiles, look_for
 from frazil.erase.report import EraseReport
 from frazil.storage.store_client import ObjectStoreError
 

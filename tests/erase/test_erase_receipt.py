@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.audit import run_files
-from frazil.erase import receipt as erase_receipt
+from frazil.erase import report as erase_report
 from frazil.erase.report import EraseReport
 from frazil.errors import StorageError
 
@@ -36,7 +36,7 @@ def test_a_receipt_is_beside_the_declaration_where_the_warehouse_takes_no_files(
     context: Any = SimpleNamespace(pipeline=pipeline, spark=spark, now=dt.datetime.now(dt.UTC), bronze=("lake", "b"))
     report = EraseReport(table="customers", subjects=1, layers=(), erase_id="1")
 
-    told = erase_receipt.write_receipt(context, report, spark.createDataFrame([("ab",)], "key_hash string"))
+    told = erase_report.write_receipt(context, report, spark.createDataFrame([("ab",)], "key_hash string"))
 
     assert told == f"{tmp_path}/.frazil/erased/1.json"
     assert json.loads((tmp_path / ".frazil" / "erased" / "1.json").read_text())["keys"] == ["ab"]

@@ -10,8 +10,7 @@ import pytest
 import frazil
 from frazil import api
 from frazil.cli.protect.erase import show_erase
-from frazil.erase.receipt import OccurrencesLeftError
-from frazil.erase.report import EraseProof, EraseReport
+from frazil.erase.report import EraseProof, EraseReport, OccurrencesLeftError
 from frazil.failpoints import FailpointReached
 from frazil.spark.session import spark_session
 

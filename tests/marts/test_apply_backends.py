@@ -19,17 +19,15 @@ from frazil.lake.row_lookup import AT_FILE, AT_POS
 from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_columns
 from frazil.runner.apply.arrow import arrow_delta
-from frazil.runner.apply.changes import BatchChanges
 from frazil.runner.apply.delta import PositionDelta
-from frazil.runner.apply.mart_batch import MartBatch, MartTarget
+from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget
 from frazil.runner.apply.spark import spark_delta
 from frazil.runner.apply.write import kept_rows
 from frazil.runner.batch.batch_stats import batch_stats, measure
 from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_types
-from frazil.runner.batch.frame_cache import FrameCache
 from frazil.runner.batch.newest import measure_newest
-from frazil.runner.run import SETTINGS
-from frazil.runner.table_run import SMALL_RUN
+from frazil.runner.sessions import SETTINGS
+from frazil.runner.table_run import SMALL_RUN, FrameCache
 from frazil.silver.batches import batches
 from frazil.silver.contract import Contract
 from frazil.spec import Column, Current, History

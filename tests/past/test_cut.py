@@ -16,7 +16,7 @@ from frazil.catalog.lock import lock
 from frazil.errors import BusyError
 from frazil.failpoints import FailpointReached
 from frazil.iceberg.points import ExpiredPointError, PointError, time_text
-from frazil.past.cut import CutExistsError, CutNameError
+from frazil.past.snapshots import CutExistsError, CutNameError
 from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError
 from frazil.serve.tables.state import state

@@ -16,7 +16,7 @@ from frazil.plan.plan import Plan, input_bytes
 from frazil.plan.state import State, TableState, gold_state, table_state
 from frazil.plan.tables.alterations import TableChange
 from frazil.plan.tables.layout import BRONZE, SILVER
-from frazil.runner.settle import report_of, settle
+from frazil.runner.run_report import fill_report, report_of
 from frazil.silver.contract import LAWS, declared, declared_mart
 from frazil.sources.base import NewFile, SourceDelta
 from frazil.spec import Current, DmsFiles, Gold, History, Lake, Pipeline, Table
@@ -304,7 +304,7 @@ def test_a_table_whose_state_cannot_be_read_has_no_steps_and_its_aggregates_wait
 
     plan = Plan.of(pipeline, selected(pipeline, ()), state)
     report = report_of(pipeline, plan.selection)
-    settle(report, plan)
+    fill_report(report, plan)
 
     assert {getattr(step, "table", None) or step.name for step in plan.steps} == {"hosts", "living"}  # type: ignore[union-attr]
     assert [(table.table, table.outcome) for table in report.tables] == [("hosts", "not started"), ("guests", "failed")]

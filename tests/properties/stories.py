@@ -22,7 +22,7 @@ from frazil.duck.sql import scan
 from frazil.failpoints import FAILPOINTS, FailpointReached
 from frazil.past.correct import correct
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.recover.register import repair_catalog
+from frazil.recover.catalog import repair_catalog
 from frazil.runner.options import RunOptions
 from frazil.runner.report.report import RunFailedError
 from frazil.serve.check.check import check

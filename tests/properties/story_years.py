@@ -9,7 +9,7 @@ from tests.properties.stories import Stories, plain, shown
 
 from frazil import api
 from frazil.duck.database import connect
-from frazil.erase.receipt import OccurrencesLeftError
+from frazil.erase.report import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
 from frazil.iceberg.points import tags_of
 from frazil.runner.upkeep.maintain import maintain

@@ -15,7 +15,7 @@ from tests.properties.drawn_lake import DrawnLake, changes_of
 from tests.properties.drawn_tables import KINDS, DrawnTable
 from tests.properties.test_mutations import sequences_stay_incomplete
 
-from frazil.runner import run
+from frazil.runner import sessions
 from frazil.runner.key_changes import departures, moves
 from frazil.sources import eras
 from frazil.sources.debezium import record
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and many tables: to compile code for each of them costs more than it gains."""
     for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
-        monkeypatch.setitem(run.SETTINGS, f"spark.sql.codegen.{name}", value)
+        monkeypatch.setitem(sessions.SETTINGS, f"spark.sql.codegen.{name}", value)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,7 +18,7 @@ from frazil.marts.arrow import fill as arrow_fill
 from frazil.marts.arrow import fold as arrow_fold
 from frazil.marts.arrow import history as arrow_history
 from frazil.marts.arrow import late as arrow_late
-from frazil.runner import state
+from frazil.runner import planner
 from frazil.runner.apply import arrow, arrow_verdicts
 from frazil.runner.batch import batch_stats, driver_lookup
 from frazil.runner.steps import marts
@@ -62,7 +62,7 @@ def tombstones_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def files_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """ONCE broken: every run takes every file again."""
-    patch.setattr(state, "read_ledger", lambda *_: Ledger())
+    patch.setattr(planner, "read_ledger", lambda *_: Ledger())
 
 
 def versions_only_at_the_end(patch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.properties.story_years import Years
 
-from frazil.runner import run
+from frazil.runner import sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def without_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rows and many declarations: to compile code for each of them costs more than it gains."""
     for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
-        monkeypatch.setitem(run.SETTINGS, f"spark.sql.codegen.{name}", value)
+        monkeypatch.setitem(sessions.SETTINGS, f"spark.sql.codegen.{name}", value)
 
 
 @pytest.mark.long

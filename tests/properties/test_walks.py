@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.properties.walks import Walks
 
-from frazil.runner import run
+from frazil.runner import sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_three_hundred_walks_over_declarations_converge(
     del spark
     # Few rows and many declarations: to compile code for each of them costs more than it gains.
     for name, value in {"wholeStage": "false", "factoryMode": "NO_CODEGEN"}.items():
-        monkeypatch.setitem(run.SETTINGS, f"spark.sql.codegen.{name}", value)
+        monkeypatch.setitem(sessions.SETTINGS, f"spark.sql.codegen.{name}", value)
     walks = Walks(tmp_path, range(first, first + 15), 5, monkeypatch)
 
     walks.take()

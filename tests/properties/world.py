@@ -15,8 +15,8 @@ import frazil
 from frazil import api
 from frazil.lake.heads import head
 from frazil.plan.policy import DEFAULT_POLICY, Policy
-from frazil.runner.one_table import table_session
 from frazil.runner.options import RunOptions
+from frazil.runner.sessions import table_session
 from frazil.runner.steps.baseline import fold_changes
 from frazil.runner.steps.normalize import contract_of
 from frazil.silver.baseline import baseline_of

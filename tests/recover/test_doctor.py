@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from frazil.catalog import clients as catalog_clients
-from frazil.recover.doctor import Finding, examine
+from frazil.recover.doctor import Diagnosis, diagnose
 from frazil.spec import DmsFiles, JdbcCatalog, Lake, Pipeline, Table
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def pipeline(folder: Path, path: str = "landing", lake: Lake | None = None) -> P
     return Pipeline(pipeline="shop", lake=lake or Lake(warehouse="lake"), tables=(table,)).at(folder)
 
 
-def finding(declared: Pipeline | None, what: str) -> Finding:
-    return next(found for found in examine(declared) if found.what == what)
+def finding(declared: Pipeline | None, what: str) -> Diagnosis:
+    return next(found for found in diagnose(declared) if found.what == what)
 
 
 def test_the_machine_alone_is_examined_without_a_declaration() -> None:
-    looked_at = [found.what for found in examine(None)]
+    looked_at = [found.what for found in diagnose(None)]
 
     assert looked_at[:2] == ["python", "java"]
     assert {"memory", "clock", "jar", "cache"} <= set(looked_at)
@@ -52,7 +52,7 @@ def test_jars_that_are_not_here_yet_do_not_stop_a_run(monkeypatch: pytest.Monkey
 def test_a_warehouse_that_does_not_exist_yet_is_fine(tmp_path: Path) -> None:
     found = finding(pipeline(tmp_path), "warehouse")
 
-    assert found == Finding(what="warehouse", ok=True, detail=f"{tmp_path / 'lake'} (made by the first run)")
+    assert found == Diagnosis(what="warehouse", ok=True, detail=f"{tmp_path / 'lake'} (made by the first run)")
 
 
 def test_a_file_where_the_warehouse_should_be_is_found(tmp_path: Path) -> None:
@@ -113,13 +113,13 @@ def test_doctor_checks_the_catalog_server_without_showing_secrets(
         reached = finding(declared, "catalog")
     closed = finding(declared, "catalog")
 
-    assert reached == Finding(what="catalog", ok=True, detail=f"jdbc: 127.0.0.1:{port} answers; no login was tried")
+    assert reached == Diagnosis(what="catalog", ok=True, detail=f"jdbc: 127.0.0.1:{port} answers; no login was tried")
     assert closed.ok is False
-    assert "s3cret" not in f"{examine(declared)}"
+    assert "s3cret" not in f"{diagnose(declared)}"
 
 
 def test_a_catalog_in_a_sqlite_file_of_its_own_needs_a_folder(tmp_path: Path) -> None:
-    def found(path: str) -> Finding:
+    def found(path: str) -> Diagnosis:
         catalog = JdbcCatalog(type="jdbc", uri=f"jdbc:sqlite:{tmp_path}/{path}?journal_mode=WAL")
         lake = Lake(warehouse="lake", catalog=catalog)
         return finding(pipeline(tmp_path, lake=lake), "catalog")
@@ -151,4 +151,4 @@ def test_doctor_reports_the_missing_client_of_a_jdbc_catalog(monkeypatch: pytest
     assert (found.ok, found.detail) == (None, "a jdbc catalog needs psycopg2, which is not installed")
     assert found.hint is not None
     assert "frazil[catalogs]" in found.hint
-    assert "catalog client" not in [other.what for other in examine(pipeline(tmp_path))]
+    assert "catalog client" not in [other.what for other in diagnose(pipeline(tmp_path))]

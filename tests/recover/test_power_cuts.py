@@ -20,9 +20,8 @@ from frazil.cli.console import NotConfirmedError
 from frazil.failpoints import FailpointReached
 from frazil.iceberg.damage import DamagedTableError, local_path
 from frazil.lake.tables import alter
-from frazil.recover.doctor import examine
-from frazil.recover.register import repair_catalog
-from frazil.recover.setback import setbacks
+from frazil.recover.catalog import repair_catalog, setbacks
+from frazil.recover.doctor import diagnose
 from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.check.check import check
 from frazil.serve.query.query import query
@@ -186,7 +185,7 @@ def test_every_command_reports_an_unreadable_table_with_the_way_out(shop: Shop) 
 
     with run_fails_with(DamagedTableError, match="silver.orders_changes is damaged") as failed:
         shop.run()
-    [found] = [finding for finding in examine(shop.pipeline) if finding.what == "catalog"]
+    [found] = [finding for finding in diagnose(shop.pipeline) if finding.what == "catalog"]
 
     assert all("frazil doctor --repair" in f"{error.hint}" for error in failed.value.errors)
     assert (found.ok, "silver.orders_changes is damaged" in found.detail) == (False, True)

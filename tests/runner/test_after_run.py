@@ -16,10 +16,8 @@ from frazil.failpoints import FailpointReached
 from frazil.lake.heads import head
 from frazil.plan.policy import Policy
 from frazil.runner.report.report import RunReport
-from frazil.runner.upkeep import table_upkeep
-from frazil.runner.upkeep.after_run import keep_up
-from frazil.runner.upkeep.maintain import maintain
-from frazil.runner.upkeep.table_upkeep import merge_manifests
+from frazil.runner.upkeep import maintain as upkeep_maintain
+from frazil.runner.upkeep.maintain import keep_up, maintain, merge_manifests
 
 if TYPE_CHECKING:
     from tests.shop import Shop
@@ -96,7 +94,7 @@ def test_maintenance_that_fails_is_a_warning_and_no_failed_run(shop: Shop, monke
 
     kept = with_upkeep(shop, expire_after_days=0, after_run_days=0)
     deliver(kept, 1)
-    monkeypatch.setattr(table_upkeep, "compact", fail)
+    monkeypatch.setattr(upkeep_maintain, "compact", fail)
 
     report = deliver(kept, 2)
 
@@ -110,14 +108,14 @@ def test_many_small_manifests_are_merged_and_the_bookmark_stays(shop: Shop, monk
     for day in range(1, 6):
         deliver(shop, day)
     path = ("lake", "bronze", "orders")
-    before = table_upkeep._manifests(shop.session, path)
-    monkeypatch.setattr(table_upkeep, "DEFAULT_POLICY", Policy(manifests=4))
+    before = upkeep_maintain._manifests(shop.session, path)
+    monkeypatch.setattr(upkeep_maintain, "DEFAULT_POLICY", Policy(manifests=4))
     monkeypatch.setenv("FRAZIL_FAILPOINT", "maintain.after_manifests:raise")
 
     with pytest.raises(FailpointReached):
         maintain(shop.pipeline, shop.session)
     monkeypatch.delenv("FRAZIL_FAILPOINT")
-    after = table_upkeep._manifests(shop.session, path)
+    after = upkeep_maintain._manifests(shop.session, path)
     again = {one.table: one for one in maintain(shop.pipeline, shop.session)}
 
     assert (len(before), len(after)) == (5, 1)

@@ -15,7 +15,7 @@ import frazil
 from frazil import api
 from frazil.errors import FrazilError
 from frazil.past.drop import drop
-from frazil.recover.register import repair_catalog
+from frazil.recover.catalog import repair_catalog
 from frazil.serve.check.check import check
 from frazil.serve.leftovers import chosen, leftovers
 from frazil.serve.query.query import query
@@ -201,7 +201,7 @@ def lose(catalog: Path, how: str) -> None:
 REPAIR = """
 import datetime, sys
 import frazil
-from frazil.recover.register import repair_catalog
+from frazil.recover.catalog import repair_catalog
 for folder in sys.argv[1:]:
     pipeline = frazil.load(folder)
     print(folder, sorted(repair_catalog(pipeline, datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc))))

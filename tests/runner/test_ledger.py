@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import frazil
-from frazil.runner.batch import ledger as engine_ledger
+from frazil.runner.batch import bronze_records
 from frazil.sources import new_files
 from frazil.spark.session import spark_session
 from frazil.storage.files import sha256_of
@@ -34,14 +34,14 @@ def _sorted(ledger: Ledger) -> tuple[object, ...]:
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Note how often the ledger is read from a table, by a process that knows none yet."""
-    monkeypatch.setattr(engine_ledger, "_known", {})
-    right, seen = engine_ledger._read, list[str]()
+    monkeypatch.setattr(bronze_records, "_known_ledgers", {})
+    right, seen = bronze_records._read_all, list[str]()
 
     def read(context: TableRun) -> Ledger:
         seen.append(context.table.name)
         return right(context)
 
-    monkeypatch.setattr(engine_ledger, "_read", read)
+    monkeypatch.setattr(bronze_records, "_read_all", read)
     return seen
 
 
@@ -58,12 +58,12 @@ def test_the_ledger_in_memory_equals_the_lakes_ledger(who: Reader, shop: Shop, r
     shop.land("20260102-000009.csv", _record(4))
     shop.run()
 
-    snapshot, kept = engine_ledger._known.pop(PATH, (None, None))
+    snapshot, kept = bronze_records._known_ledgers.pop(PATH, (None, None))
     assert len(reads) == (3 if who == "executors" else 0)
     before = len(reads)
     assert not shop.run_again()
     assert len(reads) == before + 1
-    at, read = engine_ledger._known[PATH]
+    at, read = bronze_records._known_ledgers[PATH]
     assert len(read.files) == 5
     if who != "executors":
         assert (snapshot, kept is not None and _sorted(kept)) == (at, _sorted(read))

@@ -11,7 +11,7 @@ from tests.failing import run_fails_with
 import frazil
 from frazil import api
 from frazil.plan.policy import Policy
-from frazil.runner.limits.bad_rows import TooManyBadRowsError
+from frazil.runner.limits.bad_records import TooManyBadRowsError
 from frazil.runner.limits.load_keys import RepeatedKeyError
 from frazil.runner.options import RunOptions
 from frazil.spark.session import spark_session

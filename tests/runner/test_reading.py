@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from frazil.runner.report.reading import Reading
+from frazil.runner.steps.ingest import Reading
 from frazil.sources.base import NewFile
 
 

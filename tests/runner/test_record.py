@@ -20,7 +20,7 @@ from frazil.plan.plan import Plan
 from frazil.plan.state import State, TableState
 from frazil.runner.report.past_runs import standing
 from frazil.runner.report.record import Record, record_idle, run_id
-from frazil.runner.settle import report_of, settle
+from frazil.runner.run_report import fill_report, report_of
 from frazil.serve.check.compare import not_compared
 from frazil.spec import DmsFiles, Gold, Lake, Pipeline, Table
 from frazil.spec.sql.select import Selection, selected
@@ -49,7 +49,7 @@ def ran(pipeline: Pipeline, minute: int, ends: bool = True, **failed: FrazilErro
     selection = selected(pipeline, ())
     report = report_of(pipeline, selection, run_id=run_id(now))
     tables = {table.name: TableState() for table in pipeline.tables if table.name not in failed}
-    settle(report, Plan(pipeline=pipeline, selection=selection, state=State(tables=tables, failed=failed)))
+    fill_report(report, Plan(pipeline=pipeline, selection=selection, state=State(tables=tables, failed=failed)))
     record = Record(pipeline, report, now)
     record.start(())
     if ends:
@@ -155,7 +155,7 @@ def test_an_interrupted_run_says_so(pipeline: Pipeline) -> None:
     selection = Selection(("orders",))
     report = report_of(pipeline, selection, run_id=run_id(NOW))
     state = State(failed={"orders": SourceError("gone")})
-    settle(report, Plan(pipeline=pipeline, selection=selection, state=state))
+    fill_report(report, Plan(pipeline=pipeline, selection=selection, state=state))
     record = Record(pipeline, report, NOW)
     record.start(())
     record.abort()

@@ -15,7 +15,7 @@ from frazil.errors import SessionError
 from frazil.iceberg.snapshot import TableSnapshot
 from frazil.plan.policy import Policy
 from frazil.runner.report.report import TableReport
-from frazil.runner.run import working_sessions
+from frazil.runner.sessions import working_sessions
 from frazil.runner.table_run import TableRun
 from frazil.serve.cuts import Cut
 from frazil.serve.rollback import Rollback

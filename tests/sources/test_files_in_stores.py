@@ -17,7 +17,7 @@ from tests.hostile.situation import command
 
 from frazil.api import init, load
 from frazil.bronze.read import Batch, ChangedWhileReadError, records
-from frazil.erase.files import SourceFiles, look_for
+from frazil.erase.erase import SourceFiles, look_for
 from frazil.iceberg.metadata import read_file
 from frazil.serve.check.dump import dump_rows
 from frazil.sources.comparison import Compared

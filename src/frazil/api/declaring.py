@@ -12,8 +12,8 @@ from frazil.testing.sample_files import SampleFiles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.recover.doctor import Finding
-    from frazil.recover.setback import Setback
+    from frazil.recover.catalog import Setback
+    from frazil.recover.doctor import Diagnosis
     from frazil.sources.dms.discover import Discovered
     from frazil.spec import Pipeline
     from frazil.spec.sql.select import Selection
@@ -139,20 +139,20 @@ def validate(declaration: Declaration) -> Validation:
     return Validation(pipeline=pipeline, warnings=(f"catalog: {missing}; {CLIENTS_HINT}",) if missing else ())
 
 
-def doctor(declaration: Declaration | None = None) -> tuple[Finding, ...]:
+def doctor(declaration: Declaration | None = None) -> tuple[Diagnosis, ...]:
     """Examine Java, jars, memory and disk; and warehouse, catalog and folders of a declaration, if there is one."""
-    from frazil.recover.doctor import examine
+    from frazil.recover.doctor import diagnose
 
     if isinstance(declaration, Path | str):
         path = Path(declaration)
         file = path / "frazil.yml" if path.is_dir() else path
         declaration = file if file.exists() else None
-    return tuple(examine(None if declaration is None else load(declaration)))
+    return tuple(diagnose(None if declaration is None else load(declaration)))
 
 
 def repair_plan(declaration: Declaration) -> tuple[Setback, ...]:
     """Return what :func:`repair` would do; changes nothing."""
-    from frazil.recover.setback import setbacks
+    from frazil.recover.catalog import setbacks
 
     return tuple(setbacks(load(declaration)))
 
@@ -163,7 +163,7 @@ def repair(declaration: Declaration) -> tuple[str, ...]:
     Makes a catalog that is lost or damaged again. After a power cut, or where files were lost, tables go back, and the
     next run takes again what came after: :func:`repair_plan` tells.
     """
-    from frazil.recover.register import repair_catalog
+    from frazil.recover.catalog import repair_catalog
 
     return tuple(repair_catalog(load(declaration), dt.datetime.now(dt.UTC)))
 

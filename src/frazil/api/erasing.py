@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from frazil.api.declaring import Declaration
-    from frazil.erase.report import EraseReport, Wanted
-    from frazil.erase.treat_report import TreatReport
+    from frazil.erase.report import EraseReport, TreatReport, Wanted
     from frazil.spec import Pipeline
 
 

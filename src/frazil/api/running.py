@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from frazil.api.declaring import Declaration
     from frazil.errors import FrazilError
     from frazil.plan.plan import Plan
-    from frazil.runner.listener import Listener
+    from frazil.runner.options import Listener
     from frazil.runner.report.report import MaintainReport, RunReport
     from frazil.serve.leftovers import Droppable
     from frazil.sources.capture import Landed

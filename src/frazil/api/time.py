@@ -38,8 +38,8 @@ def cut(
         NotLevelError: the tables do not stand at one point of their sources; a run brings them there.
         BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
-    from frazil.past.cut import cut as mark
-    from frazil.past.cut import verify_cut_name
+    from frazil.past.snapshots import cut as mark
+    from frazil.past.snapshots import verify_cut_name
     from frazil.serve.cuts import level_heads
     from frazil.spark.session import lake_session
 
@@ -68,7 +68,7 @@ def drop_cut(declaration: Declaration, name: str, *, spark: SparkSession | None 
         PointError: there is no such cut.
         BusyError: a run holds the pipeline, for a minute.
     """
-    from frazil.past.cut import drop_cut as remove
+    from frazil.past.snapshots import drop_cut as remove
     from frazil.serve.cuts import find_cut
     from frazil.spark.session import lake_session
     from frazil.spec import CATALOG
@@ -108,7 +108,7 @@ def rollback(declaration: Declaration, plan: Rollback, *, spark: SparkSession | 
     Raises:
         BusyError: a run holds the pipeline for a minute, or a table has moved since the plan was made.
     """
-    from frazil.past.rollback import rollback as move
+    from frazil.past.snapshots import rollback as move
     from frazil.spark.session import lake_session
 
     pipeline = load(declaration)

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from frazil.audit.certify import Certifying
-from frazil.erase.files import look_for
 from frazil.erase.job import EraseJob
 from frazil.erase.landed import changed_lines, landed_files
 from frazil.erase.proof import prove
-from frazil.erase.receipt import OccurrencesLeftError, write_receipt
-from frazil.erase.report import ErasedLayer, EraseReport
+from frazil.erase.report import ErasedLayer, EraseReport, OccurrencesLeftError, write_receipt
 from frazil.erase.subjects import EraseError
+from frazil.errors import FrazilError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.runner.batch.erased import find_erased
-from frazil.runner.interrupt import interruptibly
-from frazil.runner.one_table import table_session
+from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.upkeep.purge import Purged, purge
 from frazil.spark.gateway import hold
 from frazil.spec.check.check import check
 from frazil.spec.sql.names import literal, quote
 from frazil.spec.sql.select import source_table
 from frazil.spec.tables import ERASE_UNFINISHED
-from frazil.storage.files import address_of
+from frazil.storage.files import address_of, storage_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
-    from frazil.erase.files import SourceFiles
     from frazil.erase.report import Wanted
     from frazil.runner.table_run import TableRun
     from frazil.spec import Pipeline
     from frazil.spec.tables import LakeTable
+
+FILES_SHOWN: Final = 1_000
 
 
 def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseReport:
@@ -215,3 +215,59 @@ def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterato
         if context.head(context.changes, rebuilt=True).snapshot_id is None:
             raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")
         yield context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFiles:
+    """Files with records of the subjects: the first thousand that are there, and as many that may be."""
+
+    there: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+def look_for(paths: Iterable[str], address: Callable[[str], str]) -> SourceFiles:
+    """Return which files are there, in the order of ``paths``.
+
+    Args:
+        paths: of files, as bronze has them.
+        address: gives how a path is opened.
+
+    Returns:
+        Without those that are gone. A file whose store is gone, refuses or does not answer is ``unseen``, and nothing
+        else is asked of that store: an erase needs none of these files.
+
+    Cost: a look at each file, until a thousand are there.
+    """
+    broken: set[str] = set()
+    unseen: list[str] = []
+
+    def seen() -> Iterator[str]:
+        for path in paths:
+            store = _store(path)
+            is_there = None if store in broken else _is_there(path, address)
+            if is_there:
+                yield path
+            elif is_there is None:
+                broken.update({store} - {""})
+                unseen.extend([path][: FILES_SHOWN - len(unseen)])
+
+    there = tuple(islice(seen(), FILES_SHOWN))
+    return SourceFiles(there=there, unseen=tuple(unseen))
+
+
+def _is_there(path: str, address: Callable[[str], str]) -> bool | None:
+    """Return whether a file is there; None where nobody can tell."""
+    try:
+        uri = address(path)
+        storage_of(uri).stat(uri)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (FrazilError, OSError):
+        return None
+    return True
+
+
+def _store(path: str) -> str:
+    """Return scheme and bucket of an address; an empty text for a path on this machine."""
+    scheme, sign, rest = path.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if sign else ""

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.erase.job import PLACES
-from frazil.runner.batch.ledger import read_ledger
+from frazil.runner.batch.bronze_records import read_ledger
 from frazil.sources.capture import EmptiesRecords, ForgetsFiles
 from frazil.sources.kinds import captures_of, source_of
 from frazil.spec.sql.names import literal, quote

@@ -15,19 +15,17 @@ from frazil.audit.certify import Certifying
 from frazil.bronze import record as r
 from frazil.bronze.pii import MADE_BY, Treatment, treatment_of, verify_key
 from frazil.erase.job import EraseJob
-from frazil.erase.report import ErasedLayer
+from frazil.erase.proof import left_values
+from frazil.erase.report import ErasedLayer, TreatReport, ValuesLeftError
 from frazil.erase.subjects import EraseError
-from frazil.erase.treat_proof import left_values
-from frazil.erase.treat_report import TreatReport, ValuesLeftError
 from frazil.failpoints import failpoint
 from frazil.lake.refs import refs_of, snapshots_of
 from frazil.plan.build import build
 from frazil.plan.reading import check_kept
 from frazil.plan.state import State
 from frazil.runner.batch.erased import find_erased
-from frazil.runner.interrupt import interruptibly
-from frazil.runner.one_table import table_session
-from frazil.runner.state import check_new_expressions, read_state
+from frazil.runner.planner import check_new_expressions, read_state
+from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.table_steps import do_table
 from frazil.runner.upkeep.purge import Purged, purge
 from frazil.silver.baseline import BASELINE

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from frazil.errors import SetupError
-from frazil.runner.listener import Listener
+from frazil.runner.options import Listener
 from frazil.runner.report.report import RunFailedError, TableReport
 
 if TYPE_CHECKING:

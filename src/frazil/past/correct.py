@@ -11,7 +11,7 @@ from frazil.errors import ContractError
 from frazil.failpoints import failpoint
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.erased import erased_keys, without_erased
-from frazil.runner.one_table import table_session
+from frazil.runner.sessions import table_session
 from frazil.sources.kinds import source_of
 from frazil.spec.sql.names import literal
 

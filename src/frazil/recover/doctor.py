@@ -59,7 +59,7 @@ _RELEASED: Final = 1_790_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at.
 
     Attributes:
@@ -75,7 +75,7 @@ class Finding:
     hint: str | None = None
 
 
-def examine(pipeline: Pipeline | None) -> list[Finding]:
+def diagnose(pipeline: Pipeline | None) -> list[Diagnosis]:
     """Examine the machine and, with a pipeline, its warehouse, catalog and sources.
 
     Never raises for what it finds: a failure becomes a finding. Secrets are resolved to know that they are
@@ -91,26 +91,26 @@ def examine(pipeline: Pipeline | None) -> list[Finding]:
     return found
 
 
-def _machine() -> Iterator[Finding]:
-    yield Finding(
+def _machine() -> Iterator[Diagnosis]:
+    yield Diagnosis(
         what="python",
         ok=sys.version_info >= (3, 11),
         detail=f"{platform.python_version()} on {platform.system()}",
     )
     try:
         java = find_java()
-        yield Finding(what="java", ok=True, detail=f"{java.version} ({java.source})")
+        yield Diagnosis(what="java", ok=True, detail=f"{java.version} ({java.source})")
     except FrazilError as error:
-        yield Finding(what="java", ok=False, detail=error.message, hint=error.hint)
+        yield Diagnosis(what="java", ok=False, detail=error.message, hint=error.hint)
     for name in ("frazil", "pyspark", "pyarrow", "duckdb"):
         try:
-            yield Finding(what=name, ok=True, detail=importlib.metadata.version(name))
+            yield Diagnosis(what=name, ok=True, detail=importlib.metadata.version(name))
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(what=name, ok=None, detail="not installed as a package")
+            yield Diagnosis(what=name, ok=None, detail="not installed as a package")
     heap_mib = default_heap_mib()
     total_mib, free = total_memory_bytes() // 2**20, free_memory_bytes()
     enough = None if free is None else free // 2**20 > heap_mib
-    yield Finding(
+    yield Diagnosis(
         what="memory",
         ok=enough or None,
         detail=f"{total_mib} MiB, {'unknown' if free is None else free // 2**20} MiB free, "
@@ -118,7 +118,7 @@ def _machine() -> Iterator[Finding]:
         hint=None if enough else "close other programs, or set FRAZIL_DRIVER_MEMORY to less",
     )
     sane = time.time() > _RELEASED
-    yield Finding(
+    yield Diagnosis(
         what="clock",
         ok=sane,
         detail=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
@@ -126,7 +126,7 @@ def _machine() -> Iterator[Finding]:
     )
 
 
-def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
+def _jars(pipeline: Pipeline | None) -> Iterator[Diagnosis]:
     try:
         jars = default_jars() if pipeline is None else jars_for(pipeline)
     except FrazilError:  # the finding on the warehouse says why
@@ -134,13 +134,13 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
     for jar in jars:
         path = jar_folder() / jar.file_name
         if is_ready(jar):
-            yield Finding(what="jar", ok=True, detail=jar.file_name)
+            yield Diagnosis(what="jar", ok=True, detail=jar.file_name)
         else:
             state = "has other content than the pinned one" if path.exists() else "is not here yet"
-            yield Finding(what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it")
+            yield Diagnosis(what="jar", ok=None, detail=f"{jar.file_name} {state}", hint="the next run fetches it")
     folder = _nearest(cache_folder())
     writable = os.access(folder, os.W_OK)
-    yield Finding(
+    yield Diagnosis(
         what="cache",
         ok=writable or None,
         detail=f"{cache_folder()}{'' if writable else ' cannot be written'}",
@@ -148,19 +148,19 @@ def _jars(pipeline: Pipeline | None) -> Iterator[Finding]:
     )
 
 
-def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
+def _warehouse(pipeline: Pipeline) -> Iterator[Diagnosis]:
     try:
         place = warehouse(pipeline)
         folder = place.path
     except FrazilError as error:
-        yield Finding(what="warehouse", ok=False, detail=error.message, hint=error.hint)
+        yield Diagnosis(what="warehouse", ok=False, detail=error.message, hint=error.hint)
         return
     if folder is None:
         yield from _store(pipeline, "warehouse", place.uri)
         return
     nearest = _nearest(folder)
     writable = nearest.is_dir() and os.access(nearest, os.W_OK)
-    yield Finding(
+    yield Diagnosis(
         what="warehouse",
         ok=writable,
         detail=f"{folder}{'' if folder.exists() else ' (made by the first run)'}",
@@ -168,7 +168,7 @@ def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
     )
     free = shutil.disk_usage(nearest).free
     roomy = free > _LITTLE_DISK_BYTES
-    yield Finding(
+    yield Diagnosis(
         what="disk",
         ok=roomy or None,
         detail=f"{free / 2**30:.1f} GiB free",
@@ -176,31 +176,31 @@ def _warehouse(pipeline: Pipeline) -> Iterator[Finding]:
     )
 
 
-def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
+def _catalog(pipeline: Pipeline) -> Iterator[Diagnosis]:
     try:
         settings = catalog_conf(pipeline)
     except FrazilError as error:
-        yield Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+        yield Diagnosis(what="catalog", ok=False, detail=error.message, hint=error.hint)
         return
     if isinstance(pipeline.lake.catalog, EmbeddedCatalog):
         yield _sqlite(pipeline, embedded_catalog(pipeline))
         return
     if missing := missing_client(pipeline.lake.catalog):
-        yield Finding(what="catalog client", ok=None, detail=missing, hint=CLIENTS_HINT)
+        yield Diagnosis(what="catalog client", ok=None, detail=missing, hint=CLIENTS_HINT)
     kind, uri = pipeline.lake.catalog.type, settings.get(f"{PREFIX}.uri")
     if uri and uri.startswith(_SQLITE_FILE):
         yield _shared_sqlite(Path(uri.removeprefix(_SQLITE_FILE).partition("?")[0]))
         return
     address = _address(uri) if uri else None
     if address is None:
-        yield Finding(what="catalog", ok=None, detail=f"{kind}: no host and port to try")
+        yield Diagnosis(what="catalog", ok=None, detail=f"{kind}: no host and port to try")
         return
     host, port = address
     try:
         with socket.create_connection(address, timeout=_ANSWER_SECONDS):
-            yield Finding(what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried")
+            yield Diagnosis(what="catalog", ok=True, detail=f"{kind}: {host}:{port} answers; no login was tried")
     except OSError as error:
-        yield Finding(
+        yield Diagnosis(
             what="catalog",
             ok=False,
             detail=f"{kind}: {host}:{port} does not answer: {error.strerror or error}",
@@ -208,11 +208,11 @@ def _catalog(pipeline: Pipeline) -> Iterator[Finding]:
         )
 
 
-def _shared_sqlite(path: Path) -> Finding:
+def _shared_sqlite(path: Path) -> Diagnosis:
     """Look at a SQLite file of a JDBC catalog, which other lakes may be in too."""
     there = path.exists()
     writable = os.access(path if there else path.parent, os.W_OK)
-    return Finding(
+    return Diagnosis(
         what="catalog",
         ok=writable,
         detail=f"jdbc: {path}{'' if there else ' (made by the first run)'}",
@@ -220,23 +220,23 @@ def _shared_sqlite(path: Path) -> Finding:
     )
 
 
-def _sqlite(pipeline: Pipeline, path: Path) -> Finding:
+def _sqlite(pipeline: Pipeline, path: Path) -> Diagnosis:
     known: Located = {}
     try:
         with contextlib.suppress(NoLakeError):
             known = EmbeddedReader(path).tables()
     except CatalogError as error:
-        return Finding(what="catalog", ok=False, detail=error.message, hint=_REPAIR)
+        return Diagnosis(what="catalog", ok=False, detail=error.message, hint=_REPAIR)
     try:
         for table in pipeline.tables:
             verify_catalog(pipeline, table, known.get(source_tables(pipeline, table).bronze.key))
     except FrazilError as error:
-        return Finding(what="catalog", ok=False, detail=error.message, hint=error.hint)
+        return Diagnosis(what="catalog", ok=False, detail=error.message, hint=error.hint)
     for location in known.values():
         if damage := _damage(pipeline, local_path(location)):
-            return Finding(what="catalog", ok=False, detail=damage.message, hint=damage.hint)
+            return Diagnosis(what="catalog", ok=False, detail=damage.message, hint=damage.hint)
     made = counted(len(known), "table") if path.exists() else "(made by the first run)"
-    return Finding(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
+    return Diagnosis(what="catalog", ok=True, detail=f"{path}: {made}" if path.exists() else f"{path} {made}")
 
 
 def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
@@ -251,18 +251,18 @@ def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
     return found
 
 
-def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Finding]:
+def _server(pipeline: Pipeline, answers: Answers[list[Looked]], number: int) -> Iterator[Diagnosis]:
     what = answers.captures[number].name
     try:
         for looked in answers.of(number):
-            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+            yield Diagnosis(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
     except Exception as raised:  # noqa: BLE001 - whatever it is, it is found
         error = as_frazil_error(raised, pipeline)
         message = error.message.removeprefix(f"{what}: ")
-        yield Finding(what=what, ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
+        yield Diagnosis(what=what, ok=False, detail=f"[{error.code}] {message}", hint=error.hint)
 
 
-def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
+def _landing(pipeline: Pipeline, table: Table) -> Iterator[Diagnosis]:
     changes = changes_table(table)
     parts = shard_tables(table).values() or ((table,) if changes is None else (changes,))
     captured = {place for part in parts for place in part.source.locations.get("landing", ())}
@@ -272,7 +272,7 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
             declared = locate(pattern, setting="path", folder=pipeline.folder)
             given = declared.path
         except FrazilError as error:
-            yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+            yield Diagnosis(what=what, ok=False, detail=error.message, hint=error.hint)
             continue
         if given is None:
             yield from _store(pipeline, what, declared.uri)
@@ -281,18 +281,18 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Finding]:
         # A pattern is looked at up to the folder that its first wildcard stands in.
         place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
         if pattern in captured and not place.exists():
-            yield Finding(what=what, ok=True, detail=f"{place} (made by the first capture)")
+            yield Diagnosis(what=what, ok=True, detail=f"{place} (made by the first capture)")
         elif not place.exists():
-            yield Finding(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
+            yield Diagnosis(what=what, ok=False, detail=f"{place} does not exist", hint="is the path right?")
         elif not os.access(place, os.R_OK):
-            yield Finding(what=what, ok=False, detail=f"{place} cannot be read", hint="check its permissions")
+            yield Diagnosis(what=what, ok=False, detail=f"{place} cannot be read", hint="check its permissions")
         else:
-            yield Finding(what=what, ok=True, detail=f"{given}")
+            yield Diagnosis(what=what, ok=True, detail=f"{given}")
 
 
-def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Finding]:
+def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Diagnosis]:
     if not is_store(address):
-        yield Finding(what=what, ok=None, detail=f"{address}: not on this machine, not looked at")
+        yield Diagnosis(what=what, ok=None, detail=f"{address}: not on this machine, not looked at")
         return
     is_lake = what == "warehouse"
     try:
@@ -301,9 +301,9 @@ def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Finding]:
         # The warehouse of such a catalog may be a bucket that takes its tables and nothing else.
         for_tables = pipeline.lake.catalog.type in ("rest", "glue")
         for looked in look_at_store(access, address, is_written=is_lake, may_refuse=for_tables):
-            yield Finding(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
+            yield Diagnosis(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
     except FrazilError as error:
-        yield Finding(what=what, ok=False, detail=error.message, hint=error.hint)
+        yield Diagnosis(what=what, ok=False, detail=error.message, hint=error.hint)
 
 
 def _address(uri: str) -> tuple[str, int] | None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from threading import Event
 
-    from frazil.runner.listener import Listener
+    from frazil.runner.options import Listener
     from frazil.sources.capture import Capture
     from frazil.spec import Pipeline
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.plan.policy import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from frazil.plan.policy import Policy
-    from frazil.runner.listener import Listener
-    from frazil.runner.report.report import RunReport
+    from frazil.runner.report.report import GoldReport, RunReport, TableReport
     from frazil.sources.capture import Landed
+    from frazil.steps import Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +70,19 @@ class WatchOptions:
     listener: Listener | None = None
     ran: Callable[[RunReport, float], None] = lambda _report, _lag_seconds: None
     tell: Callable[[str], None] = lambda _: None
+
+
+class Listener(Protocol):
+    """Who is told what happens. Called from several threads; must not raise."""
+
+    def planned(self, steps: Sequence[Step]) -> None:
+        """Called once, before anything is done."""
+
+    def began(self, table: str, what: str) -> None:
+        """Called when a part of a table's work begins; of an aggregate's as ``gold.<name>``."""
+
+    def progressed(self, table: str, how_far: str) -> None:
+        """Called now and then while a part of a table's work lasts."""
+
+    def ended(self, report: TableReport | GoldReport) -> None:
+        """Called when a table or an aggregate is done, or failed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,25 +12,24 @@ from frazil.catalog.lock import lock
 from frazil.catalog.trouble import translated
 from frazil.plan.plan import read_only
 from frazil.runner.capture import capture_once
-from frazil.runner.interrupt import interruptibly
 from frazil.runner.options import RunOptions
 from frazil.runner.planner import OutdatedPlanError, Planner
 from frazil.runner.report.record import Record, run_id
 from frazil.runner.report.report import RunFailedError, TableReport
-from frazil.runner.settle import leave_gold, report_of, settle
-from frazil.runner.side_by_side import in_turn
+from frazil.runner.run_report import fill_report, leave_gold, report_of
+from frazil.runner.sessions import in_turn, interruptibly, working_sessions
 from frazil.runner.steps.gold import refresh
 from frazil.runner.table_run import TableRun
 from frazil.runner.table_steps import do_table
-from frazil.runner.upkeep.after_run import keep_up
-from frazil.spark.session import adopt, refuse_connect, siblings, spark_session
+from frazil.runner.upkeep.maintain import keep_up
+from frazil.spark.session import adopt, refuse_connect, spark_session
 from frazil.spec.check.check import check
 from frazil.spec.sql.references import referenced_first
 from frazil.spec.sql.select import selected
 from frazil.steps import RefreshGold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql import SparkSession
 
@@ -42,24 +40,6 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
     from frazil.spec.sql.select import Selection
     from frazil.steps import Step
-
-SETTINGS = {
-    # Sets are passed to generated code by reference, numbers are written into it: so batch numbers are given
-    # as sets, and every batch runs the code that the one before it compiled.
-    "spark.sql.optimizer.inSetConversionThreshold": "0",
-    # A user's SQL that cannot be computed of some values fails, and never gives NULL for them; our own casts are
-    # right with either setting.
-    "spark.sql.ansi.enabled": "true",
-    # Spark works out what holds for every column after every step of a plan, and where CASE follows on CASE this grows
-    # without bounds: a batch of fifty rows was planned for minutes. No plan of ours gains by it.
-    "spark.sql.constraintPropagation.enabled": "false",
-    # Names and values may have "${…}" in them, which Spark would put a setting in place of before it reads the SQL.
-    "spark.sql.variable.substitute": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.autoBroadcastJoinThreshold": str(128 * 1024 * 1024),
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
-"""Settings of the sessions that Frazil works in; a user's own session is left as it is."""
 
 _USUAL = RunOptions()
 
@@ -156,7 +136,7 @@ class _Run:
         )
         plan = planner.plan(made)
         self.failed = {name: [error] for name, error in plan.failed.items()}
-        settle(self.report, plan)
+        fill_report(self.report, plan)
         if self.listener:
             self.listener.planned(plan.steps)
         certifying = Certifying.of(self.pipeline, "run")
@@ -244,13 +224,3 @@ class _Run:
                     leave_gold(self.report, plan, {*self.failed})
                 if self.listener:
                     self.listener.ended(made)
-
-
-@contextmanager
-def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
-    """Lend sessions beside another one, on the same lake, with the settings that Frazil works with."""
-    with siblings(spark, count) as sessions:
-        for session in sessions:
-            for name, value in SETTINGS.items():
-                session.conf.set(name, value)
-        yield sessions

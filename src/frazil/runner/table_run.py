@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.snapshot import verify_bookmark
 from frazil.lake.commit import TableTransaction
 from frazil.lake.heads import head
 from frazil.plan.policy import DEFAULT_POLICY
-from frazil.runner.batch.frame_cache import FrameCache
+from frazil.spark.gateway import hold, release
 from frazil.spec.sql.names import quote
 from frazil.spec.tables import source_tables
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from frazil.iceberg.snapshot import TableSnapshot
     from frazil.lake.table_files import TableFiles
@@ -27,9 +28,44 @@ if TYPE_CHECKING:
     from frazil.spec import Current, History, Pipeline, Table
     from frazil.spec.tables import LakeTable, Role, SourceTables
 
-
 SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
 """Settings for small batches: adapting a plan costs more than it can gain."""
+
+
+class FrameCache:
+    """DataFrames by name, each made once however many marts ask for it at the same time.
+
+    The run of a table owns it, and releases it when the last of its marts is done.
+    """
+
+    def __init__(self) -> None:
+        self._frames: dict[Hashable, DataFrame] = {}
+        self._kept: list[DataFrame] = []
+        self._locks: dict[Hashable, Lock] = {}
+
+    def share(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+        """Return the rows of a name, made when they are first asked for."""
+        with self._locks.setdefault(name, Lock()):
+            if name not in self._frames:
+                self._frames[name] = make()
+            return self._frames[name]
+
+    def keep(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
+        """Return the rows of a name, computed when they are first read and then kept on the executors."""
+
+        def held() -> DataFrame:
+            rows = hold(make(), eager=False)
+            self._kept.append(rows)
+            return rows
+
+        return self.share(name, held)
+
+    def release(self) -> None:
+        """Free all rows at once: Java's garbage collector may do it only hours later."""
+        for rows in self._kept:
+            release(rows)
+        self._kept.clear()
+        self._frames.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

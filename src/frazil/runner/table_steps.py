@@ -15,7 +15,7 @@ from frazil.catalog.trouble import as_frazil_error
 from frazil.errors import DeclarationError, Failure
 from frazil.plan.plan import input_bytes
 from frazil.runner.limits.table_rules import TableRules
-from frazil.runner.settle import count_untimed, warn_of_late
+from frazil.runner.run_report import count_untimed, warn_of_late
 from frazil.runner.steps.alter import alter_table
 from frazil.runner.steps.baseline import fold_changes
 from frazil.runner.steps.ingest import ingest

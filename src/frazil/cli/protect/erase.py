@@ -18,8 +18,7 @@ from frazil.spec.amount import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from frazil.erase.report import ErasedLayer, EraseProof, EraseReport
-    from frazil.erase.treat_report import TreatReport
+    from frazil.erase.report import ErasedLayer, EraseProof, EraseReport, TreatReport
     from frazil.spec import Pipeline
 
 
@@ -77,7 +76,7 @@ def erase(
 
 
 def _treat(pipeline: Pipeline, table: str, *, yes: bool, as_json: bool, verbose: bool) -> None:
-    from frazil.erase.treat_report import ValuesLeftError  # noqa: PLC0415 - most commands end without
+    from frazil.erase.report import ValuesLeftError  # noqa: PLC0415 - most commands end without
 
     spark = api.session(pipeline, verbose=verbose)
     if not yes:
@@ -96,7 +95,7 @@ def _treat(pipeline: Pipeline, table: str, *, yes: bool, as_json: bool, verbose:
 
 
 def _erase(pipeline: Pipeline, table: str, asked: dict[str, Any], *, as_json: bool) -> None:
-    from frazil.erase.receipt import OccurrencesLeftError  # noqa: PLC0415 - most commands end without
+    from frazil.erase.report import OccurrencesLeftError  # noqa: PLC0415 - most commands end without
 
     try:
         report = api.erase(pipeline, table, **asked, tell=lambda step: err.print(step, style="dim"))

@@ -19,11 +19,12 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.marts.fold import fill
-from frazil.marts.fold_spec import FoldSpec
+from frazil.marts.fold_spec import FoldSpec, same
+from frazil.marts.query import query
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.key_changes.departures import event_sql, without_moves_deletes
 from frazil.silver.changes import PROBLEM
-from frazil.silver.old_keys import LACKS, MOVED, key_text
+from frazil.silver.old_keys import LACKS, LEFT, MOVED, key_text
 from frazil.sources.kinds import source_of
 from frazil.spec.sql.names import literal, quote
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 Place = tuple[str, int]
-
 _OF_ROW: Final = "_cdc_of_row"
 _BEGINNING: Final[Place] = ("", 0)
 _STRETCHES: Final = pa.schema(
@@ -50,10 +50,13 @@ _STRETCHES: Final = pa.schema(
         ("to_row", pa.int64()),
     ]
 )
+_KEPT: Final = "last_move"
+NO_MOVE: Final[Place] = ("", 0)
+"""The place of the newest change of key where there is none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Move:
+class KeyChange:
     """A change of key that does not carry every column; keys as :func:`frazil.silver.changes.key_text` writes them."""
 
     place: Place
@@ -91,19 +94,19 @@ def moves_sql(table: Table, contract: Contract) -> str:
     return f"collect_set(CASE WHEN {LACKS} THEN {move} END)"
 
 
-def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[Move]:
+def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[KeyChange]:
     """Return the moves that :func:`moves_sql` collected; of a change that its source told again the first record."""
     found = [
-        (one["event"], Move(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
+        (one["event"], KeyChange(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
         for one in collected
     ]
-    firsts: dict[object, Move] = {}
+    firsts: dict[object, KeyChange] = {}
     for event, move in sorted(found, key=lambda one: one[1]):
         firsts.setdefault(move if event is None else (event, move.old, move.new), move)
     return [*firsts.values()]
 
 
-def stretches(moves: Iterable[Move], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
+def stretches(moves: Iterable[KeyChange], came: Mapping[tuple[str, Place], Place] | None = None) -> list[Stretch]:
     """Follow rows from key to key; no two stretches of a key overlap.
 
     Args:
@@ -194,3 +197,93 @@ def _within(table: Table, contract: Contract) -> Column:
     )
     is_before = F.col("to_position").isNull() | (place < end)
     return (F.expr(key_text(contract.keys)) == F.col("key")) & (place >= start) & is_before
+
+
+def may_lack_columns(context: TableRun, contract: Contract, since: Mapping[str, int]) -> bool:
+    """Return whether some changes of key, where there are any, may not carry every column."""
+    lists = bool(context.head(context.bronze).bookmark.get("lists", True))
+    return lists or bool(since) or contract.ignores_nulls
+
+
+def last_move_bookmark(last_move: Place | None) -> dict[str, Any]:
+    """Return what silver's bookmark keeps; None where nobody looked for changes of key."""
+    return {} if last_move is None else {_KEPT: [*last_move]}
+
+
+def last_move(context: TableRun) -> Place:
+    """Return the place of the newest change of key in silver.
+
+    Cost: where its bookmark does not say it, silver is joined with itself, once.
+    """
+    base = context.head(context.changes)
+    if base.snapshot_id is None:
+        return NO_MOVE
+    if _KEPT in base.bookmark:
+        position, row = base.bookmark[_KEPT]
+        return (position, row)
+    held = context.spark.table(quote(*context.changes))
+    place = place_of_row(context.table, "g.")
+    found = query(f"SELECT max({place}) AS place {_MOVES}", frazil_held=held).first()
+    return NO_MOVE if found is None or found["place"] is None else (found["place"][0], found["place"][1])
+
+
+def come_before_position(context: TableRun, rows: DataFrame, position: str) -> bool:
+    """Return whether changes of a batch that silver has not come before a position.
+
+    Cost: a look at the batch; where records that came again say nothing new, the positions of silver too.
+    """
+    late = rows.where(f"{r.POSITION} <= {literal(position)}")
+    if context.table.source.orders_records:
+        held = context.spark.table(quote(*context.changes)).select(r.POSITION)
+        late = late.join(held, r.POSITION, "left_anti")
+    return late.select(r.POSITION).first() is not None
+
+
+def come_before_moves(
+    context: TableRun, contract: Contract, rows: DataFrame, last: Place, *, lacks: bool = True
+) -> bool:
+    """Return whether changes of a batch come before a change of key in silver that leaves their key.
+
+    Where no change of key lacks columns, only whether another row came to the key between them, or comes with them.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: good change rows of the batch.
+        last: from :func:`last_move`.
+        lacks: changes of key may lack columns.
+
+    Cost: the deletes of silver against the batch's late changes; what belongs to them is joined with silver.
+    """
+    table, held = context.table, context.spark.table(quote(*context.changes))
+    last_place = f"struct({literal(last[0])} AS {r.POSITION}, CAST({int(last[1])} AS bigint) AS {r.ROW})"
+    late = rows.where(f"{place_of_row(table)} < {last_place}")
+    if table.source.orders_records:
+        # A record that came again says nothing new.
+        late = query(
+            f"""SELECT l.* FROM frazil_late AS l LEFT ANTI JOIN frazil_held AS h
+            ON h.{r.POSITION} = l.{r.POSITION} AND h.{r.CLASS} = l.{r.CLASS} AND {same(contract.keys, "h", "l")}""",
+            frazil_late=late,
+            frazil_held=held,
+        )
+    is_before = f"{place_of_row(table, 'l.')} < {place_of_row(table, 'g.')}"
+    came = f"""(SELECT x.* FROM frazil_held AS x JOIN frazil_held AS y
+        ON y.{r.CLASS} = {literal(r.DELETE)} AND x.{r.CLASS} = {literal(r.UPSERT)}
+        AND x.{r.FILE} = y.{r.FILE} AND x.{r.ROW} = y.{r.ROW} AND x.{r.POSITION} = y.{r.POSITION})"""
+    between = f"""LEFT JOIN {came} AS x ON {same(contract.keys, "g", "x")}
+        AND {place_of_row(table, "l.")} < {place_of_row(table, "x.")}
+        AND {place_of_row(table, "x.")} < {place_of_row(table, "g.")}
+        WHERE x.{r.ROW} IS NOT NULL OR l.{MOVED} <> {literal(LEFT)}"""
+    found = query(
+        f"""SELECT 1 {_MOVES} JOIN frazil_late AS l ON {same(contract.keys, "g", "l")} AND {is_before}
+        {"" if lacks else between} LIMIT 1""",
+        frazil_late=late,
+        frazil_held=held,
+    )
+    return found.first() is not None
+
+
+_MOVES: Final = f"""FROM frazil_held AS g JOIN frazil_held AS u
+    ON g.{r.CLASS} = {literal(r.DELETE)} AND u.{r.CLASS} = {literal(r.UPSERT)}
+    AND g.{r.FILE} = u.{r.FILE} AND g.{r.ROW} = u.{r.ROW} AND g.{r.POSITION} = u.{r.POSITION}"""
+"""The deletes ``g`` of old keys, each beside the upsert ``u`` of the same record."""

@@ -43,7 +43,7 @@ def is_limited(context: TableRun, step: Normalize) -> bool:
     return step.after > 0 and not step.rebuild and not is_replay and context.table.max_late_fraction < 1
 
 
-def in_bookmark(context: TableRun, step: Normalize, base: Mapping[str, Any]) -> dict[str, int]:
+def late_bookmark(context: TableRun, step: Normalize, base: Mapping[str, Any]) -> dict[str, int]:
     """Return what silver's bookmark keeps: the newest batch in which all changes were allowed to be late."""
     allowed = step.upto if context.table.max_late_fraction == 1 else int(base.get(ALLOWED_LATE, 0))
     return {ALLOWED_LATE: allowed} if allowed else {}

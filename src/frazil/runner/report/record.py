@@ -21,7 +21,7 @@ from frazil.audit.run_files import write_run_file
 from frazil.catalog.lock import lock
 from frazil.errors import BusyError, FrazilError
 from frazil.runner.report.past_runs import FACET, standing
-from frazil.runner.settle import report_of, settle
+from frazil.runner.run_report import fill_report, report_of
 from frazil.spec.location import locate, warehouse
 from frazil.spec.secrets import redacted
 from frazil.spec.tables import lake_tables
@@ -55,7 +55,7 @@ def record_idle(plan: Plan) -> RunReport:
     """Return the report of a run that has nothing to do, and record it where it shows an earlier failure to be over."""
     now = dt.datetime.now(dt.UTC)
     report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
-    settle(report, plan)
+    fill_report(report, plan)
     if plan.pipeline.certificates:
         with suppress(BusyError), lock(plan.pipeline):  # what a killed run left
             certifying = Certifying.of(plan.pipeline, "run")

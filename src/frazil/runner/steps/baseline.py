@@ -21,7 +21,7 @@ from frazil.runner.batch.bronze_records import bronze_records
 from frazil.runner.batch.expressions import expressions_of
 from frazil.runner.key_changes.moves import tells_old_keys
 from frazil.runner.limits.brake import place_sql
-from frazil.runner.steps.truncates import in_bookmark, known_truncates
+from frazil.runner.steps.truncates import known_truncates, truncate_bookmark
 from frazil.silver.baseline import BASELINE, Baseline, baseline_of, is_before, is_older
 from frazil.silver.cast import exact
 from frazil.silver.changes import PROBLEM, change_rows
@@ -102,7 +102,7 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
             return False
     older = is_older(contract, made)
     bookmark = {name: value for name, value in silver.items() if name != "truncates"}
-    bookmark |= made.in_bookmark() | in_bookmark(truncates)
+    bookmark |= made.in_bookmark() | truncate_bookmark(truncates)
     with context.transaction(context.changes, bookmark) as batch:
         batch.note(strategy="fold", folded=count)
         rest = changes.where(f"NOT {older}").drop(EVENT_TIME)

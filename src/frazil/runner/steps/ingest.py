@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,21 +20,20 @@ from frazil.failpoints import failpoint
 from frazil.lake.tables import ensure
 from frazil.older_spark import from_arrow, to_arrow
 from frazil.plan.tables.layout import bronze_layout
+from frazil.runner.batch.bronze_records import keep_ledger
 from frazil.runner.batch.driver_batch import spark_frame
 from frazil.runner.batch.erased import FLAG, erased_keys, without_erased
-from frazil.runner.batch.ledger import keep_ledger
 from frazil.runner.batch.step_results import Ingested
-from frazil.runner.report.reading import Reading
 from frazil.silver.baseline import kept_baseline
 from frazil.silver.evolution import later_fields
 from frazil.sources.eras import ERAS, follow, moves_told
 from frazil.sources.kinds import source_of
 from frazil.spark.gateway import is_local
-from frazil.spec.amount import counted
+from frazil.spec.amount import counted, sized
 from frazil.spec.pii import declared_pii
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -215,3 +215,30 @@ def _bins(files: Sequence[NewFile], policy: Policy) -> list[list[NewFile]]:
         bins[-1].append(file)
         size += file.size_bytes
     return bins
+
+
+class Reading:
+    """Counts what is read of some files, in any number of threads, and tells it piece by piece."""
+
+    def __init__(self, files: Sequence[NewFile], tell: Callable[[str], None]) -> None:
+        self._tell, self._lock = tell, Lock()
+        self._files, self._size_bytes = len(files), sum(file.size_bytes for file in files)
+        self._read_files = self._read_bytes = self._rows = 0
+
+    def of(self, read: Callable[[NewFile], Iterable[pa.RecordBatch]], file: NewFile) -> Iterator[pa.RecordBatch]:
+        """Pass on the rows of one file."""
+        for rows in read(file):
+            self._add(rows=rows.num_rows)
+            yield rows
+        self._add(files=1, size_bytes=file.size_bytes)
+
+    def _add(self, *, rows: int = 0, files: int = 0, size_bytes: int = 0) -> None:
+        with self._lock:
+            self._rows += rows
+            self._read_files += files
+            self._read_bytes += size_bytes
+            share = self._read_bytes / self._size_bytes if self._size_bytes else 1.0
+            self._tell(
+                f"{self._read_files:,} of {counted(self._files, 'file')}, "
+                f"{sized(self._read_bytes)} of {sized(self._size_bytes)} ({share:.0%}), {counted(self._rows, 'row')}"
+            )

@@ -16,10 +16,16 @@ from frazil.marts.fold_spec import with_event_time
 from frazil.marts.layout import fold_spec, mart_layout
 from frazil.plan.apply_strategy import MartStats, choose_strategy
 from frazil.plan.tables.layout import mart_table_layout
-from frazil.runner.apply.changes import BatchChanges
-from frazil.runner.apply.left_rows import left_by_delta, left_in_memory, left_on_branch, left_whole
-from frazil.runner.apply.mart_batch import MartBatch, MartTarget
-from frazil.runner.apply.whole import count_late, count_whole, whole_rows
+from frazil.runner.apply.left_rows import (
+    count_late,
+    count_whole,
+    left_by_delta,
+    left_in_memory,
+    left_on_branch,
+    left_whole,
+    whole_rows,
+)
+from frazil.runner.apply.mart_batch import BatchChanges, MartBatch, MartTarget
 from frazil.runner.apply.write import apply_batch
 from frazil.runner.batch.batch_stats import batch_stats, measure
 from frazil.runner.batch.driver_lookup import find_changes, find_deletes, find_in_mart

@@ -25,20 +25,17 @@ from frazil.runner.batch.driver_batch import DriverBatch, spark_frame, spark_typ
 from frazil.runner.batch.expressions import expressions_of, reasons
 from frazil.runner.batch.newest import newest_in, newest_sql
 from frazil.runner.batch.step_results import Normalized
-from frazil.runner.key_changes import late_moves
 from frazil.runner.key_changes.departures import DEPARTED
+from frazil.runner.key_changes.moves import last_move_bookmark
 from frazil.runner.limits import late_limit
-from frazil.runner.limits.bad_rows import bad_by_batch, check_limits
-from frazil.runner.limits.digits_cut import digits_cut
+from frazil.runner.limits.bad_records import bad_by_batch, check_limits, corrected_places, write_quarantine
 from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest, passes, verify_not_late
-from frazil.runner.limits.left_out import fields_left_out
 from frazil.runner.limits.load_keys import verify_load_keys
+from frazil.runner.limits.lost_values import digits_cut, fields_left_out, missing_field_error
 from frazil.runner.limits.rules import Watched
-from frazil.runner.limits.unread import explained
 from frazil.runner.steps.baseline import baseline_changes, with_baseline
 from frazil.runner.steps.plain_batch import plain_batch
 from frazil.runner.steps.truncates import Beside, Spread, known_truncates, spread_truncates
-from frazil.runner.steps.write_quarantine import corrected_places, write_quarantine
 from frazil.silver import unsequenced
 from frazil.silver.baseline import baseline_of, came_too_late, kept_baseline
 from frazil.silver.batches import batches
@@ -96,7 +93,7 @@ def contract_of(context: TableRun) -> Contract:
     try:
         return settle(context.table, fields, _evolved(context))
     except MissingFieldError as error:
-        raise (explained(context, error) if len(fields) <= _OP_AND_ONE else error) from None
+        raise (missing_field_error(context, error) if len(fields) <= _OP_AND_ONE else error) from None
 
 
 def _evolved(context: TableRun) -> Evolved:
@@ -244,7 +241,7 @@ def _normalize_plain(
     """
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
-    bookmark = _bookmark(context, step, contract, base, bronze) | late_moves.in_bookmark(plain.last_move)
+    bookmark = _bookmark(context, step, contract, base, bronze) | last_move_bookmark(plain.last_move)
     rest, seen = _rest(context, contract, plain)
     seen["good"], seen["partial"] = int(seen["good"]) + plain.count, int(seen["partial"]) + plain.partial
     seen["untimed"] = int(seen["untimed"]) + plain.untimed
@@ -414,7 +411,7 @@ def _bookmark(
         **_bronze_made_by(step, base, bronze),
         **_evolved(context).in_bookmark(),
         **kept,
-        **late_limit.in_bookmark(context, step, base.bookmark),
+        **late_limit.late_bookmark(context, step, base.bookmark),
         **{name: value for name, value in base.bookmark.items() if name in {unsequenced.POSITION, DEPARTED}},
     )
 

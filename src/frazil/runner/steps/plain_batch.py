@@ -26,7 +26,7 @@ from frazil.runner.batch.bronze_records import columns_since
 from frazil.runner.batch.driver_batch import spark_frame, spark_types
 from frazil.runner.batch.expressions import is_kept
 from frazil.runner.batch.newest import Newest, newest_of
-from frazil.runner.key_changes import late_moves
+from frazil.runner.key_changes.moves import NO_MOVE, last_move
 from frazil.runner.limits.late_limit import count_behind, is_limited, known_newest
 from frazil.runner.steps.truncates import known_truncates
 from frazil.silver import unsequenced
@@ -219,7 +219,7 @@ class PlainBatch:
         return any(len(piece) > 0 and pc.min(piece).as_py() <= position for piece in pieces)
 
     def _is_late(self, records: pa.RecordBatch) -> bool:
-        if self.last_move in {None, late_moves.NONE}:
+        if self.last_move in {None, NO_MOVE}:
             return False
         least = pc.min(records[r.POSITION]).as_py()
         return least is not None and least <= self.last_move[0]
@@ -309,7 +309,7 @@ def plain_batch(
     known = known_newest(context) if is_limited(context, step) else Newest()
     batch = PlainBatch(changes, step.after, step.upto, parts, context.spark, known=known)
     if changes.meaning.old_keys:
-        batch.last_move = late_moves.last_move(context)
+        batch.last_move = last_move(context)
     if (context.table.source.truncates and batch.may_truncate()) or batch.may_move():
         return None
     if unsequenced.POSITION in base.bookmark and batch.may_come_before(base.bookmark[unsequenced.POSITION]):

@@ -15,8 +15,20 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.bronze import record as r
-from frazil.runner.key_changes import departures, late_moves
-from frazil.runner.key_changes.moves import fill_moves, moves_of, moves_sql, place_of_row, stretches
+from frazil.runner.key_changes import departures
+from frazil.runner.key_changes.moves import (
+    NO_MOVE,
+    come_before_moves,
+    come_before_position,
+    fill_moves,
+    last_move,
+    last_move_bookmark,
+    may_lack_columns,
+    moves_of,
+    moves_sql,
+    place_of_row,
+    stretches,
+)
 from frazil.runner.limits.brake import place_sql, verify_snapshots
 from frazil.silver.changes import PROBLEM, TEXT
 from frazil.silver.old_keys import LEFT, MOVED
@@ -27,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from frazil.runner.key_changes.moves import Move, Place
+    from frazil.runner.key_changes.moves import KeyChange, Place
     from frazil.runner.table_run import TableRun
     from frazil.silver.contract import Contract
     from frazil.spec import Table
@@ -71,7 +83,7 @@ def known_truncates(bookmark: Mapping[str, Any]) -> list[Truncate]:
     return [Truncate(**one) for one in bookmark.get("truncates", ())]
 
 
-def in_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
+def truncate_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
     """Return what silver's bookmark keeps of truncates; nothing where there are none."""
     kept = [asdict(one) for one in truncates]
     return {"truncates": kept} if kept else {}
@@ -114,7 +126,7 @@ class Spread:
     def in_bookmark(self) -> dict[str, Any]:
         """Return what silver's bookmark keeps."""
         departed = {departures.DEPARTED: self.departed} if self.departed else {}
-        return in_bookmark(self.truncates) | late_moves.in_bookmark(self.last_move) | departed
+        return truncate_bookmark(self.truncates) | last_move_bookmark(self.last_move) | departed
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +142,8 @@ class _Seen:
     """
 
     truncates: Sequence[Truncate] = ()
-    moves: Sequence[Move] = ()
-    last_move: Place = late_moves.NONE
+    moves: Sequence[KeyChange] = ()
+    last_move: Place = NO_MOVE
     least_of_move: Place | None = None
     is_older: bool = False
 
@@ -162,15 +174,15 @@ def spread_truncates(
     spread = Spread(rows=rows, truncates=[*beside.truncates, *seen.truncates])
     if follows:
         base = {} if beside.is_rebuild else context.head(context.changes).bookmark
-        held = late_moves.NONE if beside.is_rebuild else late_moves.last_move(context)
+        held = NO_MOVE if beside.is_rebuild else last_move(context)
         departed = base.get(departures.DEPARTED, "")
         spread = replace(spread, last_move=max(held, seen.last_move), departed=departed)
-        lacks = late_moves.may_lack_columns(context, contract, since)
+        lacks = may_lack_columns(context, contract, since)
         if _is_late(context, contract, rows, seen, (held, departed, lacks)):
             return replace(spread, is_late=True)
     if seen.truncates or seen.is_older:
         rows = _with_deletes(context, contract, rows, seen.truncates, beside)
-    if seen.last_move != late_moves.NONE:
+    if seen.last_move != NO_MOVE:
         rows, spread = _followed(context, contract, replace(spread, rows=rows), (seen.moves, since, beside.rows))
     return replace(spread, rows=rows.drop(MOVED))
 
@@ -179,7 +191,7 @@ def _followed(
     context: TableRun,
     contract: Contract,
     spread: Spread,
-    of: tuple[Sequence[Move], Mapping[str, int], DataFrame | None],
+    of: tuple[Sequence[KeyChange], Mapping[str, int], DataFrame | None],
 ) -> tuple[DataFrame, Spread]:
     """Leave out the deletes that are void, and fill what changes of key do not carry."""
     moves, since, held = of
@@ -215,9 +227,9 @@ def _is_late(
     if seen.least_of_move is None or seen.least_of_move >= held:
         return False
     changes = rows.where(_IS_CHANGE)
-    if departed and late_moves.come_before_position(context, changes, departed):
+    if departed and come_before_position(context, changes, departed):
         return True
-    return late_moves.come_before_moves(context, contract, changes, held, lacks=lacks)
+    return come_before_moves(context, contract, changes, held, lacks=lacks)
 
 
 def _with_deletes(
@@ -318,7 +330,7 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
     return _Seen(
         truncates=found,
         moves=moves_of(seen["moves"]),
-        last_move=at("last_move") or late_moves.NONE,
+        last_move=at("last_move") or NO_MOVE,
         least_of_move=at("least_of_move"),
         is_older=seen["is_older"],
     )

@@ -1,26 +1,43 @@
-"""Maintain the tables of a lake when somebody asks for it."""
+"""Maintain tables: on demand, and those that are due at the end of a run."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import time
 from typing import TYPE_CHECKING, Final
 
+from pyspark.sql.types import AtomicType
+
 from frazil.audit.certify import Certifying
 from frazil.catalog.lock import TURN_SECONDS, waiting_lock
-from frazil.catalog.trouble import translated
-from frazil.runner.interrupt import interruptibly
-from frazil.runner.run import working_sessions
-from frazil.runner.upkeep.table_upkeep import maintained, tables_to_maintain
+from frazil.catalog.trouble import as_frazil_error, translated
+from frazil.failpoints import failpoint
+from frazil.iceberg.durable import make_table_durable
+from frazil.iceberg.metadata import expirable
+from frazil.iceberg.snapshot import BOOKMARK
+from frazil.lake.commit import TableTransaction
+from frazil.lake.heads import head
+from frazil.lake.orphans import remove_orphans
+from frazil.lake.refs import let_go_of_torn
+from frazil.plan.policy import DEFAULT_POLICY
+from frazil.runner.report.report import MaintainReport
+from frazil.runner.sessions import interruptibly, working_sessions
+from frazil.runner.upkeep.compact import compact, small_bytes
+from frazil.spark.gateway import call, java_class, java_table
+from frazil.spec.sql.names import literal, quote
 from frazil.spec.sql.select import selected
+from frazil.spec.tables import lake_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from frazil.runner.report.report import MaintainReport
-    from frazil.spec import Pipeline
+    from frazil.iceberg.snapshot import TableSnapshot
+    from frazil.plan.policy import Policy
+    from frazil.runner.report.report import RunReport
+    from frazil.spec import Pipeline, Upkeep
     from frazil.spec.tables import LakeTable
 
 _WAY_SECONDS: Final = 0.75
@@ -76,3 +93,160 @@ def _maintain_one(
         if certifying is not None:
             certifying.write_or_tell(tell)
         return done
+
+
+def tables_to_maintain(pipeline: Pipeline, made_of: Collection[str]) -> list[LakeTable]:
+    """Return the lake's tables that are made of some source tables and aggregates; views hold nothing."""
+    return [made for made in lake_tables(pipeline) if made.role != "view" and made.made_of in made_of]
+
+
+def maintained(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    tables: Iterable[LakeTable],
+    now: dt.datetime,
+    tell: Callable[[str], None],
+) -> Iterator[MaintainReport]:
+    """Maintain those of some tables that exist, one after the other; the lock of the pipeline is held."""
+    for made in tables:
+        if spark.catalog.tableExists(quote(*made.path)):
+            tell(made.full_name)
+            yield _table(spark, made.path, pipeline.upkeep, now)
+
+
+def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> MaintainReport:
+    began = time.monotonic()
+    let_go_of_torn(spark, path)
+    before = head(spark, quote(*path))
+    report = MaintainReport(table=".".join(path[1:]))
+    report.files_before, report.size_before_bytes = _size(before)
+    if before.snapshot_id is not None:
+        small = small_bytes(upkeep, DEFAULT_POLICY)
+        report.manifests_before = len(_manifests(spark, path))
+        report.rewritten_bytes = compact(spark, path, upkeep, DEFAULT_POLICY, smaller=small)
+        failpoint("maintain.after_rewrite")
+        merge_manifests(spark, path, DEFAULT_POLICY)
+        stamp(spark, path)
+        failpoint("maintain.after_stamp")
+        report.snapshots_expired = _expire(spark, path, upkeep, now)
+        failpoint("maintain.after_expire")
+        report.orphans_removed = remove_orphans(spark, path, now - dt.timedelta(days=upkeep.orphans_after_days))
+        if before.summary.get("total-records", "0") != "0":
+            _statistics(spark, path)
+    after = head(spark, quote(*path))
+    report.files_after, report.size_after_bytes = _size(after)
+    report.manifests_after = len(_manifests(spark, path))
+    report.delete_files_after = int(after.summary.get("total-delete-files", 0))
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def merge_manifests(spark: SparkSession, path: tuple[str, ...], policy: Policy) -> None:
+    """Merge a table's manifests where they are many and would fit into half as many; readers open each of them."""
+    lengths = _manifests(spark, path)
+    would_be = sum(lengths) / policy.manifest_bytes + 2  # of data, and of deletes
+    if len(lengths) >= policy.manifests and would_be <= len(lengths) / 2:
+        call(spark, path, "rewrite_manifests", "use_caching => false")
+        failpoint("maintain.after_manifests")
+
+
+def _manifests(spark: SparkSession, path: tuple[str, ...]) -> list[int]:
+    """Return the sizes of the newest snapshot's manifests; none where there is no snapshot."""
+    table = java_table(spark, quote(*path))
+    if table is None or (newest := table.currentSnapshot()) is None:
+        return []
+    return [manifest.length() for manifest in newest.allManifests(table.io())]
+
+
+def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Compute statistics of all columns but those whose names the procedure takes for something else."""
+    columns = [column for column in spark.table(quote(*path)).schema if isinstance(column.dataType, AtomicType)]
+    names = [column.name for column in columns if not {".", "`"} & set(column.name)]
+    if len(names) == len(columns):
+        call(spark, path, "compute_table_stats")
+    elif names:
+        call(spark, path, "compute_table_stats", f"columns => array({', '.join(map(literal, names))})")
+
+
+def stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
+    """Write the bookmark again if the newest snapshot does not carry it."""
+    base = head(spark, quote(*path))
+    if BOOKMARK not in base.summary and base.bookmark:
+        with TableTransaction(spark, path, base, base.bookmark) as batch:
+            batch.append(spark.table(quote(*path)).limit(0))
+            batch.publish()
+
+
+def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.datetime) -> int:
+    snapshots = spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots")
+    before = snapshots.count()
+    make_table_durable(java_table(spark, quote(*path)))
+    older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
+    # With the snapshots go the ways in which only they were partitioned.
+    settings = (f"older_than => {older}", f"retain_last => {upkeep.retain_last}", "clean_expired_metadata => true")
+    call(spark, path, "expire_snapshots", *settings)
+    return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
+
+
+def _timestamp(moment: dt.datetime) -> str:
+    return f"TIMESTAMP {literal(moment.astimezone(dt.UTC).strftime('%Y-%m-%d %H:%M:%S.%f'))}"
+
+
+def _size(at: TableSnapshot) -> tuple[int, int]:
+    return int(at.summary.get("total-data-files", 0)), int(at.summary.get("total-files-size", 0))
+
+
+def keep_up(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    made_of: Collection[str],
+    report: RunReport,
+    *,
+    now: dt.datetime,
+    tell: Callable[[str], None],
+) -> None:
+    """Maintain the tables that are due, and add to the report what that took.
+
+    A table is due when it has a snapshot that has been allowed to go for ``after_run_days``: what it holds tells when
+    it was maintained last, and nothing else has to be remembered. Maintenance that fails is a warning: the tables hold
+    what they should.
+
+    Args:
+        spark: a session with the pipeline's lake.
+        pipeline: the declaration; nothing is done where its ``upkeep`` does not ask for it.
+        made_of: the source tables and aggregates that the run has written.
+        report: gets the reports and the warnings.
+        now: time that ages are counted from.
+        tell: called with the name of each table when its turn comes.
+    """
+    days = pipeline.upkeep.after_run_days
+    if days is None:
+        return
+    certifying: Certifying | None = None
+    for made in tables_to_maintain(pipeline, made_of):
+        try:
+            if not _is_due(spark, made, pipeline.upkeep, days, now):
+                continue
+            certifying = certifying or Certifying.of(pipeline, "maintain", removes_metadata=True)
+            report.maintained += maintained(spark, pipeline, [made], now, tell)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run has done what it was for
+            failure = as_frazil_error(error, pipeline)
+            report.warnings.append(
+                f"{made.full_name} is not maintained: [{failure.code}] {failure.message}. It holds what it should; "
+                "frazil maintain tries again"
+            )
+    if certifying is not None:
+        certifying.write_or_tell(report.warnings.append)
+
+
+def _is_due(spark: SparkSession, made: LakeTable, upkeep: Upkeep, days: float, now: dt.datetime) -> bool:
+    if not spark.catalog.tableExists(quote(*made.path)):
+        return False
+    table = java_table(spark, quote(*made.path))
+    if table is None:
+        return False
+    parser = java_class(spark, "org.apache.iceberg.TableMetadataParser")
+    metadata = json.loads(parser.toJson(table.operations().current()))
+    before = now - dt.timedelta(days=upkeep.expire_after_days)
+    gone = expirable(metadata, older_than_ms=round(before.timestamp() * 1000), retain_last=upkeep.retain_last)
+    return bool(gone) and gone[0] <= (before - dt.timedelta(days=days)).timestamp() * 1000

@@ -12,7 +12,7 @@ from frazil.lake.heads import head
 from frazil.lake.orphans import fence, remove_unnamed, unnamed_files
 from frazil.lake.refs import let_go_of_torn, refs_of, snapshots_of
 from frazil.lake.tables import property_list
-from frazil.runner.upkeep.table_upkeep import stamp
+from frazil.runner.upkeep.maintain import stamp
 from frazil.spark.gateway import call, java_class, java_table
 from frazil.spec.sql.names import literal, quote
 

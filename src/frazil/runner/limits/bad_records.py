@@ -1,4 +1,4 @@
-"""How many records of a batch may be bad."""
+"""Limit the bad records of a batch, and write them to quarantine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from pyspark.sql import functions as F
 
 from frazil.bronze import record as r
 from frazil.errors import ContractError
+from frazil.failpoints import failpoint
+from frazil.runner.batch.bronze_records import IS_CORRECTED
+from frazil.silver.batches import batches
 from frazil.silver.changes import PROBLEM
+from frazil.silver.quarantine import quarantined
 from frazil.spec.amount import counted
+from frazil.spec.sql.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from frazil.runner.table_run import TableRun
-
+    from frazil.steps import Normalize
 
 USUAL_FRACTION: Final = 0.1
 """Share of a batch that may be bad where the table does not say ``max_bad_fraction``."""
@@ -92,3 +97,40 @@ def _why(rows: DataFrame | None) -> str:
     found = bad.agg(F.count("*").alias("count"), F.min(reason).alias("reason"))
     most = found.orderBy(F.desc("count"), "reason").limit(_REASONS_SHOWN).collect()
     return "".join(f"; {row['count']:,} with {row['reason']}" for row in most)
+
+
+def corrected_places(context: TableRun, step: Normalize) -> DataFrame | None:
+    """Return the places of records that a step takes corrections of; None where there are none."""
+    given = context.head(context.bronze).bookmark.get("corrections", ())
+    if not any(step.after < number <= step.upto for number in given):
+        return None
+    bronze = context.spark.table(quote(*context.bronze)).where(IS_CORRECTED)
+    return batches(bronze, step.after, step.upto).select(r.FILE, r.ROW).distinct()
+
+
+def write_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
+    """Write those of some change rows that have a problem, unless a run that died has done so.
+
+    Args:
+        context: the table's part of the run.
+        step: which batches.
+        rows: change rows, good and bad ones alike.
+        said: reason of a problem -> what is told in its place.
+    """
+    base = context.head(context.quarantine, rebuilt=step.rebuild)
+    if base.batch >= step.upto and not step.rebuild:
+        return
+    with context.transaction(context.quarantine, context.bookmark("quarantine", step.upto)) as batch:
+        if step.rebuild:
+            batch.replace(quarantined(rows, said))
+        else:
+            # A run that died after this commit left the quarantine ahead of silver.
+            new = quarantined(batches(rows, max(step.after, base.batch), step.upto), said)
+            if (corrected := corrected_places(context, step)) is None:
+                batch.append(new)
+            else:
+                kept = context.spark.table(batch.table).join(F.broadcast(corrected), [r.FILE, r.ROW], "left_anti")
+                batch.replace(kept.select(new.columns).unionByName(new))
+        failpoint("quarantine.before_publish")
+        batch.publish()
+    failpoint("quarantine.after_publish")

@@ -42,7 +42,7 @@ def report_of(pipeline: Pipeline, selection: Selection, *, run_id: str = "") -> 
     )
 
 
-def settle(report: RunReport, plan: Plan) -> None:
+def fill_report(report: RunReport, plan: Plan) -> None:
     """Report what is known once the steps are planned: tables that failed, tables with nothing new, warnings."""
     busy = {step.table for step in plan.steps if not isinstance(step, RefreshGold)}
     failed, warnings = plan.failed, plan.warnings
