@@ -140,7 +140,7 @@ def test_an_erased_key_is_in_no_file_and_does_not_come_back(spark: SparkSession,
     land(tmp_path, "20260107-000000000.csv", ["I,bob@example.org,2026-01-07 00:00:00,7.00,"])
     run(tmp_path)
     assert [row[1:] for row in api.query(tmp_path, "select email, total from marts.customers").rows if row[0][0] == "b"]
-    with pytest.raises(EraseError, match="no key and no condition"):
+    with pytest.raises(EraseError, match="a key or a condition is missing"):
         api.erase_preview(tmp_path, "customers", spark=session)
     with pytest.raises(SqlError, match="where"):
         api.erase_preview(tmp_path, "customers", where="emial = 'x'", spark=session)

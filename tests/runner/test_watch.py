@@ -124,7 +124,7 @@ def test_a_watch_goes_on_when_a_table_fails_and_says_so_once(two: Pipeline) -> N
         follower.until(lambda: len(follower.reports) == 2)
         said = [*follower.said]
         (two.folder / "weak" / "1.csv").unlink()
-        follower.until(lambda: follower.said[-1:] == ["weak: right again"])
+        follower.until(lambda: follower.said[-1:] == ["weak: recovered"])
 
     assert [text.split("\n")[0].split("]")[0] for text in said] == ["weak: [FZ501"]
     assert [report.exit_code for report in follower.reports] == [6, 6]
@@ -140,7 +140,7 @@ def test_a_watch_waits_for_another_run_and_for_a_folder_that_is_not_there_yet(tw
     with Follower(two) as follower:
         follower.until(lambda: bool(follower.reports))
         (two.folder / "weak").mkdir()
-        follower.until(lambda: follower.said[-1:] == ["weak: right again"])
+        follower.until(lambda: follower.said[-1:] == ["weak: recovered"])
         with lock(two):
             (two.folder / "good" / "2.csv").write_text("op,id\nI,2\n", encoding="utf-8")
             follower.until(lambda: "waiting" in follower.said[-1])
@@ -150,5 +150,5 @@ def test_a_watch_waits_for_another_run_and_for_a_folder_that_is_not_there_yet(tw
     assert held.said[0].startswith("waiting: [FZ600] pipeline 'two' is held by another run")
     assert held.ended_with == 7
     assert "[FZ201]" in follower.said[0]
-    assert follower.said[-1] == "the wait is over"
+    assert follower.said[-1] == "the wait is over, continuing"
     assert follower.ended_with == 0

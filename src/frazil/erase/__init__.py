@@ -1,4 +1,4 @@
-"""Erases subjects and replaces personal data in every layer, and proves it.
+"""Erase subjects and replace personal data in every layer, with proof.
 
-Nothing of a normal run.
+Nothing here is part of a normal run.
 """

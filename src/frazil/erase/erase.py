@@ -1,4 +1,4 @@
-"""Erase subjects from every layer of the lake, for good: law ERASE."""
+"""Erase subjects permanently from every layer of the lake: law ERASE."""
 
 from __future__ import annotations
 
@@ -40,12 +40,17 @@ FILES_SHOWN: Final = 1_000
 
 
 def preview(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> EraseReport:
-    """Return what an erase would remove; nothing is changed.
+    """Return what an erase would remove, without changing anything.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with the lake.
+        wanted: the subjects.
 
     Raises:
-        EraseError: a key is no key of the table, there is neither a key nor a condition, or the table has no changes.
+        EraseError: a key does not fit the table, both keys and condition are missing, or the table is empty.
         SqlError: Spark refuses the condition.
-        BusyError: a run holds the pipeline, for a minute.
+        BusyError: another run holds the pipeline for more than a minute.
     """
     with _context(pipeline, spark, wanted) as context:
         return interruptibly(lambda: _preview(context, wanted), [context.spark])
@@ -86,8 +91,8 @@ def erase(
 ) -> EraseReport:
     """Remove subjects from bronze, silver, quarantine, marts, aggregates, old snapshots, branches, tags, orphan files.
 
-    The hashes of the keys are kept first: from then on nothing brings the subjects back. Whatever follows is found by
-    these hashes, so an erase that was killed is ended by the next one, of whatever keys.
+    The first commit stores the hashes of the keys. From then on, later records of the subjects are ignored. The next
+    erase of any key also finishes an erase that was killed: it finds the rows by these hashes.
 
     Args:
         pipeline: the declaration.
@@ -97,10 +102,10 @@ def erase(
 
     Raises:
         EraseError, SqlError, BusyError: as for :func:`preview`.
-        OccurrencesLeftError: a key is still found in a file of the lake; the receipt has the places.
+        OccurrencesLeftError: a key is still in a file of the lake; the receipt lists the places.
 
     Cost: some scans of each table's key columns, one rewrite of the files that hold a subject, and one scan for the
-    proof, however many the subjects are.
+    proof. The cost does not grow with the number of subjects.
     """
     with _context(pipeline, spark, wanted) as context:
         certifying = Certifying.of(pipeline, "erase", removes_metadata=True)
@@ -166,12 +171,17 @@ def _layer(made: LakeTable, rows: int | None, purged: Purged) -> ErasedLayer:
 
 
 def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
-    """Let erased keys come again: forget their hashes.
+    """Accept erased keys again by deleting their hashes.
 
-    What was erased stays erased; records that arrive from now on are taken.
+    Erased rows stay erased. Records that arrive from now on are accepted.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with the lake.
+        wanted: the subjects.
 
     Returns:
-        How many keys were blocked, and are not any more.
+        Number of keys that were blocked before.
 
     Raises:
         EraseError, SqlError, BusyError: as for :func:`preview`.
@@ -193,10 +203,10 @@ def unblock(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> int:
 
 
 def _source_files(job: EraseJob, holding: Iterable[str], cleared: Collection[str]) -> tuple[SourceFiles, SourceFiles]:
-    """Return which files are still there, or may be, but for those that are cleared.
+    """Return the files that still exist, or may exist, at the source; ``cleared`` files are left out.
 
     Returns:
-        Those with records of the subjects, and the others of which records are folded.
+        The files with records of the subjects, then the other files with folded records.
     """
     table, folder = job.context.table, job.context.pipeline.folder
     left = [path for path in holding if path not in cleared]
@@ -210,7 +220,7 @@ def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterato
     check(pipeline)
     table = source_table(pipeline, wanted.table)
     if not wanted.keys and wanted.where is None:
-        raise EraseError("no key and no condition was given", hint="--key KEY, --keys-from FILE or --where SQL")
+        raise EraseError("a key or a condition is missing", hint="--key KEY, --keys-from FILE or --where SQL")
     with table_session(pipeline, table, spark) as context:
         if context.head(context.changes, rebuilt=True).snapshot_id is None:
             raise EraseError(f"table {table.name!r} has no changes yet", hint="make them: frazil run")
@@ -219,24 +229,24 @@ def _context(pipeline: Pipeline, spark: SparkSession, wanted: Wanted) -> Iterato
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFiles:
-    """Files with records of the subjects: the first thousand that are there, and as many that may be."""
+    """Files with records of the subjects: the first thousand that exist, and the first thousand that may exist."""
 
     there: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
 
 
 def look_for(paths: Iterable[str], address: Callable[[str], str]) -> SourceFiles:
-    """Return which files are there, in the order of ``paths``.
+    """Return the files that exist, in the order of ``paths``.
 
     Args:
-        paths: of files, as bronze has them.
-        address: gives how a path is opened.
+        paths: paths of files as bronze stores them.
+        address: returns the address to open for a path.
 
     Returns:
-        Without those that are gone. A file whose store is gone, refuses or does not answer is ``unseen``, and nothing
-        else is asked of that store: an erase needs none of these files.
+        Existing files, and ``unseen`` ones: their store is gone, refuses access or does not answer. The first failure
+        of a store ends all requests to it, because an erase does not need these files.
 
-    Cost: a look at each file, until a thousand are there.
+    Cost: one request for each file, until a thousand exist.
     """
     broken: set[str] = set()
     unseen: list[str] = []
@@ -256,7 +266,7 @@ def look_for(paths: Iterable[str], address: Callable[[str], str]) -> SourceFiles
 
 
 def _is_there(path: str, address: Callable[[str], str]) -> bool | None:
-    """Return whether a file is there; None where nobody can tell."""
+    """Return whether a file exists; None if its store gives no answer."""
     try:
         uri = address(path)
         storage_of(uri).stat(uri)
@@ -268,6 +278,6 @@ def _is_there(path: str, address: Callable[[str], str]) -> bool | None:
 
 
 def _store(path: str) -> str:
-    """Return scheme and bucket of an address; an empty text for a path on this machine."""
+    """Return scheme and bucket of an address, or an empty string for a path on this machine."""
     scheme, sign, rest = path.partition("://")
     return f"{scheme}://{rest.partition('/')[0]}" if sign else ""

@@ -1,4 +1,4 @@
-"""One erase at work on the tables of one source table: who is meant, where they are, and what is deleted."""
+"""State and statements of one erase on the tables of one source table."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ _RECORDS: Final = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.CORRECTED)})"
 _GOES: Final = f"{r.KIND} IN ({', '.join(map(literal, (r.RECORD, r.BAD, r.CORRECTED, r.PART)))})"
 _SALT_BYTES: Final = 32
 _KEPT: Final = (r.FILE, r.ROW, r.POSITION, r.BATCH, r.ARRIVED_AT)
-"""What stays of an erased record: its place."""
+"""Columns that an erased record keeps: its place."""
 _COMPARED: Final = "_cdc_compared"
 _PLAIN_TYPES: Final = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "decimal", "date"})
-"""Types of which two values are the same if their texts are."""
+"""Types whose values are equal exactly if their texts are equal."""
 _MOST_PLACES: Final = 1_000_000
-"""More rows are deleted where they stand: this process would need a gigabyte for the names of their files."""
+"""Above this, rows are deleted by condition: the file names of their places would need a gigabyte of memory."""
 
 
 class EraseJob:
     """One erase.
 
     Attributes:
-        subjects: text of each key, and the texts of its columns; None before they were looked for.
-        rows: rows that went, by the name of a table.
+        subjects: text of each key, and the texts of its columns; None until :meth:`see_subjects` ran.
+        rows: number of deleted rows by table name.
     """
 
     def __init__(self, context: TableRun) -> None:
@@ -69,7 +69,7 @@ class EraseJob:
         self._is_subject: Callable[[str, str], str] = self._is_given
 
     def see_subjects(self, wanted: Wanted) -> int:
-        """Find the subjects, and the places of their records; return how many they are."""
+        """Find the subjects and the places of their records; return the number of subjects."""
         frames = []
         if wanted.keys:
             keys = [parse_key(self.context.table, key) for key in wanted.keys]
@@ -86,21 +86,21 @@ class EraseJob:
         return found.count()
 
     def _is_given(self, text: str, parts: str) -> str:
-        """Write the condition that a key, as its text and its parts, is one of the subjects."""
+        """Return SQL that is true if a key, given as text and as parts, is one of the subjects."""
         types = {column.name: column.type for column in self.contract.columns}
         if all(types[key].partition("(")[0] in _PLAIN_TYPES for key in self.contract.keys):
             return f"{parts} IN (SELECT {_COMPARED} FROM {_SUBJECTS})"
         return f"{text} IN (SELECT {SUBJECT} FROM {_SUBJECTS})"
 
     def records(self) -> DataFrame:
-        """Return file and row of the subjects' records in bronze, but for bad ones."""
+        """Return file and row of the subjects' records in bronze; bad records are left out."""
         bronze = self.spark.table(quote(*self.context.bronze)).where(_RECORDS)
         keyed = keyed_records(self.context, bronze, self.context.head(self.context.bronze).bookmark)
         own = keyed.where(f"{self._is_subject(KEY, KEY_PARTS)} OR {self._is_subject(OLD_KEY, OLD_KEY_PARTS)}")
         return own.select(f"_cdc_whole.{r.FILE}", f"_cdc_whole.{r.ROW}")
 
     def _see_places(self) -> None:
-        """Find file and row of the subjects' records, bad ones too as far as they name a key."""
+        """Find file and row of the subjects' records, including bad records that name a key."""
         places = self.records()
         if self.subjects is not None:
             bronze = self.spark.table(quote(*self.context.bronze))
@@ -108,10 +108,13 @@ class EraseJob:
         hold(places.distinct()).createOrReplaceTempView(PLACES)
 
     def block(self, erase_id: str) -> tuple[ErasedKeys, str, bool]:
-        """Keep the hashes of the subjects; an erase that was killed is ended by them.
+        """Store the hashes of the subjects; the next erase finishes a killed one by them.
+
+        Args:
+            erase_id: name of this erase; an unfinished erase keeps its own.
 
         Returns:
-            The erased keys, the name of the erase, and whether it is one that was killed.
+            The erased keys, the name of the erase, and whether it resumes a killed one.
         """
         context, erased = self.context, find_erased(self.context)
         if erased is None:
@@ -130,16 +133,16 @@ class EraseJob:
         )
         named.coalesce(1).writeTo(quote(*erased.path)).append()
         if erased.unfinished is not None:
-            # The subjects of the one that was killed are known by their hashes alone.
+            # Only the hashes of the killed erase's subjects are known.
             self._is_subject = lambda text, _: erased.is_erased(text)
             self._see_places()
         return erased, erase_id, erased.unfinished is not None
 
     def foresee(self) -> tuple[str | None, int]:
-        """Take the subjects of an erase that was killed for subjects too, as :meth:`block` does; nothing is changed.
+        """Include the keys of an unfinished erase, as :meth:`block` does, without changing anything.
 
         Returns:
-            Its name, None where there is none, and how many keys it had that are not asked for now.
+            Name of the unfinished erase, or None; and the number of its keys that are not among the subjects.
         """
         erased = find_erased(self.context)
         if erased is None or erased.unfinished is None:
@@ -153,28 +156,28 @@ class EraseJob:
         return self.spark.sql(f"SELECT {erased.hash_of(SUBJECT)} AS key_hash FROM {_SUBJECTS}")
 
     def other_hashes(self, erased: ErasedKeys, erase_id: str) -> DataFrame:
-        """Return the hashes that a killed erase of this name had kept of other keys, as ``key_hash``."""
+        """Return the hashes of other keys that a killed erase of this name stored, as ``key_hash``."""
         kept = self.spark.table(quote(*erased.path)).where(f"erase_id = {literal(erase_id)}")
         return kept.select("key_hash").join(self.hashes(erased), "key_hash", "left_anti").distinct()
 
     def files(self, erase_id: str | None) -> list[str]:
-        """Return the files with records of the subjects, and those whose records an erase of this name has emptied.
+        """Return the files with records of the subjects, and the files that an erase of this name has emptied.
 
-        Asked before :meth:`delete`, which leaves no record to find.
+        Call it before :meth:`delete`, which removes the records.
         """
         is_emptied = f"{r.KIND} = {literal(r.ERASED)} AND {r.REASON} = {literal(erase_id or '')}"
         emptied = f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_emptied}"
         return self._with_copies(f"SELECT {r.FILE} FROM {PLACES} UNION {emptied}")
 
     def folded_files(self) -> list[str]:
-        """Return the files of which records are folded: bronze does not know any more whose those were."""
+        """Return the files with folded records; bronze no longer knows the keys of these records."""
         if BASELINE not in self.context.head(self.context.bronze).bookmark:
             return []
         is_folded = f"{r.KIND} = {literal(r.FOLDED)}"
         return self._with_copies(f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_folded}")
 
     def _with_copies(self, files: str) -> list[str]:
-        """Return the files that a query gives, and those that came with the content of one of them."""
+        """Return the files that a query selects, and their copies under other names."""
         is_line, same = f"{r.KIND} = {literal(r.LEDGER_ROW)}", f"{r.LEDGER}.same_as"
         copies = (
             f"SELECT {r.FILE} FROM {quote(*self.context.bronze)} WHERE {is_line} AND {same} IN (TABLE frazil_holding)"
@@ -184,13 +187,13 @@ class EraseJob:
 
     @property
     def gold(self) -> list[Gold]:
-        """The aggregates over marts of the source table, each after those that it reads."""
+        """The aggregates over marts of the source table, each after the aggregates it reads."""
         pipeline = self.context.pipeline
         return [one for one in gold_in_order(pipeline) if self.context.table.name in tables_of(pipeline, one)]
 
     @property
     def tables(self) -> list[LakeTable]:
-        """The tables of the source table, then the aggregates over its marts; those that exist."""
+        """The existing tables of the source table, then the existing aggregates over its marts."""
         tables = self.context.tables
         made = [
             tables.bronze,
@@ -200,14 +203,14 @@ class EraseJob:
         return [one for one in made if self.spark.catalog.tableExists(quote(*one.path))]
 
     def count(self, made: LakeTable) -> int | None:
-        """Count the rows of a table that go; None for an aggregate."""
+        """Count the rows of a table to delete; None for an aggregate."""
         if made.role == "gold":
             return None
         rows = self.spark.sql(f"SELECT count(*) AS n FROM {quote(*made.path)} AS t WHERE {self._goes(made)}")
         return int(rows.collect()[0]["n"])
 
     def _goes(self, made: LakeTable) -> str:
-        """Write which rows of a table go, as a condition over the alias ``t``."""
+        """Return an SQL condition over the alias ``t`` for the rows of a table to delete."""
         if made.role not in ("bronze", "quarantine"):
             return self._is_subject(key_text(self.contract.keys), key_parts(self.contract.keys))
         same = f"p.{r.FILE} = t.{r.FILE} AND p.{r.ROW} = t.{r.ROW}"
@@ -217,12 +220,16 @@ class EraseJob:
     def delete(self, erase_id: str, lines: DataFrame | None = None) -> None:
         """Delete the subjects' rows from bronze, silver, quarantine and marts, a commit each, in the order of the data.
 
-        Of a record of bronze its place stays. ``lines`` take the place of bronze's lines of the ledger of their files.
+        Bronze keeps the place of each deleted record.
+
+        Args:
+            erase_id: name of the erase; bronze stores it in place of the records.
+            lines: new ledger rows of bronze; they replace the ledger rows of the same files.
         """
         bronze, *others = (made for made in self.tables if made.role != "gold")
         self._delete(bronze, erase_id, lines)
         failpoint("erase.after_bronze")
-        # Whatever was found before a kill is told by the places that are left of records.
+        # The remaining places in bronze include those that a killed erase has found.
         stubs = self.spark.table(quote(*bronze.path)).where(f"{r.KIND} = {literal(r.ERASED)}")
         hold(stubs.select(r.FILE, r.ROW).distinct()).createOrReplaceTempView(PLACES)
         for made in others:
@@ -270,9 +277,9 @@ class EraseJob:
             batch.publish()
 
     def _found(self, made: LakeTable, going: Sequence[str]) -> DataFrame:
-        """Find the rows for which one of some conditions holds: their places, and what stays of those of bronze.
+        """Find the rows that fulfil one of some conditions: their places, and for bronze the columns to keep.
 
-        Cost: one scan of the columns that each condition asks for.
+        Cost: one scan of the columns that each condition reads.
         """
         there = self.spark.table(quote(*made.path)).columns
         parted = [quote(name) for name in (LIVING, r.CLASS, r.KIND) if name in there]

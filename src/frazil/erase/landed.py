@@ -1,4 +1,4 @@
-"""Landing files that Frazil wrote itself: which of them an erase rewrites and removes, and doing so."""
+"""Rewrite and remove landing files that Frazil itself wrote."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LINE: Final = f"{_NEW}path string, {_NEW}size_bytes long, {_NEW}modified_ns lon
 
 
 class Emptied(NamedTuple):
-    """A landing file that was emptied, as the ledger is to have it."""
+    """New ledger values of a landing file without the erased records."""
 
     path: str
     size_bytes: int
@@ -42,9 +42,9 @@ class Emptied(NamedTuple):
 
 
 class _Emptying(NamedTuple):
-    """A landing file in which records of erased keys are to be emptied, or were before the ledger had its new hash.
+    """A landing file with records of erased keys, or one that a killed erase emptied before it updated the ledger.
 
-    ``rows`` are those of the records, which no file has that was emptied before.
+    ``rows`` are the rows of these records; they are empty for a file that was emptied before.
     """
 
     source: EmptiesRecords
@@ -55,7 +55,7 @@ class _Emptying(NamedTuple):
 
     @property
     def is_level(self) -> bool:
-        """Whether the file is as the ledger has it; an emptied one is not."""
+        """Whether the file has the size and time that the ledger has; an emptied file does not."""
         seen = self.file.stat()
         return (self.known.size_bytes, self.known.modified_ns) == (seen.st_size, seen.st_mtime_ns)
 
@@ -65,8 +65,8 @@ class LandedFiles:
     """What an erase does to the landing files that Frazil wrote: see :func:`landed_files`.
 
     Attributes:
-        rewritten: paths of those of which only the places of the subjects' records stay.
-        removed: paths of those that go.
+        rewritten: paths of files that keep only the places of the subjects' records.
+        removed: paths of files to remove.
     """
 
     rewritten: tuple[str, ...]
@@ -75,9 +75,9 @@ class LandedFiles:
     _forgetting: tuple[tuple[ForgetsFiles, dict[Path, str]], ...]
 
     def rewrite(self) -> list[Emptied]:
-        """Rewrite files; return those whose line of the ledger is to change.
+        """Rewrite files; return the new ledger values of the changed ones.
 
-        Until its line changes, a run knows a file by what it says it was.
+        Until the ledger has the new values, a run recognizes the file by the old hash that is written in it.
         """
         emptied = []
         for one in self._emptying:
@@ -89,24 +89,24 @@ class LandedFiles:
         return emptied
 
     def remove(self, folder: Path) -> tuple[str, ...]:
-        """Remove files; return those that are gone: while another process captures, all of its files stay."""
+        """Remove files and return the removed ones. The files of a capture stay while another process runs it."""
         gone = {names[file] for one, names in self._forgetting for file in one.forget(folder, [*names])}
         return tuple(path for path in self.removed if path in gone)
 
 
 def landed_files(context: TableRun, holding: Sequence[str]) -> LandedFiles:
-    """Return what an erase does to the landing files that Frazil wrote; nothing is changed.
+    """Return what an erase does to the landing files that Frazil wrote, without changing anything.
 
-    Where records can be emptied, nothing of the subjects' stays but their places, and all others stay; so it is with
-    records that arrived after their key was erased, and which bronze has never held. A file that is no longer what
-    bronze took stays as it is. Elsewhere files are removed, of which bronze has all else: those that their capture can
-    do without, once all tables that are made of them have taken them.
+    A source that can empty records keeps its files: the erase removes the subjects' records, keeps their places and all
+    other records. This includes records that arrived after their key was erased. A file that has changed since bronze
+    read it stays as it is. Other sources lose the whole file, once every table made from it has read it and its capture
+    no longer needs it.
 
     Args:
-        context: of the table.
+        context: the table's part of the run.
         holding: paths of all files with records of the subjects.
 
-    Cost: one pass over each file that still has such a record, and a look at one column of those that had one before.
+    Cost: one pass over each file that still has such a record; one column of each file that had one before.
     """
     source = source_of(context.table)
     emptying = tuple(_to_empty(context, source)) if isinstance(source, EmptiesRecords) else ()
@@ -152,7 +152,7 @@ def _to_forget(context: TableRun, holding: Sequence[str]) -> Iterator[tuple[Forg
 
 
 def _taken(context: TableRun, name: str, paths: Collection[str]) -> set[str]:
-    """Return which of some files another table has taken."""
+    """Return the files that a table's bronze has read."""
     spark, bronze = context.spark, source_tables(context.pipeline, source_table(context.pipeline, name)).bronze.path
     if not spark.catalog.tableExists(quote(*bronze)):
         return set()
@@ -162,7 +162,7 @@ def _taken(context: TableRun, name: str, paths: Collection[str]) -> set[str]:
 
 
 def changed_lines(context: TableRun, emptied: Sequence[Emptied]) -> DataFrame:
-    """Return the lines of the ledger of files that were emptied, as rows of bronze."""
+    """Return the ledger rows of emptied files with their new values, as rows of bronze."""
     known = context.spark.createDataFrame([*emptied], _LINE)
     bronze = context.spark.table(quote(*context.bronze))
     lines = bronze.where(f"{r.KIND} = {literal(r.LEDGER_ROW)}").join(
@@ -175,7 +175,7 @@ def changed_lines(context: TableRun, emptied: Sequence[Emptied]) -> DataFrame:
 
 
 def _places(context: TableRun) -> Iterator[tuple[str, list[int]]]:
-    """Yield each file with rows of erased keys, and these rows."""
+    """Yield each file that has rows of erased keys, with these rows."""
     stubs = f"SELECT {r.FILE}, {r.ROW} FROM {quote(*context.bronze)} WHERE {r.KIND} = {literal(r.ERASED)}"
     rows = context.spark.sql(f"SELECT {r.FILE}, {r.ROW} FROM {PLACES} UNION {stubs} ORDER BY 1, 2").toLocalIterator()
     for path, some in groupby(rows, key=lambda row: row[0]):

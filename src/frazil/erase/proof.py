@@ -35,24 +35,24 @@ _TEXT: Final = "_cdc_text"
 _MOST_KEYS: Final = 1_000_000
 _SHAPES: Final = {DROP: "(?!)", MASK: f"\\Q{MASKED}\\E", HMAC: "[0-9a-f]{64}"}
 _BOUNDS: Final = {DROP: "(?!)", MASK: f"\\Q{MASKED}\\E", HMAC: "[0-9a-g]{1,64}"}
-"""What values look like that were replaced, and the least and greatest of a file, which may be cut off."""
+"""Patterns of replaced values, and of their bounds in file statistics, which may be truncated."""
 
 
 def prove(job: EraseJob, erased: ErasedKeys, subjects: int, *, by_hash: int = 0) -> EraseProof:
-    """Search what is left of all tables of an erase.
+    """Search all tables of an erase for remaining keys.
 
-    Looked for are rows of the keys, bounds of an erased key among the statistics of files, other snapshots, branches
-    and tags, and files that nothing refers to. Keys that are texts are looked for in every file that is below the
-    tables' folders: in its bytes, in all of its columns of text, and in manifests.
+    The search covers rows of the keys, bounds in the statistics of files, other snapshots, branches and tags, and files
+    without a reference. For keys that are texts it also covers every file below the tables' folders: its bytes, its
+    string columns, and manifests.
 
     Args:
         job: the erase.
         erased: the hashes of the keys.
-        subjects: how many keys they are.
-        by_hash: how many keys are none of the subjects: an erase that was killed had kept their hashes.
+        subjects: number of subjects.
+        by_hash: number of keys that are known only by hash, from a killed erase.
 
-    Cost: one reading of each file by this process. Spark reads the keys of bronze; those of other tables where they are
-    no texts of which each is searched for in files; the columns of text where the files are out of reach.
+    Cost: this process reads each file once. Spark reads the keys of bronze. Spark reads the keys of other tables only
+    if the search of files does not cover them all, and string columns only if this process cannot read the files.
     """
     found: list[tuple[str, int]] = []
     rows = files = 0
@@ -77,10 +77,13 @@ def prove(job: EraseJob, erased: ErasedKeys, subjects: int, *, by_hash: int = 0)
 
 
 def _texts_to_find(job: EraseJob) -> DataFrame | None:
-    """Return the texts to look for, as ``_cdc_text``: those of key columns that are texts and long enough.
+    """Return the texts to search for, as ``_cdc_text``: values of string key columns that are long enough.
 
-    Of a key of several columns a text that another row has in the same column names no subject: a shop that has other
-    orders. Neither does the name of a shard. None where no key column is a text.
+    For composite keys, a value that another row has in the same column is left out: it does not identify the subject,
+    such as a shop that has other orders. The name of a shard is left out too.
+
+    Returns:
+        One row for each text; None if no key column is a string.
     """
     keys, shard = job.contract.keys, job.context.table.source.shard_column
     types = {column.name: column.type for column in job.contract.columns}
@@ -107,11 +110,11 @@ def _rows(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
 
 
 def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tuple[str, int]]:
-    """Look for a key among the least and greatest values that manifests note of each file."""
+    """Count erased keys among the lower and upper bounds that manifests have of each file."""
     if len(job.contract.keys) > 1 or made.role in ("gold", "quarantine", "bronze"):
         return
     (key,) = job.contract.keys
-    # Those of removed files too, which a manifest may note.
+    # A manifest may have bounds of removed files too.
     files = job.context.spark.sql(f"SELECT * FROM {quote(*made.path)}.entries")
     bounds = ", ".join(f"readable_metrics.{quote(key)}.{bound}_bound" for bound in ("lower", "upper"))
     values = files.select(F.explode(F.expr(f"array({bounds})")).alias(key))
@@ -119,14 +122,14 @@ def _bounds(job: EraseJob, erased: ErasedKeys, made: LakeTable) -> Iterator[tupl
 
 
 def other_versions(job: EraseJob, made: LakeTable) -> Iterator[tuple[str, int]]:
-    """Count a table's snapshots beside the newest one, and its branches and tags."""
+    """Count a table's older snapshots, branches and tags."""
     spark = job.context.spark
     yield f"{made.full_name} older snapshots", max(snapshots_of(spark, made.path) - 1, 0)
     yield f"{made.full_name} branches and tags", len(refs_of(spark, made.path))
 
 
 def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[tuple[str, int]]:
-    """Look for keys that are texts in all text columns: another row may name the subject."""
+    """Count the texts in all string columns: another row may name the subject."""
     table = job.context.spark.table(quote(*made.path))
     names = [field.name for field in table.schema if field.dataType.simpleString() == "string"]
     if made.role == "bronze":
@@ -137,7 +140,7 @@ def _values_like(job: EraseJob, made: LakeTable, texts: DataFrame) -> Iterator[t
 
 
 def files_below(job: EraseJob, made: LakeTable) -> list[str] | None:
-    """List the files below a table's folder by address; None where they cannot be read from here."""
+    """List the files below a table's folder by address; None if this process cannot read them."""
     table = java_table(job.context.spark, quote(*made.path))
     if table is None:
         return None
@@ -155,7 +158,16 @@ def files_below(job: EraseJob, made: LakeTable) -> list[str] | None:
 
 
 def unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple[str, int]:
-    """Count files of rows that the newest snapshot does not have."""
+    """Count data files that the newest snapshot does not reference.
+
+    Args:
+        job: the erase.
+        made: the table.
+        there: addresses of all files below the table's folder.
+
+    Returns:
+        (place, count).
+    """
     spark, name = job.context.spark, quote(*made.path)
     known = {row[0].rpartition("/")[2] for row in spark.sql(f"SELECT file_path FROM {name}.files").collect()}
     rows = [file for file in there if file.endswith(".parquet") and "/data/" in file]
@@ -163,7 +175,7 @@ def unknown_files(job: EraseJob, made: LakeTable, there: Sequence[str]) -> tuple
 
 
 def _in_files(made: LakeTable, there: Sequence[str], search: TextSearch) -> Iterator[tuple[str, int]]:
-    """Search the bytes of files, and the values of their columns of text: another row may name the subject."""
+    """Search bytes and string columns of files: another row may name the subject."""
     if search.has_texts:
         own = r.BRONZE_COLUMNS if made.role == "bronze" else ()
         hits = [search.look_through(file, own) for file in there]
@@ -172,14 +184,14 @@ def _in_files(made: LakeTable, there: Sequence[str], search: TextSearch) -> Iter
 
 
 def left_values(job: EraseJob, ways: Mapping[str, str]) -> tuple[int, int, tuple[tuple[str, int], ...]]:
-    """Look for values that are not replaced, and for what may hold them.
+    """Search for values that are not replaced, and for old snapshots and files that may have them.
 
     Args:
         job: gives the tables.
-        ways: fields of the source that are treated, and how.
+        ways: treated fields of the source, each with its treatment.
 
     Returns:
-        Rows and files that were looked through, and (place, how often) of what was found.
+        Number of searched rows, number of searched files, and (place, count) of each finding.
 
     Cost: one scan of the treated columns of bronze, silver and marts.
     """
@@ -196,7 +208,7 @@ def left_values(job: EraseJob, ways: Mapping[str, str]) -> tuple[int, int, tuple
 
 
 def _values(job: EraseJob, made: LakeTable, ways: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """Count values of treated columns that do not look like it, in rows and among the bounds that manifests note."""
+    """Count untreated values of treated columns, in rows and among the bounds in manifests."""
     if made.role in ("gold", "quarantine"):
         return
     finals = final_names(job.context.table)

@@ -25,7 +25,7 @@ _HASHES: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Whom an erase is about: keys as texts, see :func:`frazil.erase.subjects.parse_key`, or a condition, or both."""
+    """Subjects to erase: keys as texts (see :func:`frazil.erase.subjects.parse_key`), a condition, or both."""
 
     table: str
     keys: tuple[str, ...] = ()
@@ -38,11 +38,11 @@ class ErasedLayer:
 
     Attributes:
         table: namespace and name.
-        role: what it is for.
-        rows: rows of the subjects; None for an aggregate, which is computed again.
-        snapshots: older snapshots that go.
-        refs: branches and tags that go.
-        orphans: files that nothing referred to and that went; None before the erase.
+        role: role of the table.
+        rows: number of rows of the subjects; None for an aggregate, which is recomputed.
+        snapshots: number of older snapshots to remove.
+        refs: names of branches and tags to remove.
+        orphans: number of removed files without a reference; None before the erase.
     """
 
     table: str
@@ -55,15 +55,15 @@ class ErasedLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseProof:
-    """What a scan of everything that is left found.
+    """Result of a scan of all remaining files.
 
     Attributes:
-        rows: rows of all tables in which a key was looked for.
-        files: files of the lake whose bytes were looked through; 0 where they cannot be read without Spark.
-        bytes_searched: all keys were looked for as bytes, too: those that are texts of six characters or more.
-        by_hash: keys of an erase that was killed, of which only the hashes are known: they were looked for as rows and
-            bounds, and not as texts in other columns and bytes.
-        found: (place, how often) of what was found; empty is the proof.
+        rows: number of searched rows, of all tables.
+        files: number of files whose bytes were searched; 0 if only Spark can read them.
+        bytes_searched: the search of bytes covered all keys that are texts of six characters or more.
+        by_hash: number of keys known only by hash, from a killed erase. The search covered their rows and bounds, but
+            not other columns or bytes.
+        found: (place, count) of each occurrence; the proof is that it is empty.
     """
 
     rows: int
@@ -84,17 +84,17 @@ class EraseReport:
 
     Attributes:
         table: the source table.
-        erase_id: names the erase; empty for one that was not done.
-        subjects: number of keys, those that they were changed from or to among them.
+        erase_id: name of the erase; empty for a preview.
+        subjects: number of keys, including the keys that they were changed from or to.
         layers: every table, in the order of the data.
-        files: files at the source that hold records of the subjects, the first thousand.
-        unseen: files that may hold such records too, and whose store could not be asked; the first thousand.
-        folded: files at the source that may hold such records, which nobody knows any more since records of them were
-            folded by ``retention``; the first thousand.
-        rewritten: landing files that Frazil wrote, and in which nothing is left of such records but their places.
-        removed: landing files that Frazil wrote, and that are gone.
-        resumed: an erase that was killed was ended, too.
-        proof: what a scan of all remaining files found; None before the erase.
+        files: files at the source with records of the subjects, the first thousand.
+        unseen: files that may have such records but whose store does not answer, the first thousand.
+        folded: files at the source that may have such records, the first thousand. ``retention`` folded records of
+            these files, so bronze no longer knows their keys.
+        rewritten: landing files of Frazil that keep only the places of such records.
+        removed: landing files of Frazil that were removed.
+        resumed: the erase also finished a killed one.
+        proof: result of the scan of all remaining files; None before the erase.
         receipt: path or address of the receipt; None before the erase.
     """
 
@@ -113,7 +113,7 @@ class EraseReport:
 
 
 class ValuesLeftError(DifferenceError):
-    """A value that was to be replaced may still be in the lake."""
+    """A value to be replaced may still be in the lake."""
 
     code = "FZ802"
 
@@ -122,7 +122,7 @@ class ValuesLeftError(DifferenceError):
         places = "; ".join(f"{place}: {count:,}" for place, count in report.found[:3])
         super().__init__(
             f"table {report.table!r}: values that were to be replaced are left: {places}",
-            hint="another tool wrote the tables meanwhile: run the command again when nothing else does",
+            hint="another tool wrote the tables meanwhile: run the command again while no other tool writes",
         )
 
 
@@ -132,13 +132,13 @@ class TreatReport:
 
     Attributes:
         table: the source table.
-        fields: fields of the source whose values are replaced in bronze, and how.
-        layers: every table, in the order of the data; ``rows`` are those of records in bronze that are written again,
-            None for a table that is computed again.
-        resumed: one that was killed is ended.
-        rows, files: that were looked through for what is left.
-        found: (place, how often) of what was found; empty is the proof.
-        done: it was done, and not only looked at.
+        fields: fields of the source whose values are replaced in bronze, each with its treatment.
+        layers: every table, in the order of the data; ``rows`` is the number of rewritten records for bronze, and None
+            for a recomputed table.
+        resumed: a killed treatment is finished.
+        rows, files: number of rows and files that the final search read.
+        found: (place, count) of each remaining value; the proof is that it is empty.
+        done: False for a preview.
     """
 
     table: str
@@ -152,7 +152,7 @@ class TreatReport:
 
 
 class OccurrencesLeftError(DifferenceError):
-    """An erased key is still found in the lake."""
+    """The lake still has an erased key."""
 
     code = "FZ801"
 
@@ -168,16 +168,21 @@ class OccurrencesLeftError(DifferenceError):
 
 
 def write_receipt(context: TableRun, report: EraseReport, hashes: DataFrame) -> str:
-    """Write the receipt, whole or not at all.
+    """Write the receipt atomically.
 
-    It has counts, snapshots and hashes of the keys (of the first thousand; of all a hash over their hashes), and no
-    value of a row.
+    The receipt has counts, snapshots, the hashes of the first thousand keys and one hash over all of them. It has no
+    values of rows.
+
+    Args:
+        context: the table's part of the run.
+        report: the finished erase.
+        hashes: hashes of all erased keys, as ``key_hash``.
 
     Returns:
-        Its path or address: below the warehouse, or beside the declaration where that takes no files.
+        Path or address of the receipt: below the warehouse, or beside the declaration if the warehouse takes no files.
 
     Raises:
-        OSError: it cannot be written there either.
+        OSError: neither place can be written.
     """
     keys = sorted(row[0] for row in hashes.orderBy("key_hash").limit(_HASHES).collect())
     (digest,) = hashes.agg(F.sha2(F.concat_ws("", F.sort_array(F.collect_list("key_hash"))), 256)).first() or ("",)

@@ -1,4 +1,4 @@
-"""Whom an erase is about: keys given as texts, or those of the changes that a condition holds for."""
+"""Subjects of an erase: given keys, or the keys of changes that fulfil a condition."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 SUBJECT: Final = "_cdc_subject"
 PARTS: Final = "_cdc_parts"
-"""Columns of the subjects: the text of a key, and those of its columns."""
+"""Columns of the subjects: the text of the whole key, and the texts of its columns."""
 
 _GIVEN: Final = "_cdc_given_"
 _TYPED: Final = "frazil_given"
 _BETWEEN: Final = r"[^\p{L}\p{N}_.@+-]+"
-"""What stands between words; a key may be an e-mail address or a number with a sign."""
+"""Separators of words; a key may be an e-mail address or a number with a sign."""
 
 
 class EraseError(DeclarationError):
-    """What is to be erased is not said in a way that can be taken."""
+    """The keys or the condition to erase cannot be used."""
 
     code = "FZ112"
 
@@ -48,11 +48,10 @@ def parse_key(table: Table, text: str) -> tuple[str, ...]:
 
     Args:
         table: the declaration.
-        text: a JSON object by name, a JSON array in the order of ``keys``, or the value itself where the key is one
-            column.
+        text: a JSON object by name, a JSON array in the order of ``keys``, or the plain value of a single-column key.
 
     Raises:
-        EraseError: the text is none of these.
+        EraseError: the text has another form.
     """
     if len(table.keys) == 1 and text[:1] != "{":
         return (text,)
@@ -74,10 +73,15 @@ def parse_key(table: Table, text: str) -> tuple[str, ...]:
 
 
 def given_subjects(context: TableRun, contract: Contract, keys: Sequence[Sequence[str]]) -> DataFrame:
-    """Return subjects of keys that were given as texts, compared as typed values: ``007`` means the number 7.
+    """Return the subjects of keys given as texts, compared as typed values: ``007`` means the number 7.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        keys: texts of each key's columns, in the order of ``keys`` of the table.
 
     Raises:
-        EraseError: a text is no value of its column's type.
+        EraseError: a text does not convert to its column's type.
     """
     names = [f"{_GIVEN}{number}" for number in range(len(contract.keys))]
     ddl = ", ".join(f"{name} string" for name in names)
@@ -93,12 +97,17 @@ def given_subjects(context: TableRun, contract: Contract, keys: Sequence[Sequenc
     if bad := frame.where(wrong).limit(1).collect():
         for name, given in zip(contract.keys, names, strict=True):
             if bad[0][name] is None:
-                raise EraseError(f"--key: {name}: {bad[0][given]!r} is no {types[name]}")
+                raise EraseError(f"--key: {name}: {bad[0][given]!r} is not a {types[name]}")
     return _subjects(frame, contract)
 
 
 def matching_subjects(context: TableRun, contract: Contract, where: str) -> DataFrame:
-    """Return subjects of which any change in silver fulfils a condition, written in Spark's SQL.
+    """Return the subjects with at least one change in silver that fulfils a condition.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        where: condition in Spark SQL over columns of silver.
 
     Raises:
         SqlError: Spark refuses the condition.
@@ -110,16 +119,21 @@ def matching_subjects(context: TableRun, contract: Contract, where: str) -> Data
 
 
 def with_moves(context: TableRun, contract: Contract, subjects: DataFrame) -> DataFrame:
-    """Add the keys that a subject had before or after: a change of key is one row of the source under another key.
+    """Add the keys that a subject had before or after a change of key: the row of the source is the same.
 
-    Cost: nothing for a source whose records do not carry the key before; else a look at silver for each move in a row.
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        subjects: one row for each key.
+
+    Cost: nothing if the source's records lack the old key; else one join for each consecutive change of key.
     """
     if not tells_old_keys(context.table, contract):
         return subjects
     table, place = quote(*context.changes), [r.FILE, r.ROW]
     changes = context.spark.table(table)
     if DEPARTED in context.head(context.changes).bookmark:
-        # Silver has not all deletes of changes of key.
+        # Silver lacks some deletes of changes of key.
         changes = changes_of_key(context, contract, deletes=True)
     changes = changes.selectExpr("*", f"{key_text(contract.keys)} AS _cdc_text")
     kinds = [changes.where(f"{r.CLASS} = {literal(kind)}") for kind in (r.DELETE, r.UPSERT)]
@@ -146,10 +160,9 @@ def _subjects(frame: DataFrame, contract: Contract) -> DataFrame:
 
 
 def bad_places(bad: DataFrame, subjects: DataFrame) -> DataFrame:
-    """Return file and row of bad records in whose text a key stands: each of its values as a word of its own.
+    """Return file and row of bad records whose text has a key: each of its values as a separate word.
 
-    A bad record is one that could not be taken apart, so nobody can say whose it is. One that names the key is taken
-    for the subject's.
+    A bad record could not be parsed, so its key is unknown. A record that names the key counts as the subject's.
     """
     text = valid_text(r.RAW)
     words = bad.selectExpr(r.FILE, r.ROW, f"{text} AS _cdc_said", f"split({text}, {literal(_BETWEEN)}) AS _cdc_words")

@@ -1,4 +1,4 @@
-"""Search a file for texts: in its bytes, and in the values that these are packed of."""
+"""Search a file for texts: in its bytes, and in its unpacked values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 LEAST_BYTES: Final = 6
-"""Shorter texts stand in files by chance."""
+"""Files contain shorter texts by chance."""
 _WORD: Final = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.@+-")
 """Signs of a word: next to one of them, a text is a part of another one."""
 _QUOTE: Final = ord('"')
@@ -34,11 +34,11 @@ _BATCH_ROWS: Final = 131_072
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hits:
-    """What was found of some texts in a file.
+    """Occurrences of the texts in one file.
 
     Attributes:
-        values: how many values of its columns are one of the texts.
-        in_bytes: whether one of them stands in its bytes, or in a record of Avro.
+        values: number of column values that equal one of the texts.
+        in_bytes: whether the bytes of the file, or a record of Avro, contain one of the texts.
     """
 
     values: int = 0
@@ -46,10 +46,10 @@ class Hits:
 
 
 class TextSearch:
-    """Looks for texts, however many, in one pass.
+    """Search for any number of texts in one pass.
 
     Args:
-        texts: of six bytes or more each.
+        texts: texts of at least six bytes each.
     """
 
     def __init__(self, texts: Collection[str]) -> None:
@@ -60,25 +60,25 @@ class TextSearch:
 
     @property
     def has_texts(self) -> bool:
-        """Whether there is anything to look for."""
+        """Whether there are texts to search for."""
         return bool(self._texts)
 
     def look_through(self, address: str, without: Collection[str] = ()) -> Hits:
-        """Search all bytes of a file, and, of Parquet, each value of its columns of text.
+        """Search all bytes of a file and, for Parquet, each value of its string columns.
 
         Args:
             address: path or address of the file.
-            without: names of columns in which no value is looked for.
+            without: names of columns whose values are not searched.
 
-        Cost: one pass over the bytes; one over the values, unpacked a batch of rows at a time. A file that is not on
-        this machine is on its disk meanwhile.
+        Cost: one pass over the bytes, and one over the values, a batch of rows at a time. A remote file is copied to
+        this machine's disk for the search.
         """
         with _mapped(address) as data:
             in_bytes = self.is_in(data) or (address.endswith(".avro") and any(map(self.is_in, _records(data))))
             return Hits(values=self._count(data, without) if address.endswith(".parquet") else 0, in_bytes=in_bytes)
 
     def is_in(self, data: pa.Buffer | bytes) -> bool:
-        """Return whether a text stands alone in some bytes: as a word, in quotes, or behind its length."""
+        """Return whether the data contains a text by itself: as a word, in quotes, or after its length."""
         if not self._texts:
             return False
         whole = memoryview(data)
@@ -93,7 +93,7 @@ class TextSearch:
         return False
 
     def _places(self, some: Any) -> Iterator[int]:
-        """Yield where a text may begin: each two bytes from there on are those of one of the texts at that place."""
+        """Yield candidate positions: every pair of bytes from there on occurs at that offset in one of the texts."""
         for odd in (0, 1):
             pairs = some[odd : odd + (len(some) - odd) // 2 * 2].view("<u2")
             last = len(pairs) - len(self._firsts)
@@ -116,7 +116,7 @@ class TextSearch:
 
 
 def _pairs(texts: Iterable[bytes], least: int) -> list[Any]:
-    """Return, of each two bytes from the first on, which of all 65,536 pairs are there in one of some texts."""
+    """Return for each offset a mask over all 65,536 pairs of bytes: the pairs that a text has there."""
     many = min(least // 2, _MOST_PAIRS)
     found = np.frombuffer(b"".join(text[: 2 * many] for text in texts), "<u2").reshape(-1, many)
     tables = []
@@ -128,10 +128,10 @@ def _pairs(texts: Iterable[bytes], least: int) -> list[Any]:
 
 
 def _stands_alone(data: memoryview, start: int, length: int) -> bool:
-    """Return whether a text is no part of a longer one.
+    """Return whether a text is not part of a longer one.
 
-    Before it stands its length, as Parquet, Thrift and Avro write it; or around it is nothing that words are made of.
-    A text that is no word itself stands in quotes: another one may have it between other words.
+    Its length precedes it, as in Parquet, Thrift and Avro, or no word characters surround it. A text that is not a word
+    itself must be in quotes, because a longer text may contain it between other words.
     """
     before, after = bytes(data[max(start - 4, 0) : start]), data[start + length : start + length + 1]
     if before == length.to_bytes(4, "little") or before.endswith((_varint(length), _varint(2 * length))):
@@ -143,7 +143,7 @@ def _stands_alone(data: memoryview, start: int, length: int) -> bool:
 
 
 def _varint(number: int) -> bytes:
-    """Write a number in groups of seven bits, the least first."""
+    """Return a number as bytes in groups of seven bits, lowest first."""
     groups = bytearray()
     while number >= _MORE:
         groups.append(number % _MORE | _MORE)
@@ -153,7 +153,7 @@ def _varint(number: int) -> bytes:
 
 @contextmanager
 def _mapped(address: str) -> Iterator[pa.Buffer]:
-    """Give the bytes of a file, mapped into memory."""
+    """Yield the bytes of a file, mapped into memory."""
     if (path := local_path(address)) is not None:
         yield _buffer(f"{path}")
         return
@@ -169,7 +169,7 @@ def _buffer(path: str) -> pa.Buffer:
 
 
 def _records(data: pa.Buffer) -> Iterator[bytes]:
-    """Yield the values of each record of a file of Avro, unpacked."""
+    """Yield the unpacked values of each record of an Avro file."""
     for record in fastavro.reader(pa.BufferReader(data)):
         yield b"\0".join([b"", *_values(record), b""])
 

@@ -1,8 +1,7 @@
-"""Replace the values that a lake held of columns before these said ``pii``: law ERASE for columns.
+"""Replace values that the lake stored before their columns declared ``pii``: law ERASE for columns.
 
-Bronze is written again in one commit; silver and marts are made from it again; and of every table only the files
-that its newest rows need are left. What the lake then holds is what one would hold whose declaration had said ``pii``
-from the beginning.
+One commit rewrites bronze. Silver and marts are then rebuilt from it, and every file that the newest snapshots do not
+need is removed. The lake ends as if the declaration had ``pii`` from the beginning.
 """
 
 from __future__ import annotations
@@ -45,7 +44,16 @@ if TYPE_CHECKING:
 
 
 def treat_preview(pipeline: Pipeline, spark: SparkSession, table: str) -> TreatReport:
-    """Return what :func:`treat` would do; nothing is changed. Its errors."""
+    """Return what :func:`treat` would do, without changing anything.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with the lake.
+        table: a source table, or one of its marts.
+
+    Raises:
+        FrazilError: as :func:`treat` raises it before it writes.
+    """
     with _context(pipeline, spark, table) as context:
         return interruptibly(lambda: _preview(context), [context.spark])
 
@@ -53,9 +61,9 @@ def treat_preview(pipeline: Pipeline, spark: SparkSession, table: str) -> TreatR
 def treat(
     pipeline: Pipeline, spark: SparkSession, table: str, *, tell: Callable[[str], None] = lambda _: None
 ) -> TreatReport:
-    """Replace what the lake holds of columns that say ``pii`` now, in every layer, and remove what it held before.
+    """Replace the stored values of columns that declare ``pii``, in every layer, and remove the original values.
 
-    Killed anywhere, it can be done again, and goes on where it was. Runs that come in between are right.
+    After a kill at any point, the next call continues. Runs between the two calls produce correct tables.
 
     Args:
         pipeline: the declaration.
@@ -64,12 +72,12 @@ def treat(
         tell: called with a short text when a step begins.
 
     Raises:
-        EraseError: there is nothing to replace, or it cannot be.
-        SourceChangedError: the declaration treats otherwise what was treated before.
-        PiiKeyError: the key is too short, or another than the lake's values were made with.
-        BusyError: a run holds the pipeline, for a minute.
-        ValuesLeftError: a value is left, since something else wrote the tables.
-        FrazilError: silver or a mart cannot be made; all is as before, or the next treatment goes on.
+        EraseError: there are no values to replace, or they cannot be replaced.
+        SourceChangedError: the declaration treats a field differently from the stored treatment.
+        PiiKeyError: the key is too short, or differs from the key of the stored values.
+        BusyError: another run holds the pipeline for more than a minute.
+        ValuesLeftError: a value remains, because another tool wrote the tables.
+        FrazilError: silver or a mart cannot be rebuilt; the lake is unchanged, or the next treatment continues.
 
     Cost: one rewrite of bronze, one rebuild of silver, marts and the aggregates over them.
     """
@@ -142,13 +150,13 @@ def _treat(context: TableRun, tell: Callable[[str], None]) -> TreatReport:
 
 
 def _wanted(context: TableRun) -> tuple[dict[str, str], Mapping[str, Any]]:
-    """Return which fields are to be treated, and bronze's bookmark; refuse what would not end as it should."""
+    """Return the fields to treat and bronze's bookmark; refuse a treatment that could not finish correctly."""
     table, bookmark = context.table, context.head(context.bronze).bookmark
     check_kept(table, bookmark)
     fields = clear_fields(table, bookmark)
     if not fields and TREATING not in bookmark:
         raise EraseError(
-            f"table {table.name!r} holds no values of columns with pii as they came",
+            f"table {table.name!r} has no untreated values in columns with pii",
             hint="--pii is for columns that were given pii after their files were read",
         )
     finals, keys = final_names(table), {key.lower() for key in table.keys}
@@ -156,8 +164,8 @@ def _wanted(context: TableRun) -> tuple[dict[str, str], Mapping[str, Any]]:
     erased = find_erased(context)
     if of_keys and erased is not None and context.spark.table(quote(*erased.path)).limit(1).count():
         raise EraseError(
-            f"table {table.name!r} has erased keys, which are known by hashes of {', '.join(of_keys)} as it came: "
-            "with pii they would come back",
+            f"table {table.name!r} has erased keys, stored as hashes of the original {', '.join(of_keys)}: "
+            "with pii on it they would return",
             hint="take pii of the key away again; before it is back, let the erased keys come again: frazil erase "
             "--unblock",
         )
@@ -173,7 +181,7 @@ def _wanted(context: TableRun) -> tuple[dict[str, str], Mapping[str, Any]]:
 
 
 def _try(context: TableRun, fields: Mapping[str, str]) -> None:
-    """Plan on bronze as it will be, so that what cannot be made of it is refused before anything is written."""
+    """Plan on bronze as it will be, so that a rebuild that would fail is refused before anything is written."""
     base = context.head(context.bronze)
     treatment = treatment_of(context.pipeline, context.table)
     verify_key(context.table, base.bookmark, treatment)
@@ -183,7 +191,7 @@ def _try(context: TableRun, fields: Mapping[str, str]) -> None:
 
 
 def _bookmark(context: TableRun, fields: Mapping[str, str], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return bronze's bookmark, once some fields are treated."""
+    """Return bronze's bookmark after the treatment of some fields."""
     if not fields:
         return dict(before)
     treatment = treatment_of(context.pipeline, context.table)
@@ -198,7 +206,7 @@ def _bookmark(context: TableRun, fields: Mapping[str, str], before: Mapping[str,
 
 
 def _write_bronze(context: TableRun, fields: Mapping[str, str]) -> None:
-    """Write bronze again, of the same rows, in one commit that says how its fields are treated."""
+    """Rewrite all rows of bronze in one commit whose bookmark has the treatment of each field."""
     base, rows = context.head(context.bronze), context.spark.table(quote(*context.bronze))
     whole = treatment_of(context.pipeline, context.table)
     key = b"" if whole is None or HMAC not in fields.values() else whole.key
@@ -218,10 +226,10 @@ def _treating(treatment: Treatment):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 def _make_again(context: TableRun) -> None:
-    """Bring silver and marts level with bronze; new files at the source wait for the next run.
+    """Bring silver and marts up to date with bronze; new files at the source wait for the next run.
 
     Raises:
-        FrazilError: one of them cannot be made.
+        FrazilError: a table cannot be rebuilt.
     """
     name = context.table.name
     state = read_state(context, rebuild=False, with_source=False)
@@ -231,7 +239,7 @@ def _make_again(context: TableRun) -> None:
 
 
 def _end(context: TableRun) -> None:
-    """Take the mark away: nothing of what was replaced is left."""
+    """Remove the mark of the treatment: no original value remains."""
     context.heads.clear()
     bookmark = {name: value for name, value in context.head(context.bronze).bookmark.items() if name != TREATING}
     with context.transaction(context.bronze, bookmark) as batch:

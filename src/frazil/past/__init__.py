@@ -1,1 +1,1 @@
-"""Commands on what a lake already has: cut, rollback, drop, corrected records."""
+"""Commands on an existing lake: cut, rollback, drop, corrected records."""

@@ -1,4 +1,4 @@
-"""Append corrected records to bronze, each at the place of the record that it corrects."""
+"""Append corrected records to bronze, each with the place of the record it corrects."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class ErasedKeyError(ContractError):
 
 
 def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction], spark: SparkSession) -> int:
-    """Append corrections to bronze as a batch of their own; the next run takes them in place of what they correct.
+    """Append corrections to bronze as a separate batch; the next run uses them instead of the original records.
 
     Args:
         pipeline: the declaration.
-        table: one of its tables; its silver must be level with bronze.
+        table: one of its tables; its silver must be up to date with bronze.
         corrections: of records in its quarantine.
         spark: a session with the lake.
 
@@ -49,7 +49,7 @@ def correct(pipeline: Pipeline, table: Table, corrections: Sequence[Correction],
         The number of the batch.
 
     Raises:
-        BusyError: another run holds the pipeline for a minute, or wrote bronze in the meantime.
+        BusyError: another run holds the pipeline for more than a minute, or wrote bronze meanwhile.
         ErasedKeyError: a key was erased.
     """
     with table_session(pipeline, table, spark) as context:

@@ -27,11 +27,11 @@ def drop(
     *,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
-    """Drop tables and delete their files; a table that is not there any more is passed over.
+    """Drop tables and delete their files; tables that do not exist are skipped.
 
     Args:
-        pipeline: gives the lake, which is locked meanwhile.
-        spark: a session with it.
+        pipeline: the declaration; its lake is locked meanwhile.
+        spark: a session with the lake.
         names: namespace and name of each table.
         tell: called with each table's name when its turn comes.
 
@@ -39,7 +39,7 @@ def drop(
         The tables that were dropped, with their namespaces.
 
     Raises:
-        BusyError: a run holds the pipeline, for a minute.
+        BusyError: another run holds the pipeline for more than a minute.
     """
     dropped = []
     with waiting_lock(pipeline):
@@ -61,6 +61,6 @@ def _drop(spark: SparkSession, path: tuple[str, ...]) -> bool:
     folder = None if table is None else local_path(table.location())
     spark.sql(f"DROP TABLE IF EXISTS {name} PURGE")
     if folder is not None:
-        # What killed runs wrote is known to no table; metadata among it would be taken for a table that was lost.
+        # Killed runs leave files without a table; leftover metadata would look like a lost table.
         shutil.rmtree(folder, ignore_errors=True)
     return True

@@ -40,10 +40,10 @@ class CutExistsError(DeclarationError):
 
 
 def verify_cut_name(name: str) -> None:
-    """Refuse a name that a point in time, a branch or a table's engine could be confused by.
+    """Refuse a name that could be mistaken for a point in time or a branch, or that engines do not accept.
 
     Raises:
-        CutNameError: it is not a letter with letters, digits, ``_``, ``.`` and ``-``; or it is taken by Frazil.
+        CutNameError: the name is not a letter followed by letters, digits, ``_``, ``.``, ``-``; or it is reserved.
     """
     if not _NAME.fullmatch(name) or name == "main" or name.startswith(RUN_BRANCH):
         raise CutNameError(
@@ -60,21 +60,21 @@ def cut(
     *,
     wait_seconds: float = TURN_SECONDS,
 ) -> None:
-    """Tag tables at their newest snapshots while nothing runs.
+    """Tag tables at their newest snapshots while no run is active.
 
-    A cut that was killed is ended by the same call, as long as no table has moved since.
+    After a kill, the same call finishes the cut if no table has a newer snapshot.
 
     Args:
         pipeline: the declaration.
         spark: a session with its lake.
-        name: of the cut.
-        heads: returns the tables and their newest snapshots, or refuses; called when the pipeline is held.
+        name: name of the cut.
+        heads: returns the tables and their newest snapshots, or raises; called once the pipeline is locked.
         wait_seconds: how long to wait for a run to end.
 
     Raises:
-        CutNameError: it cannot be called so.
-        CutExistsError: tables have a tag of this name that is of another snapshot.
-        BusyError: a run holds the pipeline for longer than that.
+        CutNameError: the name is not allowed.
+        CutExistsError: a table has a tag of this name at another snapshot.
+        BusyError: a run holds the pipeline for longer than ``wait_seconds``.
     """
     verify_cut_name(name)
     with waiting_lock(pipeline, wait_seconds), translated(pipeline):
@@ -93,10 +93,16 @@ def cut(
 
 
 def drop_cut(pipeline: Pipeline, spark: SparkSession, name: str, tables: Iterable[Path]) -> None:
-    """Remove the tag of a cut from tables; their snapshots can expire then.
+    """Remove the tag of a cut from tables; their snapshots can then expire.
+
+    Args:
+        pipeline: the declaration.
+        spark: a session with its lake.
+        name: name of the cut.
+        tables: paths of the tables.
 
     Raises:
-        BusyError: a run holds the pipeline, for a minute.
+        BusyError: another run holds the pipeline for more than a minute.
     """
     with waiting_lock(pipeline), translated(pipeline):
         for path in tables:
@@ -110,20 +116,20 @@ def rollback(
     stale: Iterable[Path] = (),
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Move tables back, one commit each.
+    """Roll tables back, one commit each.
 
-    An order of aggregates before the marts that they read leaves no aggregate that looks level and is not, wherever
-    this is killed. Whatever has moved then, the next run brings all tables level.
+    Pass aggregates before the marts they read: then a kill at any point leaves no aggregate that only looks up to date.
+    The next run brings all tables up to date.
 
     Args:
         pipeline: the declaration; its lake is locked meanwhile.
         spark: a session with the lake.
-        moves: path, the snapshot that the table shows now, and the one that it will show.
-        stale: aggregates that the next run has to compute again.
-        tell: called with what could not be done and changes nothing.
+        moves: path, current snapshot and target snapshot of each table.
+        stale: aggregates that the next run must recompute.
+        tell: called with a message if the certificate cannot be written.
 
     Raises:
-        BusyError: a run holds the pipeline for a minute, or a table has moved.
+        BusyError: another run holds the pipeline for more than a minute, or a table has a newer snapshot.
     """
     with waiting_lock(pipeline), translated(pipeline):
         certifying = Certifying.of(pipeline, "rollback")
@@ -141,7 +147,7 @@ def rollback(
 
 
 def _forget_inputs(spark: SparkSession, path: Path) -> None:
-    """Let an aggregate count as computed from nothing; its rows stay until a run replaces them."""
+    """Clear an aggregate's inputs so that the next run recomputes it; its rows stay until then."""
     base = head(spark, quote(*path), rebuilt=True)
     with TableTransaction(spark, path, base, {**base.bookmark, "inputs": {}}) as transaction:
         transaction.append(spark.table(quote(*path)).limit(0))

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setback:
-    """What is to become of a table.
+    """Planned repair of one table in the catalog.
 
     Attributes:
-        key: its namespace and name.
-        folder: its folder.
-        version: what the catalog is to name; None where no version is whole: the folder is moved aside.
+        key: namespace and name.
+        folder: folder of the table.
+        version: version to register; None if no version is complete, and the folder is moved aside.
         is_known: the catalog has a table of that name now.
-        is_back: it goes back, to an older version than the catalog names or to none.
+        is_back: the table goes back to an older version than the registered one, or to none.
         is_view: it is the live view of a mart.
     """
 
@@ -66,13 +66,16 @@ class Setback:
 
     @property
     def batch(self) -> int:
-        """The batch that the table then stands at; 0 for none."""
+        """Batch of the table after the repair; 0 without a version."""
         return self.version.batch if self.version else 0
 
 
 @dataclass(slots=True, kw_only=True)
 class _Stand:
-    """A table: the version that the catalog names, None for one that is not whole, and the one it is to name."""
+    """A table with its registered metadata file and the version to register.
+
+    ``number`` is the number of the registered version, -1 without one. ``wanted`` is None without a complete version.
+    """
 
     folder: Path
     named: Path | None
@@ -80,24 +83,24 @@ class _Stand:
     wanted: Version | None
 
     def step_back(self, accepts: Callable[[Version], bool]) -> None:
-        """Take an older version unless this one is accepted."""
+        """Replace the version by the newest accepted one, unless it is accepted itself."""
         if self.wanted is not None and not accepts(self.wanted):
             self.wanted = whole_version(self.folder, accepts)
 
 
 def setbacks(pipeline: Pipeline) -> list[Setback]:
-    """Return the tables that the catalog is to know by other versions than it does; none where all is well.
+    """Return the tables whose registered version must change; an empty list if the catalog is correct.
 
-    Each table is to stand at its newest version whose files are all there: one that the catalog does not know yet,
-    where it was lost or is older; an older one, where the disk has not all of what the catalog names. What is made of
-    bronze goes back as far as bronze does. Changes nothing.
+    The right version of a table is its newest complete one. It is newer than the registered version if the catalog was
+    lost or restored from a backup, and older if files of the registered version are missing. Tables made from bronze
+    are never ahead of bronze. Changes nothing.
 
     Raises:
         DeclarationError: the warehouse is not on this machine's disk.
-        DamagedTableError: what a table needs is nowhere in the lake any more: the hashes of erased keys, or a baseline.
-        CatalogError, CatalogClientError: the catalog cannot be asked; an embedded one that is damaged counts as empty.
+        DamagedTableError: the hashes of erased keys, or a baseline, are lost.
+        CatalogError, CatalogClientError: the catalog does not answer; a damaged embedded catalog counts as empty.
 
-    Cost: reads the manifests of every table, and looks at each file of rows without opening it.
+    Cost: reads the manifests of every table, and checks that each data file exists without opening it.
     """
     folder = warehouse(pipeline).path
     if folder is None:
@@ -117,7 +120,7 @@ def setbacks(pipeline: Pipeline) -> list[Setback]:
 
 
 def _torn_views(pipeline: Pipeline, warehouse: Path) -> Iterator[Setback]:
-    """Yield views that cannot be read; only an embedded catalog can be told to forget them."""
+    """Yield unreadable views; only an embedded catalog supports dropping them."""
     for table in pipeline.tables if isinstance(pipeline.lake.catalog, EmbeddedCatalog) else ():
         for view in source_tables(pipeline, table).views:
             folder = warehouse.joinpath(*view.key)
@@ -137,7 +140,7 @@ def _located(pipeline: Pipeline) -> Mapping[tuple[str, str], str]:
 
 
 def _stand(folder: Path, location: str | None) -> _Stand | None:
-    """Return where a table stands; None for a view, and for a folder that is not the one of the table of its name."""
+    """Return a table's versions; None for a view, and for a folder that its registered table does not use."""
     named = None if location is None else local_path(location)
     if location is not None and (named is None or named.resolve().parent != (folder / "metadata").resolve()):
         return None
@@ -151,7 +154,7 @@ def _stand(folder: Path, location: str | None) -> _Stand | None:
 
 
 def _fit(pipeline: Pipeline, table: Table, stands: Mapping[tuple[str, str], _Stand]) -> None:
-    """Let what is made of a bronze table not be ahead of it."""
+    """Step silver, quarantine and marts back so that they are not ahead of bronze."""
     made = source_tables(pipeline, table)
     bronze = stands.get(made.bronze.key)
     if bronze is None:
@@ -169,7 +172,7 @@ def _fit(pipeline: Pipeline, table: Table, stands: Mapping[tuple[str, str], _Sta
 
 
 def _is_level(version: Version, *, batch: int, folded: str) -> bool:
-    """Return whether a version is not ahead of bronze, and has the baseline of what bronze has not any more."""
+    """Return whether a version is not ahead of bronze, and has the baseline of records that bronze has folded."""
     baseline = baseline_of(version.bookmark)
     return version.batch <= batch and (not folded or (baseline is not None and baseline.reaches >= folded))
 
@@ -189,7 +192,7 @@ def _reached(pipeline: Pipeline, stands: Mapping[tuple[str, str], _Stand]) -> di
 
 
 def _reads_no_more(version: Version, *, reached: Mapping[str, int]) -> bool:
-    """Return whether an aggregate was computed from batches that there are."""
+    """Return whether all batches that an aggregate was computed from still exist."""
     inputs: Mapping[str, int] = version.bookmark.get("inputs", {})
     return all(batch <= reached.get(mart, batch) for mart, batch in inputs.items())
 
@@ -198,7 +201,7 @@ def _setbacks(stands: Mapping[tuple[str, str], _Stand], bronze: set[tuple[str, s
     for key, stand in stands.items():
         wanted, named = stand.wanted, stand.named
         if wanted is None:
-            # What no catalog names hinders nobody, but for bronze: a run would take it for a table that was lost.
+            # An unregistered folder is harmless, except for bronze: a run would report a lost table.
             if named is not None or key in bronze:
                 yield Setback(key=key, folder=stand.folder, version=None, is_known=named is not None, is_back=True)
         elif named is None or named.resolve() != wanted.path.resolve():
@@ -212,24 +215,23 @@ def _setbacks(stands: Mapping[tuple[str, str], _Stand], bronze: set[tuple[str, s
 
 
 def repair_catalog(pipeline: Pipeline, now: dt.datetime, *, spark: SparkSession | None = None) -> list[str]:
-    """Set every table to the version that :func:`frazil.recover.catalog.setbacks` finds; the next run goes on from it.
+    """Register every table at the version that :func:`setbacks` finds; the next run continues from it.
 
-    A version that a killed run wrote just before its commit counts as committed: its rows and its bookmark are one.
-    Nothing is deleted: an embedded catalog that cannot be read is set aside beside itself, and tables of which no
-    version is whole below ``.frazil/damaged`` in the warehouse. Tables that were dropped and whose files were left come
-    back; ``frazil drop`` removes them.
+    A version that a killed run wrote just before its commit counts as committed: its rows and its bookmark belong
+    together. Nothing is deleted: an unreadable embedded catalog is renamed, and tables without a complete version move
+    to ``.frazil/damaged`` in the warehouse. Dropped tables with remaining files return; ``frazil drop`` removes them.
 
     Args:
         pipeline: the declaration.
-        now: time of the repair, for the names of what is set aside.
-        spark: a session with the pipeline's lake; left out, one is started.
+        now: time of the repair, for the names of moved files.
+        spark: a session with the pipeline's lake; None starts one.
 
     Returns:
-        The tables that were set, with their namespaces; empty where all was well.
+        The changed tables, with their namespaces; empty if the catalog was correct.
 
     Raises:
         BusyError: a run holds the pipeline.
-        FrazilError: as :func:`frazil.recover.catalog.setbacks` raises it.
+        FrazilError: as :func:`setbacks` raises it.
     """
     adopted = None if spark is None else adopt(spark, pipeline)
     with lock(pipeline):
@@ -264,7 +266,7 @@ def _set(spark: SparkSession, one: Setback, aside: Path | None) -> None:
 
 
 def _make_views(spark: SparkSession, pipeline: Pipeline, keys: Collection[tuple[str, str]]) -> None:
-    """Make live views again; those of marts that are not there any more come with the mart."""
+    """Create live views again; the views of missing marts follow when a run creates the mart."""
     for made in (source_tables(pipeline, table) for table in pipeline.tables):
         for mart in made.marts:
             is_due = any(view.key in keys and view.mart == mart.mart for view in made.views)
@@ -273,7 +275,7 @@ def _make_views(spark: SparkSession, pipeline: Pipeline, keys: Collection[tuple[
 
 
 def _set_aside(catalog: Path, now: dt.datetime) -> None:
-    """Move an embedded catalog that cannot be read out of the way, with its log; nothing is deleted."""
+    """Rename an unreadable embedded catalog and its log; nothing is deleted."""
     if not catalog.exists() or _is_readable(catalog):
         return
     for path in (catalog, *(catalog.with_name(f"{catalog.name}-{log}") for log in ("wal", "shm"))):

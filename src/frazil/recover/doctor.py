@@ -1,7 +1,7 @@
-"""Look at the machine and at what a pipeline needs, and say what is wrong before a run does.
+"""Check the machine and everything a pipeline needs, before a run fails on it.
 
-Starts no Java, changes nothing, and needs no more than a few seconds, most of them for hosts that do not answer. In
-the bucket of a lake it writes one small object, and removes it.
+The checks start no Java, change nothing and take a few seconds, mostly for hosts that do not answer. They write one
+small object to the bucket of a lake, and remove it.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _RELEASED: Final = 1_790_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        what: its name, in a word or two.
-        ok: True; False if a run will fail; None if it may, or if it cannot be told.
-        detail: what was found.
-        hint: the way out, where there is something to do.
+        what: name of the check, one or two words.
+        ok: True if it passed; False if a run will fail; None if a run may fail, or if the check cannot decide.
+        detail: facts that the check found.
+        hint: what the user can do; None if no action is needed.
     """
 
     what: str
@@ -78,8 +78,8 @@ class Diagnosis:
 def diagnose(pipeline: Pipeline | None) -> list[Diagnosis]:
     """Examine the machine and, with a pipeline, its warehouse, catalog and sources.
 
-    Never raises for what it finds: a failure becomes a finding. Secrets are resolved to know that they are
-    there, and do not get into a finding.
+    A failed check becomes a result and raises nothing. Secrets are resolved to prove that they exist; results do not
+    contain them.
     """
     found = [*_machine(), *_jars(pipeline)]
     if pipeline is not None:
@@ -209,7 +209,7 @@ def _catalog(pipeline: Pipeline) -> Iterator[Diagnosis]:
 
 
 def _shared_sqlite(path: Path) -> Diagnosis:
-    """Look at a SQLite file of a JDBC catalog, which other lakes may be in too."""
+    """Check the SQLite file of a JDBC catalog, which may have other lakes too."""
     there = path.exists()
     writable = os.access(path if there else path.parent, os.W_OK)
     return Diagnosis(
@@ -240,7 +240,7 @@ def _sqlite(pipeline: Pipeline, path: Path) -> Diagnosis:
 
 
 def _damage(pipeline: Pipeline, file: Path | None) -> DamagedTableError | None:
-    """Return what of a table is not there whole, by its metadata file; tables of other warehouses are passed over."""
+    """Return the damage of a table by its metadata file; tables of other warehouses are skipped."""
     folder = warehouse(pipeline).path
     if folder is None or file is None or not file.is_relative_to(folder):
         return None
@@ -278,7 +278,7 @@ def _landing(pipeline: Pipeline, table: Table) -> Iterator[Diagnosis]:
             yield from _store(pipeline, what, declared.uri)
             continue
         fixed = re.split(r"[*?\[]", f"{given}", maxsplit=1)[0]
-        # A pattern is looked at up to the folder that its first wildcard stands in.
+        # For a pattern, check the folder above its first wildcard.
         place = given if fixed == f"{given}" else Path(f"{fixed}x").parent
         if pattern in captured and not place.exists():
             yield Diagnosis(what=what, ok=True, detail=f"{place} (made by the first capture)")
@@ -298,7 +298,7 @@ def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Diagnosis]:
     try:
         reached = store_access(address, pipeline.stores, pipeline.folder)
         access = lake_access(pipeline, address) if is_lake else reached
-        # The warehouse of such a catalog may be a bucket that takes its tables and nothing else.
+        # The bucket of such a catalog may accept only its tables.
         for_tables = pipeline.lake.catalog.type in ("rest", "glue")
         for looked in look_at_store(access, address, is_written=is_lake, may_refuse=for_tables):
             yield Diagnosis(what=what, ok=looked.ok, detail=looked.detail, hint=looked.hint)
@@ -307,7 +307,7 @@ def _store(pipeline: Pipeline, what: str, address: str) -> Iterator[Diagnosis]:
 
 
 def _address(uri: str) -> tuple[str, int] | None:
-    """Host and port of a catalog's address; the port of its scheme where it names none."""
+    """Return host and port of a catalog's address, with the scheme's default port."""
     parts = urlsplit(uri.removeprefix("jdbc:"))
     usual = {"postgresql": 5432, "mysql": 3306, "http": 80, "https": 443, "thrift": 9083}
     try:
@@ -318,5 +318,5 @@ def _address(uri: str) -> tuple[str, int] | None:
 
 
 def _nearest(folder: Path) -> Path:
-    """Return the folder itself, or the nearest one above it that exists."""
+    """Return the folder itself, or its nearest existing parent."""
     return next(place for place in (folder, *folder.parents) if place.exists())

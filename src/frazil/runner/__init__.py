@@ -1,4 +1,4 @@
-"""Does a plan: tables side by side, the steps of each in order.
+"""Execute a plan: tables in parallel, the steps of each table in order.
 
-What to do is decided in `plan`.
+Decisions belong in `plan`.
 """

@@ -1,4 +1,4 @@
-"""Land what databases and brokers have, before their landing files are read."""
+"""Capture changes from databases and brokers into landing files."""
 
 from __future__ import annotations
 
@@ -27,10 +27,15 @@ _USUAL = CaptureOptions()
 def capture_once(
     pipeline: Pipeline, names: Collection[str], listener: Listener | None = None
 ) -> dict[str, FrazilError]:
-    """Land what there is now for some tables.
+    """Land the changes that are available now.
+
+    Args:
+        pipeline: the declaration.
+        names: names of the tables.
+        listener: receives progress.
 
     Returns:
-        Table -> why nothing more of it could be landed. What fails for one slot, log or topic stops no other.
+        Table -> error that stopped its capture. The failure of one slot, log or topic does not stop the others.
     """
     failed: dict[str, FrazilError] = {}
     for capture in captures_of(pipeline, names):
@@ -49,12 +54,20 @@ def capture_once(
 
 
 def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None = None) -> list[tuple[str, Landed]]:
-    """Land all rows of some tables again; return what was landed of each slot.
+    """Land all rows of some tables again.
+
+    Args:
+        pipeline: the declaration.
+        names: names or patterns of tables.
+        listener: receives progress.
+
+    Returns:
+        (slot, landed files and rows) for each slot.
 
     Raises:
-        UnknownSelectionError: a name is none of a table.
-        DeclarationError: the rows of a table cannot be read again: only its changes can be captured.
-        SourceError: the server cannot be reached, or has not what is declared.
+        UnknownSelectionError: a name matches no table.
+        DeclarationError: a table is not captured, or its capture cannot read the rows again.
+        SourceError: the server does not answer, or lacks a declared object.
     """
     tables = selected(pipeline, [*names]).tables
     captures = captures_of(pipeline, tables)
@@ -71,28 +84,26 @@ def reload(pipeline: Pipeline, names: Collection[str], listener: Listener | None
 
 
 def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), options: CaptureOptions = _USUAL) -> int:
-    """Land changes as they come, until told to stop; no Spark, no lake.
+    """Land changes as they arrive until ``stop`` is set, without Spark and without the lake.
 
-    What fails is told once and tried again after a pause that grows to a minute, unless trying again cannot help.
+    A failure is reported once and retried after a pause that grows to a minute.
 
     Args:
         pipeline: the declaration.
-        stop: set it, for example on SIGTERM, to end; what is being landed is ended first.
-        select: as for a run.
-        options: pauses, and who is told what happens.
+        stop: set it to end, for example on SIGTERM; the current file is finished first.
+        select: names or patterns, as for a run.
+        options: pauses and callbacks.
 
     Returns:
-        Exit code of the worst failure that stands at the end; 0 where none does.
+        Exit code of the worst current failure at the end; 0 without a failure.
 
     Raises:
         DeclarationError: no selected table is captured.
-        FrazilError: nothing can be captured any more.
+        FrazilError: every capture has failed, and retrying would not help.
     """
     captures = captures_of(pipeline, selected(pipeline, select).tables)
     if not captures:
-        raise DeclarationError(
-            "nothing is to be captured: the sources of these tables are files", hint="frazil run reads them"
-        )
+        raise DeclarationError("these tables are not captured: their sources are files", hint="frazil run reads them")
     standing: dict[str, list[FrazilError]] = {}
     pause = options.every_seconds
     while not stop.is_set():
@@ -104,7 +115,7 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
                 if f"{error}" not in told:
                     options.tell(one.name, f"{error}")
             if told and not errors:
-                options.tell(one.name, "right again")
+                options.tell(one.name, "recovered")
             standing[one.name] = errors
             is_stopped = bool(errors) and len(landed.failed) in {0, len(one.tables)}
             hopeless += is_stopped and not any(error.retryable for error in errors)
@@ -120,7 +131,7 @@ def capture(pipeline: Pipeline, stop: Event, *, select: Sequence[str] = (), opti
 
 
 def _landed(capture: Capture, pipeline: Pipeline) -> tuple[Landed, list[FrazilError]]:
-    """Return what a turn landed, and why some or all of its tables stop."""
+    """Return what one turn landed, and the errors of its tables."""
     try:
         landed = capture.land(pipeline.folder, lambda _: None)
     except Exception as raised:  # noqa: BLE001 - one slot stops no other

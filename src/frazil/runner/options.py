@@ -1,4 +1,4 @@
-"""How a run and a watch work, whatever they do."""
+"""Options and progress callbacks of run, capture and watch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a run works.
+    """Options of a run.
 
     Attributes:
-        fail_fast: begin no further table, and no aggregate, once something failed.
-        listener: is told what happens.
-        verbose: let Spark write its own messages to the terminal, where the run starts a session.
+        fail_fast: start no further table or aggregate after a failure.
+        listener: receives progress.
+        verbose: show Spark's own messages in the terminal if the run starts a session.
         policy: thresholds of the engine.
     """
 
@@ -35,13 +35,13 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureOptions:
-    """How a capture works.
+    """Options of a capture.
 
     Attributes:
-        every_seconds: pause between looks while changes come.
-        idle_seconds: longest pause while none do.
-        landed: called with what was captured, and what one turn of it brought.
-        tell: given what was captured, and a sentence when it fails or is right again.
+        every_seconds: pause between polls while changes arrive.
+        idle_seconds: longest pause without changes.
+        landed: called with the name of the capture and the result of one turn.
+        tell: called with the name of the capture and a sentence when it fails or recovers.
     """
 
     every_seconds: float = 0.25
@@ -52,16 +52,16 @@ class CaptureOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How a watch works.
+    """Options of a watch.
 
     Attributes:
-        every_seconds: pause between looks while files arrive.
-        idle_seconds: longest pause while nothing does.
-        retry_seconds: first pause before what may pass by itself is tried again; it grows to a minute.
-        listener: is told what each run does.
-        ran: called after each run that did something, with its report and its lag: seconds from the newest taken
-            file's modification to the moment its rows could be read.
-        tell: given a sentence when something fails that did not fail before, is right again, or is waited for.
+        every_seconds: pause between listings while files arrive.
+        idle_seconds: longest pause without new files.
+        retry_seconds: first pause before a retry; it grows to a minute.
+        listener: receives the progress of each run.
+        ran: called after each run that did work, with its report and its lag: seconds from the modification of the
+            newest file to the moment its rows are readable.
+        tell: called with a sentence for each new failure, recovery or wait.
     """
 
     every_seconds: float = 0.25
@@ -73,16 +73,16 @@ class WatchOptions:
 
 
 class Listener(Protocol):
-    """Who is told what happens. Called from several threads; must not raise."""
+    """Progress callbacks. They are called from several threads and must not raise."""
 
     def planned(self, steps: Sequence[Step]) -> None:
-        """Called once, before anything is done."""
+        """Called once, before the first step."""
 
     def began(self, table: str, what: str) -> None:
-        """Called when a part of a table's work begins; of an aggregate's as ``gold.<name>``."""
+        """Called when a part of a table's work begins; an aggregate is named ``gold.<name>``."""
 
     def progressed(self, table: str, how_far: str) -> None:
-        """Called now and then while a part of a table's work lasts."""
+        """Called from time to time during a part of a table's work."""
 
     def ended(self, report: TableReport | GoldReport) -> None:
-        """Called when a table or an aggregate is done, or failed."""
+        """Called when a table or an aggregate is done or has failed."""

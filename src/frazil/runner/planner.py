@@ -1,4 +1,4 @@
-"""Plan a run in the session that does it; or verify a plan that was made before, and plan only what that left open."""
+"""Plan a run in its own session, or verify an earlier plan and complete it."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 
 class OutdatedPlanError(BusyError):
-    """The lake or the declaration is not what a plan was made for."""
+    """The lake or the declaration has changed since a plan was made."""
 
     code = "FZ601"
 
     def __init__(self, what: str) -> None:
         super().__init__(
             f"{what} since the plan was made; nothing was written",
-            hint="run again: a new plan begins where the tables stand now",
+            hint="run again: a new plan starts from the current tables",
         )
 
 
@@ -63,11 +63,11 @@ class Planner:
 
     Attributes:
         pipeline: the declaration.
-        selection: what the run looks at.
-        sessions: as many tables are read at once.
-        contexts: of the selected tables, and of those that a selected aggregate reads; they keep where tables stand.
+        selection: tables and aggregates of the run.
+        sessions: one session for each table that is read in parallel.
+        contexts: contexts of the selected tables and of tables that a selected aggregate reads.
         rebuild: silver and marts are computed from all of bronze.
-        uncaptured: tables for which nothing could be landed, and why.
+        uncaptured: table -> error of its capture.
     """
 
     pipeline: Pipeline
@@ -78,16 +78,19 @@ class Planner:
     uncaptured: Mapping[str, FrazilError]
 
     def plan(self, made: Plan | None) -> Plan:
-        """Return what to do: exactly ``made``, but for tables that could not be read when it was made.
+        """Return the plan: exactly ``made``, except for tables that could not be read when it was made.
 
-        A table of which Spark refuses a new expression, or that cannot be read any more, is a failure of the plan.
+        A table with an invalid new expression, or one that can no longer be read, becomes a failure of the plan.
+
+        Args:
+            made: an earlier plan to verify; None plans from the current state.
 
         Raises:
-            OutdatedPlanError: a table has moved since ``made``; nothing was written.
+            OutdatedPlanError: a table has a newer snapshot than ``made`` says; nothing was written.
 
-        Cost: with ``made`` loads each table once; sources are not looked at, and no file is hashed.
+        Cost: with ``made`` it loads each table once; it does not list sources or hash files.
         """
-        # One after the other: two sessions of a new catalog would collide.
+        # Sequentially: two sessions would collide while they create the catalog.
         for session in self.sessions:
             open_catalog(session, quote(CATALOG, self.pipeline.lake.namespaces.bronze))
         known = made.state if made is not None else State()
@@ -119,13 +122,13 @@ class Planner:
         return Plan.of(self.pipeline, self.selection, state, rebuild=self.rebuild)
 
     def _damage(self, context: TableRun, torn: TornTables) -> FrazilError | None:
-        """Return why a table cannot be read; what a rebuild makes again need not be."""
+        """Return why a table cannot be read; tables that a rebuild replaces may be unreadable."""
         made = context.tables
         needed = (made.bronze,) if self.rebuild else (made.bronze, *made.computed)
         return next((torn[one.key] for one in needed if one.key in torn), None)
 
     def _verify(self, known: State) -> None:
-        """Stop before anything is done if a table has moved."""
+        """Raise before the first step if a table has a newer snapshot than the plan says."""
 
         def moved(context: TableRun) -> str | None:
             try:
@@ -137,7 +140,7 @@ class Planner:
             raise OutdatedPlanError(f"{name} was written")
 
     def _moved(self, context: TableRun, known: State) -> str | None:
-        """Return a table that has another newest snapshot than the plan says, with its namespace; None for none."""
+        """Return the full name of a table whose newest snapshot differs from the plan; None if all match."""
         table = context.table
         paths = {table.mart_name(mart): context.mart_path(mart) for mart in table.marts}
         paths |= {BRONZE: context.bronze, SILVER: context.changes, QUARANTINE: context.quarantine}
@@ -171,13 +174,18 @@ class Planner:
 
 
 def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) -> TableState:
-    """Read where the tables of one source table stand, and list what is new at the source if that is asked for.
+    """Read the state of the tables of one source table, and list new files at the source.
+
+    Args:
+        context: the table's part of the run.
+        rebuild: silver and marts are computed from all of bronze, so their bookmarks are not verified.
+        with_source: list the source; if False, the state has no new files.
 
     Raises:
-        HistoryChangedError: the catalog does not know what the warehouse holds, a bookmark is lost, or a known file has
-            other content.
+        HistoryChangedError: the warehouse has tables that the catalog lacks, a bookmark is lost, or a known file has
+            changed content.
         SourceError: a landing folder is missing.
-        FrazilError: what is declared does not go with what there is, see :func:`frazil.plan.state.table_state`.
+        FrazilError: the declaration does not fit the tables, see :func:`frazil.plan.state.table_state`.
     """
     table = context.table
     bronze = context.head(context.bronze)
@@ -203,24 +211,31 @@ def read_state(context: TableRun, *, rebuild: bool, with_source: bool = True) ->
 
 
 def check_new_expressions(context: TableRun, state: TableState) -> None:
-    """Let Spark see a table's expressions, unless it has seen them before over these fields.
+    """Check a table's expressions with Spark, unless they were checked before with these fields.
 
     Raises:
-        SqlError: Spark refuses one; nothing was written.
+        SqlError: Spark refuses an expression; nothing was written.
     """
     table = context.table
     if SILVER in state.rebuilds or state.silver == 0 or state.fields.keys() - state.seen_fields:
         check_expressions(context.spark, table, dict(state.contract.fields) if state.contract else {})
     if state.contract is not None:
-        # Rules that only warn or stop a run come and go without a rebuild.
+        # Rules that only warn or stop a run can change without a rebuild.
         check_rules(context.spark, state.contract, table.name)
 
 
 def read_gold(spark: SparkSession, pipeline: Pipeline, failed: Collection[str]) -> dict[str, Mapping[str, int]]:
-    """Read which batches of which marts the aggregates were computed from.
+    """Read the batch of every mart that an aggregate was computed from.
 
-    One that cannot be read counts as never computed: refreshing it tells why, and stops no other. Those that have
-    ``failed`` as ``gold.<name>`` are not looked at.
+    An unreadable aggregate counts as never computed: its refresh then reports the error, and others continue.
+
+    Args:
+        spark: a session with the lake.
+        pipeline: the declaration.
+        failed: names of failures; aggregates listed as ``gold.<name>`` are not read.
+
+    Returns:
+        Aggregate -> mart -> batch.
     """
 
     def bookmark(gold: Gold) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Let go of tables that a rebuild makes again and that cannot even be opened."""
+"""Drop unreadable tables before a rebuild."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ if TYPE_CHECKING:
 
 
 def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], torn: TornTables) -> list[str]:
-    """Take tables out of the catalog whose metadata or manifests cannot be read, before a rebuild makes them again.
+    """Drop tables with unreadable metadata or manifests from the catalog, before a rebuild creates them again.
 
-    Replacing all rows of a table begins with reading its manifests, and without metadata there is not even a table to
-    replace rows of. Files stay where they are, until ``frazil maintain`` finds that nothing refers to them. Bronze is
-    never dropped. Damaged data files do not matter here: a rebuild does not read what it replaces.
+    Replacing all rows of a table needs its metadata and manifests. Files stay until ``frazil maintain`` removes them as
+    orphans. Bronze is never dropped. Damaged data files do not matter: a rebuild does not read the rows it replaces.
 
     Args:
         spark: a session with the lake.
         pipeline: the declaration.
-        names: source tables that are rebuilt; the aggregates are too.
-        torn: from :func:`frazil.catalog.warehouse.torn_tables`: those are not looked at.
+        names: source tables to rebuild; the aggregates are rebuilt too.
+        torn: damaged tables from :func:`frazil.catalog.warehouse.torn_tables`; they are not opened.
 
     Returns:
-        The tables that were dropped, with their namespaces.
+        The dropped tables, with their namespaces.
 
     Raises:
-        DamagedTableError: it is bronze that cannot be read, or a silver with a baseline; then nothing is dropped.
+        DamagedTableError: bronze, or a silver with a baseline, cannot be read. Of its tables, none is dropped.
 
     Cost: the manifests of the newest snapshot of each table.
     """
@@ -46,7 +45,7 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], 
     for own in made:
         if (damage := _damage(spark, own.bronze.path, torn)) is not None:
             raise damage
-        # Bronze has no records of what is in a baseline.
+        # Bronze lacks the records of a baseline.
         is_kept = BASELINE in head(spark, quote(*own.bronze.path)).bookmark
         if is_kept and (damage := _damage(spark, own.changes.path, torn)) is not None:
             raise damage
@@ -60,7 +59,7 @@ def drop_damaged(spark: SparkSession, pipeline: Pipeline, names: Sequence[str], 
 
 
 def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -> DamagedTableError | None:
-    """Read all that tells which files a table has; None also for a table that does not exist."""
+    """Return the damage to a table's metadata or manifests; None for an intact or missing table."""
     if (damage := torn.get(path[1:])) is not None:
         return damage
     try:
@@ -78,7 +77,7 @@ def _damage(spark: SparkSession, path: tuple[str, str, str], torn: TornTables) -
 
 
 def forget_table(spark: SparkSession, path: tuple[str, str, str]) -> None:
-    """Take a table out of the catalog without opening it, as Spark's DROP TABLE would; its files stay."""
+    """Drop a table from the catalog without opening it, as Spark's DROP TABLE would; its files stay."""
     catalog, namespace, name = path
     known = java_class(spark, "org.apache.iceberg.spark.Spark3Util").loadIcebergCatalog(spark._jsparkSession, catalog)  # noqa: SLF001
     identifier = java_class(spark, "org.apache.iceberg.catalog.TableIdentifier").parse(f"{namespace}.{name}")

@@ -1,4 +1,4 @@
-"""Do what a plan says: tables side by side, the steps of each in order, then the aggregates."""
+"""Run a plan: tables in parallel, the steps of each in order, then the aggregates."""
 
 from __future__ import annotations
 
@@ -53,36 +53,35 @@ def run(
     rebuild: bool = False,
     options: RunOptions = _USUAL,
 ) -> RunReport:
-    """Bring every table of a pipeline level with its source.
+    """Bring every table of a pipeline up to date with its source.
 
-    A table that fails stops no other, and aggregates over sound tables are refreshed. What failed is raised at the end,
-    together: see *Raises*. Each run that does something leaves a record, see :mod:`frazil.runner.report.record`.
+    A failed table does not stop the others, and aggregates over healthy tables are refreshed. All failures are raised
+    together at the end. Each run with work to do leaves a record, see :mod:`frazil.runner.report.record`.
 
     Args:
         pipeline: the declaration.
-        plan: what to do, exactly; left out, the run plans itself.
-        spark: a session to work in, such as a notebook's; left out, one is started.
-        select: names or patterns of tables, marts or aggregates; empty for all. A plan has its own.
-        rebuild: write silver and marts again from bronze. A plan has its own.
-        options: how to work.
+        plan: exact plan to execute; None lets the run plan itself.
+        spark: session to work in, such as a notebook's; None starts one.
+        select: names or patterns of tables, marts or aggregates; empty for all. A plan has its own selection.
+        rebuild: rewrite silver and marts from bronze. A plan has its own setting.
+        options: options of the run.
 
     Returns:
-        What was done, in numbers, for every selected table. With nothing new, no steps and no commit.
+        The report with numbers for every selected table. It is empty without new files.
 
     Raises:
-        RunFailedError: one or more tables or aggregates failed, however many; it has the report with all failures, the
-            errors themselves, and the exit code of the worst. The next run takes up where this one ended.
-        OutdatedPlanError: the lake or the declaration is not what the plan was made for. A file that changed since
-            fails its table only.
-        FrazilError: any other is raised before a table is touched: the declaration, the machine, the catalog, or a lock
-            that another run holds.
-        KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session can be used on.
+        RunFailedError: at least one table or aggregate failed. It has the report with all failures, the errors
+            themselves, and the exit code of the worst. The next run continues where this one ended.
+        OutdatedPlanError: the lake or the declaration has changed since the plan was made. A changed file fails only
+            its own table.
+        FrazilError: a problem with the declaration, the machine, the catalog or the lock, raised before any write.
+        KeyboardInterrupt: Ctrl-C; the jobs of this run are cancelled, and the session stays usable.
     """
     check(pipeline)
     if plan is not None and plan.pipeline != pipeline:
         raise OutdatedPlanError("the declaration was changed")
     began = time.monotonic()
-    # Before anything is written: a session may be one that cannot be worked with.
+    # Before any write: the session may be unusable.
     refuse_connect(spark)
     adopted = None if spark is None else adopt(spark, pipeline)
     with lock(pipeline):
@@ -104,7 +103,7 @@ def _is_short(plan: Plan | None, policy: Policy) -> bool:
 
 
 class _Run:
-    """One run: what it works with, and what has failed so far."""
+    """State of one run: its sessions, contexts, report and failures."""
 
     def __init__(
         self, pipeline: Pipeline, sessions: Sequence[SparkSession], selection: Selection, options: RunOptions
@@ -124,7 +123,13 @@ class _Run:
         return [error for name in names for error in self.failed.get(name, ())]
 
     def do(self, made: Plan | None, *, rebuild: bool, began: float) -> RunReport:
-        """Plan, or verify the plan that was made, and do everything."""
+        """Plan, or verify a given plan, and execute all steps.
+
+        Args:
+            made: a plan to verify and execute; None plans first.
+            rebuild: rewrite silver and marts from bronze.
+            began: monotonic time of the start.
+        """
         others = [self._context(TableReport(table=name)) for name in read_only(self.pipeline, self.selection)]
         planner = Planner(
             pipeline=self.pipeline,
@@ -156,7 +161,7 @@ class _Run:
         return self.report
 
     def _keep_up(self) -> None:
-        """Maintain what the run has written and what is due; what failed is left alone."""
+        """Maintain the written tables that are due; failed tables are skipped."""
         done = {one.table for one in self.report.tables if one.commits and not one.errors}
         done |= {made.name for made in self.report.gold if made.outcome == "done"}
         tell = partial(self.listener.began, "maintenance") if self.listener else lambda _: None

@@ -1,4 +1,4 @@
-"""The report of a run before and after its steps: who takes part, what is known of each, what is worth a warning."""
+"""Fill the report of a run from its plan, and add warnings after its steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,13 @@ _LATE_SHARE: Final = 0.2
 
 
 def report_of(pipeline: Pipeline, selection: Selection, *, run_id: str = "") -> RunReport:
-    """Begin the report of a run over some tables and aggregates."""
+    """Create the report of a run.
+
+    Args:
+        pipeline: the declaration.
+        selection: tables and aggregates of the run.
+        run_id: id of the run.
+    """
     return RunReport(
         pipeline=pipeline.pipeline,
         run_id=run_id,
@@ -43,7 +49,7 @@ def report_of(pipeline: Pipeline, selection: Selection, *, run_id: str = "") -> 
 
 
 def fill_report(report: RunReport, plan: Plan) -> None:
-    """Report what is known once the steps are planned: tables that failed, tables with nothing new, warnings."""
+    """Add the results of planning to the report: failed tables, tables without new files, warnings."""
     busy = {step.table for step in plan.steps if not isinstance(step, RefreshGold)}
     failed, warnings = plan.failed, plan.warnings
     report.steps = len(plan.steps)
@@ -66,7 +72,13 @@ def fill_report(report: RunReport, plan: Plan) -> None:
 
 
 def leave_gold(report: RunReport, plan: Plan, failed: set[str]) -> None:
-    """Report the aggregates that are left as they are because source tables failed."""
+    """Mark the aggregates that are not refreshed because source tables failed.
+
+    Args:
+        report: the report of the run.
+        plan: its plan.
+        failed: names of failed tables and aggregates.
+    """
     left = gold_left(plan.pipeline, plan.selection, failed)
     for made in report.gold:
         if made.name in left:
@@ -74,23 +86,28 @@ def leave_gold(report: RunReport, plan: Plan, failed: set[str]) -> None:
 
 
 def warn_of_late(report: TableReport) -> None:
-    """Warn where so many changes came late that the order is likely not the one the user means."""
+    """Warn if so many changes are late that the declared order is probably wrong."""
     late = max((mart.late for mart in report.marts), default=0)
     if report.changes > _MANY_CHANGES and late > _LATE_SHARE * report.changes:
         share = f"{late:,} of {report.changes:,} changes ({late / report.changes:.0%})"
         report.warnings.append(
-            f"{share} are older than what their key already had. The newer values stand; if that is not what you "
+            f"{share} are older than what their key already had. The newer values are kept. If that is not what you "
             "expect, check that sequence_by names a column that grows with each change of a row, and look at one key: "
             "frazil key"
         )
 
 
 def count_untimed(context: TableRun, contract: Contract, done: Normalize) -> int:
-    """Count the deletes of new batches that have no time of their own, where a mart shows when rows were deleted.
+    """Count the deletes of new batches without a time of deletion, if a mart shows when rows were deleted.
 
-    Those without the source's own time are counted already; a row may tell it.
+    The report already counts deletes without the source's own time; the row itself may still have a time.
 
-    Cost: nothing where all deletes have the source's own time; else a scan of silver for their keys.
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        done: the finished step; it names the batches.
+
+    Cost: free if all deletes have the source's own time; else a scan of silver for their keys.
     """
     if not context.report.untimed_deletes or not any(map(added_columns, context.table.marts)):
         return 0

@@ -28,40 +28,40 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 SETTINGS = {
-    # Sets are passed to generated code by reference, numbers are written into it: so batch numbers are given
-    # as sets, and every batch runs the code that the one before it compiled.
+    # Generated code references sets but embeds numbers. Batch numbers are passed as sets, so every batch reuses the
+    # compiled code of the batch before it.
     "spark.sql.optimizer.inSetConversionThreshold": "0",
-    # A user's SQL that cannot be computed of some values fails, and never gives NULL for them; our own casts are
-    # right with either setting.
+    # A user's SQL fails on values that it cannot compute, and never returns NULL for them. Our own casts are correct
+    # with either setting.
     "spark.sql.ansi.enabled": "true",
-    # Spark works out what holds for every column after every step of a plan, and where CASE follows on CASE this grows
-    # without bounds: a batch of fifty rows was planned for minutes. No plan of ours gains by it.
+    # Spark derives constraints for every column after every operator. With nested CASE expressions they grow without
+    # bounds: planning a batch of fifty rows took minutes. No plan of ours benefits from them.
     "spark.sql.constraintPropagation.enabled": "false",
-    # Names and values may have "${…}" in them, which Spark would put a setting in place of before it reads the SQL.
+    # Names and values may contain "${…}", which Spark would replace by a setting before it parses the SQL.
     "spark.sql.variable.substitute": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.autoBroadcastJoinThreshold": str(128 * 1024 * 1024),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-"""Settings of the sessions that Frazil works in; a user's own session is left as it is."""
+"""Settings of Frazil's working sessions; a user's own session is not changed."""
 _AGAIN_SECONDS = 0.2
 
 
 def side_by_side(
     work: Callable[[TableRun], R], contexts: Iterable[TableRun], sessions: Sequence[SparkSession]
 ) -> list[R]:
-    """Do work for every table, as many tables at once as there are sessions.
+    """Call ``work`` for every table, with as many tables in parallel as there are sessions.
 
     Args:
-        work: is given a table's context with the session to use.
+        work: called with a table's context; the context has the session to use.
         contexts: one for each table.
-        sessions: each is used for one table at a time.
+        sessions: each serves one table at a time.
 
     Returns:
-        What the work returned, in the order of ``contexts``.
+        The results in the order of ``contexts``.
 
     Raises:
-        Exception: the first that the work raised, after all of it has ended.
+        Exception: the first exception of a call, after all calls have ended.
     """
     free: SimpleQueue[SparkSession] = SimpleQueue()
     for session in sessions:
@@ -79,9 +79,14 @@ def side_by_side(
 
 
 def in_turn(work: Callable[[TableRun], None], contexts: Sequence[TableRun], sessions: Sequence[SparkSession]) -> None:
-    """Do work as :func:`side_by_side`; what waits for a table that stands before it waits until that one is done.
+    """Call ``work`` as :func:`side_by_side` does; a table can wait for the tables before it.
 
-    Tables begin in their order, so the first that is not done waits for none.
+    Tables start in the order of ``contexts``. The first unfinished table never waits, so a deadlock is impossible.
+
+    Args:
+        work: called with a table's context; ``wait_for`` of the context waits for an earlier table.
+        contexts: one for each table, referenced tables first.
+        sessions: each serves one table at a time.
     """
     done: dict[str, Event] = {}
 
@@ -103,14 +108,17 @@ def in_turn(work: Callable[[TableRun], None], contexts: Sequence[TableRun], sess
 
 
 def interruptibly(work: Callable[[], R], sessions: Sequence[SparkSession]) -> R:
-    """Do work in another thread, and on Ctrl-C cancel what it does in some sessions and wait until it has ended.
+    """Call ``work`` in another thread; on Ctrl-C cancel its jobs and wait until it has ended.
 
-    The main thread is where an interrupt arrives: if it talked to Java itself, half an answer would stay unread and be
-    taken for that of the next question. Only jobs of ``sessions`` are cancelled (by Spark 3.5 all of the application),
-    and branches of unfinished batches are dropped as after any error.
+    Interrupts arrive in the main thread. If that thread talked to Java itself, a half-read answer would be mistaken for
+    the answer to the next call. Branches of unfinished batches are dropped as after any error.
+
+    Args:
+        work: the function to call.
+        sessions: sessions whose jobs are cancelled. Spark 3.5 cancels all jobs of the application.
 
     Raises:
-        KeyboardInterrupt: after the work has ended; at once when interrupted again.
+        KeyboardInterrupt: after the work has ended, or immediately after a second interrupt.
     """
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="frazil")
     done = pool.submit(work)
@@ -118,7 +126,7 @@ def interruptibly(work: Callable[[], R], sessions: Sequence[SparkSession]) -> R:
         return done.result()
     except KeyboardInterrupt:
         while wait([done], timeout=_AGAIN_SECONDS).not_done:
-            # Again and again, since the work goes from one job to the next.
+            # Repeated, because the work continues with its next job.
             for session in sessions:
                 cancel_jobs(session)
         raise
@@ -128,7 +136,7 @@ def interruptibly(work: Callable[[], R], sessions: Sequence[SparkSession]) -> R:
 
 @contextmanager
 def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSession]]:
-    """Lend sessions beside another one, on the same lake, with the settings that Frazil works with."""
+    """Yield sessions on the same lake as another one, with Frazil's settings."""
     with siblings(spark, count) as sessions:
         for session in sessions:
             for name, value in SETTINGS.items():
@@ -138,10 +146,15 @@ def working_sessions(spark: SparkSession, count: int) -> Iterator[list[SparkSess
 
 @contextmanager
 def table_session(pipeline: Pipeline, table: Table, spark: SparkSession) -> Iterator[TableRun]:
-    """Hold the pipeline's lock, and yield what steps of one table work with.
+    """Lock the pipeline and yield the context for steps of one table.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables.
+        spark: a session with its lake.
 
     Raises:
-        BusyError: another run holds the pipeline, for a minute.
+        BusyError: another run holds the pipeline for more than a minute.
     """
     now = dt.datetime.now(dt.UTC)
     with waiting_lock(pipeline), working_sessions(spark, 1) as (session,), translated(pipeline):

@@ -1,4 +1,4 @@
-"""What every step of a table's run works with."""
+"""Context of one table in one run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from frazil.spec.tables import LakeTable, Role, SourceTables
 
 SMALL_RUN = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
-"""Settings for small batches: adapting a plan costs more than it can gain."""
+"""Settings for small batches: adaptive planning costs more than it gains."""
 
 
 class FrameCache:
-    """DataFrames by name, each made once however many marts ask for it at the same time.
+    """DataFrames by name; each is created once, even if several marts request it concurrently.
 
-    The run of a table owns it, and releases it when the last of its marts is done.
+    The run of a table owns the cache and releases it after the last mart.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class FrameCache:
         self._locks: dict[Hashable, Lock] = {}
 
     def share(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
-        """Return the rows of a name, made when they are first asked for."""
+        """Return the DataFrame of a name; the first call creates it."""
         with self._locks.setdefault(name, Lock()):
             if name not in self._frames:
                 self._frames[name] = make()
             return self._frames[name]
 
     def keep(self, name: Hashable, make: Callable[[], DataFrame]) -> DataFrame:
-        """Return the rows of a name, computed when they are first read and then kept on the executors."""
+        """Return the DataFrame of a name; the executors keep its rows after the first read."""
 
         def held() -> DataFrame:
             rows = hold(make(), eager=False)
@@ -61,7 +61,7 @@ class FrameCache:
         return self.share(name, held)
 
     def release(self) -> None:
-        """Free all rows at once: Java's garbage collector may do it only hours later."""
+        """Free all rows now; Java's garbage collector may free them only hours later."""
         for rows in self._kept:
             release(rows)
         self._kept.clear()
@@ -73,20 +73,20 @@ class TableRun:
     """One table's part of a run.
 
     Attributes:
-        spark: a session of the table's own, so that its settings touch no other table.
+        spark: the table's own session, so that its settings do not affect other tables.
         pipeline, table: the declaration.
         now: time of the run; becomes ``_cdc_arrived_at``.
-        report: what the table's steps did so far; steps add to it.
+        report: results of the table's steps so far; each step adds its own.
         run_id: id of the run, for the summaries of its commits.
-        tell: called with a short text when a step begins, for people who wait.
-        progress: called with a short text on how far a long step is, now and then.
-        wait_for: returns when the run has done what it does for another table, if it comes before this one.
+        tell: called with a short text when a step begins.
+        progress: called from time to time with the progress of a long step.
+        wait_for: blocks until the run is done with another table, if that table comes first.
         policy: thresholds.
-        heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` keep it.
-        cache: DataFrames that the table's marts share; who does the table's steps releases it after the last one.
-        files: those of its tables by snapshot, None where only Spark can read them;
-            :mod:`frazil.runner.batch.driver_lookup` keeps it.
-        own_settings: those of the session that stand aside while it works on a small batch; else empty.
+        heads: newest snapshots of tables by path; :meth:`head` and :meth:`transaction` maintain it.
+        cache: DataFrames that the table's marts share; :func:`frazil.runner.table_steps.do_table` releases it.
+        files: data files of its tables by snapshot, None if only Spark can read them;
+            :mod:`frazil.runner.batch.driver_lookup` maintains it.
+        own_settings: the session's own settings while those of a small batch replace them; else empty.
     """
 
     spark: SparkSession
@@ -105,29 +105,33 @@ class TableRun:
     own_settings: dict[str, str] = field(default_factory=dict)
 
     def work_small(self) -> None:
-        """Set what small batches are fast with, until :meth:`work_large`."""
+        """Apply the settings for small batches until :meth:`work_large`."""
         for name, value in SMALL_RUN.items():
             self.own_settings[name] = self.spark.conf.get(name) or ""
             self.spark.conf.set(name, value)
 
     def work_large(self) -> None:
-        """Set the session's own settings again."""
+        """Restore the session's own settings."""
         for name, value in tuple(self.own_settings.items()):
             self.spark.conf.set(name, value)
         self.own_settings.clear()
 
     def read_whole(self, path: tuple[str, ...]) -> None:
-        """Set the session's own settings before a whole table is read that is larger than a small run.
+        """Restore the session's own settings before a full read of a table larger than a small run.
 
-        A small batch can ask for that: one late change can make silver again, and many changes of few keys a mart.
+        A small batch can need such a read: one late change can rebuild silver, and many changes of few keys a mart.
         """
         if int(self.head(path).summary.get("total-files-size", 0)) > self.policy.small_run_bytes:
             self.work_large()
 
     def head(self, path: tuple[str, ...], *, rebuilt: bool = False) -> TableSnapshot:
-        """Return a table's newest snapshot for this run: the one that was planned on, or that the run has left.
+        """Return a table's newest snapshot for this run: the planned one, or the one the run has published.
 
-        Never read again: a batch that begins where the plan did is refused if another run published since.
+        The catalog is read once. A commit on top of this snapshot is refused if another run has published since.
+
+        Args:
+            path: path of the table.
+            rebuilt: the table is rebuilt, so its bookmark is not verified.
         """
         if path not in self.heads:
             found = head(self.spark, quote(*path), rebuilt=True)
@@ -138,7 +142,7 @@ class TableRun:
 
     @contextmanager
     def transaction(self, path: tuple[str, ...], bookmark: Mapping[str, Any]) -> Iterator[TableTransaction]:
-        """Open a transaction on a table at its snapshot, and keep the snapshot that it publishes."""
+        """Open a transaction on a table at its snapshot, and record the published snapshot."""
         base, file_bytes = self.head(path), self.policy.file_bytes
         with TableTransaction(
             self.spark, path, base, bookmark, run_id=self.run_id, file_bytes=file_bytes
@@ -151,7 +155,7 @@ class TableRun:
 
     @property
     def tables(self) -> SourceTables:
-        """The tables that are made of the source table."""
+        """The lake tables of the source table."""
         return source_tables(self.pipeline, self.table)
 
     @property
@@ -183,9 +187,9 @@ class TableRun:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """Paths of all tables that are made of the source table."""
+        """Paths of all lake tables of the source table."""
         return tuple(made.path for made in (self.tables.bronze, *self.tables.computed))
 
     def bookmark(self, role: Role, batch: int, **more: object) -> dict[str, object]:
-        """Return the bookmark of a commit to one of this table's tables: whose it is, and which batch it is at."""
+        """Return the bookmark of a commit to one of the table's lake tables: owner, role and batch."""
         return {"pipeline": self.pipeline.pipeline, "table": self.table.name, "role": role, "batch": batch, **more}

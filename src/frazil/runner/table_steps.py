@@ -1,4 +1,4 @@
-"""Do the steps of one table, in order; its marts last, side by side."""
+"""Execute the steps of one table in order, its marts last and in parallel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
-    """Do a table's steps; give what failed, which is in its report too."""
+    """Execute a table's steps; return the failures, which its report has too."""
     report, began = context.report, time.monotonic()
     group = f"frazil {context.table.name} {uuid.uuid4().hex}"
     errors: dict[str, Exception] = {}
@@ -52,7 +52,7 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this table's
         errors = {context.table.name: error}
     finally:
-        # A JVM that is gone fails here too, and has failed above.
+        # A dead JVM fails here too; the failure above is the one to report.
         with suppress(Exception):
             context.work_large()
             context.cache.release()
@@ -66,10 +66,10 @@ def do_table(context: TableRun, steps: Sequence[Step]) -> list[FrazilError]:
 
 
 def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Exception]:
-    """Do the steps of a table in order.
+    """Execute the steps of a table in order.
 
     Returns:
-        Mart -> why it failed. What fails before the marts is raised.
+        Mart -> error. A failure before the marts is raised.
     """
     contract, ingested, normalized = None, None, None
     _fold(context, steps)
@@ -108,14 +108,14 @@ def _do(context: TableRun, steps: Sequence[Step], group: str) -> dict[str, Excep
 
 
 def _fold(context: TableRun, steps: Sequence[Step]) -> None:
-    """Fold old changes, before anything new is taken."""
+    """Fold old changes, before new files are read."""
     for step in steps:
         if isinstance(step, FoldChanges):
             fold_changes(context, contract_of(context), step)
 
 
 def _as_normalized(steps: Sequence[Step], step: Normalize, done: Normalized) -> Sequence[Step]:
-    """Return the steps of a table; where silver was made again though the plan did not say so, its marts are too."""
+    """Return the steps of a table; an unplanned rebuild of silver turns the marts' steps into rebuilds."""
     if done.after >= step.after:
         return steps
     return [
@@ -130,9 +130,9 @@ def _update_marts(
     rules: TableRules,
     group: str,
 ) -> dict[str, Exception]:
-    """Alter and update the marts that have a batch due, all at once where little is read, which leaves cores idle.
+    """Alter and update the marts, in parallel for a small batch, which leaves cores idle.
 
-    A mart that fails stops no other; one for which the rules of the table are judged comes first.
+    A failed mart does not stop the others. The mart on which the table's rules are checked comes first.
     """
     marts = [step for step in steps if isinstance(step, UpdateMart)]
     alters = {step.mart: step for step in steps if isinstance(step, AlterTable)}
@@ -161,7 +161,7 @@ def _update_marts(
 
 
 def _count_jobs_as(group: str, spark: SparkSession) -> None:
-    """Count the Spark jobs that this thread starts from now on, where the session can tell."""
+    """Count the Spark jobs that this thread starts from now on, if the session supports job groups."""
     if (context := getattr(spark, "_sc", None)) is not None:
         context.setJobGroup(group, group)
 

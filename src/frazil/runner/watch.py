@@ -1,4 +1,4 @@
-"""Follow the landing folders with a warm session."""
+"""Watch the landing folders with a warm session."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ def watch(
     select: Sequence[str] = (),
     options: WatchOptions = _USUAL,
 ) -> int:
-    """Run whenever files arrive, until told to stop; a run that has begun is always ended.
+    """Run whenever files arrive, until ``stop`` is set; the current run is always finished.
 
-    The folders are listed every ``every_seconds`` of the options; while nothing arrives the pause
-    grows to ``idle_seconds``. Only a listing that differs from the one before starts a run, so idling costs no Spark
-    job. Between runs the pipeline is free: ``frazil maintain`` or another run can have it.
+    The folders are listed every ``every_seconds`` of the options; without new files the pause grows to
+    ``idle_seconds``. Only a changed listing starts a run, so an idle watch costs no Spark jobs. Between runs the
+    pipeline is unlocked for ``frazil maintain`` or another run.
 
-    A table that fails ends nothing. It is tried again when the listing changes; where the error may pass by itself, or
-    files wait to be finished, also after a pause that grows from ``retry_seconds`` to a minute. While another process
-    holds the pipeline, that is looked at every ``every_seconds``.
+    A failed table does not end the watch. It is retried when the listing changes. Retryable errors and unfinished files
+    are also retried after a pause that grows from ``retry_seconds`` to a minute. While another process holds the
+    pipeline, the watch checks the lock every ``every_seconds``.
 
     Args:
         pipeline: the declaration.
         spark: a warm session.
-        stop: set it, for example on SIGTERM, to end.
-        select: as for a run.
-        options: pauses, and who is told what happens.
+        stop: set it to end, for example on SIGTERM.
+        select: names or patterns, as for a run.
+        options: pauses and callbacks.
 
     Returns:
-        Exit code of the worst failure that stands at the end; 0 where none does.
+        Exit code of the worst current failure at the end; 0 without a failure.
 
     Raises:
-        FrazilError: a run cannot begin, and trying again would not help; what was published stays.
+        FrazilError: a run cannot begin, and retrying would not help; published commits remain.
     """
     troubles, again = _Troubles(options.tell), _Again(options.retry_seconds)
     to_run = RunOptions(listener=options.listener)
@@ -75,7 +75,7 @@ def watch(
         except RunFailedError as error:
             report, cure = error.report, any(failure.retryable for failure in error.report.errors)
         except BusyError as error:
-            # Whoever has the pipeline may let it go for a moment only, as upkeep does between two tables.
+            # The holder may release the lock only briefly, as maintenance does between two tables.
             troubles.wait_for(error)
             again.soon(options.every_seconds)
             stop.wait(options.every_seconds)
@@ -92,7 +92,7 @@ def watch(
             newest = max((modified for _, _, _, modified in listing), default=0)
             options.ran(report, max(0.0, time.time() - newest / 1e9))
             pause = options.every_seconds
-        # Files that look cut off wait for a later run, so the listing is not done with while there are any.
+        # Files that look incomplete wait for a later run, so the same listing needs another run.
         if cure or any(table.deferred for table in report.tables):
             again.later()
         stop.wait(pause)
@@ -100,7 +100,7 @@ def watch(
 
 
 class _Again:
-    """When to try again though nothing has arrived."""
+    """Time of the next retry without new files."""
 
     def __init__(self, first_seconds: float) -> None:
         self._first = self._seconds = first_seconds
@@ -123,7 +123,7 @@ class _Again:
 
 
 class _Troubles:
-    """What fails now; each change is told once."""
+    """Current failures; each change is reported once."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
@@ -136,28 +136,28 @@ class _Troubles:
         return worst_exit([*(code for _, code in self._failures.values()), *waits])
 
     def now(self, report: RunReport) -> bool:
-        """Take in what a run failed at; give whether something fails that did not fail before."""
+        """Record the failures of a run; return whether one of them is new."""
         now = {failure.name: (f"{failure}", failure.exit_code) for failure in report.errors}
         new = [text for name, (text, _) in now.items() if self._failures.get(name, ("", 0))[0] != text]
         if self._waits_for is not None:
             self._waits_for = None
-            self._tell("the wait is over")
+            self._tell("the wait is over, continuing")
         for text in new:
             self._tell(text)
         for name in self._failures.keys() - now.keys():
-            self._tell(f"{name}: right again")
+            self._tell(f"{name}: recovered")
         self._failures = now
         return bool(new)
 
     def wait_for(self, error: FrazilError) -> None:
-        """Take in why a run cannot begin yet."""
+        """Record why a run cannot begin yet."""
         if self._waits_for is None or self._waits_for.message != error.message:
             self._tell(f"waiting: [{error.code}] {error.message}")
         self._waits_for = error
 
 
 def _listing(pipeline: Pipeline, select: Sequence[str]) -> frozenset[tuple[str, str, int, int]]:
-    """Land what servers have; return (table, address, size, time) of each file there is, or of a source its trouble."""
+    """Land changes from servers; return (table, address, size, time) per file, or (table, error) per failing source."""
     names = selected(pipeline, select).tables
     uncaptured = capture_once(pipeline, names)
     found = {(name, error.message, 0, 0) for name, error in uncaptured.items()}
