@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session over a lake of its own, and one PostgreSQL server."""
+"""Fixtures of all tests: one Spark session over a lake of its own, and one PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let tests and modules be: they live until the end."""
+    """Skip tests and modules, which live until the end."""
     gc.freeze()
 
 
@@ -114,7 +114,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def newest_postgres() -> Iterator[PostgresServer]:
-    """The newest PostgreSQL there is: that of the wheel."""
+    """The newest available PostgreSQL, from the wheel."""
     with postgres_server(max(find_programs(), key=lambda found: found.major)) as server:
         yield server
 

@@ -33,7 +33,7 @@ class Picture:
 
     @classmethod
     def of(cls, session: SparkSession, table: str, marts: Iterable[str]) -> Picture:
-        """Read all rows; a table that is not there yet has none."""
+        """Read all rows; a missing table is empty."""
 
         def rows(name: str) -> list[Row]:
             found: list[Row] = session.table(name).toArrow().to_pylist() if session.catalog.tableExists(name) else []
@@ -73,7 +73,7 @@ def counted(before: Picture, after: Picture, keys: Sequence[str], sequence_by: S
 
 
 def _living(rows: Iterable[Row], keys: Sequence[str], order: Sequence[str]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
-    """Give the change that each living key stands for."""
+    """Return the change that each living key represents."""
     living = [row for row in rows if row.get("is_current", True) and not row.get("is_deleted")]
     found = {_values(row, keys): _values(row, order) for row in living}
     assert len(found) == len(living)

@@ -135,5 +135,5 @@ def test_files_that_are_named_are_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_nothing_names_a_machine(name: str) -> None:
-    """Paths and hosts of whoever wrote a page help nobody."""
+    """Paths and hosts of a page's author do not help readers."""
     assert not re.search(r"/(?:home|root|Users|tmp|work)/\w", TEXTS[name])

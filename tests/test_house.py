@@ -1,4 +1,4 @@
-"""The house keeps its own rules: who imports whom, how long things are, what is documented."""
+"""The house keeps its own rules: imports, lengths and documentation."""
 
 from __future__ import annotations
 

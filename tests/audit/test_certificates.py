@@ -1,4 +1,4 @@
-"""Certificates: what was changed, removed or written by somebody else is found and named."""
+"""Certificates: changed, removed and foreign files and commits are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hash of changes: it depends on every value and every batch, and on no order and no file."""
+"""The hash of changes depends on every value and batch, but not on order or files."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
 a full load file, ``~`` one without the field ``value``, and ``=1`` delivers file 1 again under another name.
 
 Current tables are drawn as ``1a``, with ``x@2`` behind what was deleted at second 2; histories as
-``1a [1, 2)``, with ``x`` behind what is deleted. All cases share one table: one lake, three runs. Those that
-docs/guarantees.md draws come after those of this file.
+``1a [1, 2)``, with ``x`` behind what is deleted. All cases share one table: one lake, three runs. The cases of this
+file come first, then the ones in docs/guarantees.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ tables:
 
 @dataclass(frozen=True)
 class Case:
-    """What arrives, and what the marts hold then."""
+    """Arriving files, and the expected marts."""
 
     law: str
     arrives: str

@@ -1,4 +1,4 @@
-"""A landing folder, and a way to read what stands in it as rows of the bronze table."""
+"""A landing folder, and a way to read its files as rows of the bronze table."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Landing:
         limits: dict[str, int] | None = None,
         **source: Any,
     ) -> list[dict[str, Any]]:
-        """Read all files; every file is also counted anew and has to come out whole."""
+        """Read all files; every file is also counted again and must be complete."""
         table = self.table(names, **source)
         files = self.take(table)
         reads, dialect = DmsSource(table), dialect_of(table.source)
@@ -89,7 +89,7 @@ class Landing:
 
 
 def bytes_of(rows: list[dict[str, Any]]) -> bytes | None:
-    """Write a file again from its rows in bronze, in the plainest way; None where that is no text."""
+    """Write a file again from its rows in bronze, in the plainest way; None for bytes that are not text."""
     [ledger] = [row for row in rows if row["_cdc_kind"] == "file"]
     form = ledger["_cdc_form"]
     if form["content"] == "values":
@@ -153,7 +153,7 @@ def own_bytes(file: NewFile, rows: list[dict[str, Any]], dialect: Dialect) -> by
 
 
 def plainly_cut(text: bytes, delimiter: bytes, escape: bytes = b"") -> list[bytes]:  # noqa: C901 - plain on purpose
-    """Cut a text sign by sign: what stands before the first record, then each record with its line ends."""
+    """Cut a text sign by sign: the bytes before the first record, then each record with its line ends."""
     pieces = [b""]
     if text.startswith(b"\xef\xbb\xbf"):
         pieces, text = [text[:3]], text[3:]

@@ -67,7 +67,7 @@ def test_any_bytes_come_out_counted_and_the_same_whatever_the_block(
 
 
 def without_form(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what depends on which records were seen first."""
+    """Remove the fields that depend on the order of records."""
     of_form = {"_cdc_end", "_cdc_form"}
 
     def is_left(name: str, row: dict[str, Any]) -> bool:

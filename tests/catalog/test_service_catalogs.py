@@ -1,4 +1,4 @@
-"""Catalogs of services, asked without Spark: which tables there are, and where they stand."""
+"""Catalogs of services, read without Spark: their tables and snapshots."""
 
 from __future__ import annotations
 

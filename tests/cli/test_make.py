@@ -1,4 +1,4 @@
-"""Commands that write a declaration: what they leave, and that they replace nothing."""
+"""Commands that write a declaration: their files, which never replace others."""
 
 from __future__ import annotations
 

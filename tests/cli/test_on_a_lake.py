@@ -1,4 +1,4 @@
-"""The commands on one lake, from the first plan to the last drop: what they print as JSON, and how they end."""
+"""The commands on one lake, from the first plan to the last drop: their JSON and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases that docs/guarantees.md draws: what arrives, and what marts hold then.
+"""The cases in docs/guarantees.md: arriving files and expected marts.
 
 A ``text`` block with a line that begins with ``arrives`` is a table of cases: below that line each line is one, its
 columns stand below their heads, and what stands two blanks behind the last one is a note.

@@ -1,4 +1,4 @@
-"""A page of the docs as a list of steps: what its reader would do, from top to bottom.
+"""A page of the docs as a list of steps, as its reader would do them from top to bottom.
 
 A fenced block is one of these; a word after its language marks it:
 
@@ -103,7 +103,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def steps(page: str) -> list[Step]:
-    """Read a page as steps; blocks that are only looked at are none."""
+    """Read a page as steps, without blocks that are only to be read."""
     found: list[Step] = []
     for block in blocks(page):
         before = found[-1] if found else None

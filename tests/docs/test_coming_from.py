@@ -33,7 +33,7 @@ def change(op: str, key: int | None, day: int, **values: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What comes, and what must be there then.
+    """Arriving records, and the expected rows.
 
     Attributes:
         runs: records before each run.

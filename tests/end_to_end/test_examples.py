@@ -1,4 +1,4 @@
-"""The examples end as their readers are told, row by row."""
+"""The examples end as their pages say, row by row."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_a_rest_catalog_is_written_and_read_without_java(s3: S3Server, tmp_path:
 
 
 def test_a_catalog_hands_out_the_logins_of_its_tables(s3: S3Server, tmp_path: Path) -> None:
-    """No login of the store is declared: what each table needs comes with it from the catalog."""
+    """No login of the store is declared: the catalog hands one out with each table."""
     s3.make_table_bucket("vended")
     shop = declare(tmp_path, s3, "vended")
     (shop / "login").write_text(f"{s3.access_key_id}:{s3.secret_access_key}")

@@ -83,7 +83,7 @@ def free_port() -> int:
 
 
 def free_port_of_s3() -> int:
-    """Find a port that nobody has, nor the next four, nor those 10,000 above."""
+    """Find a free port whose next four, and the same ports plus 10,000, are free too."""
     for port in range(20_000, 30_000, 5):
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             for other in (*range(port, port + 5), *range(port + 10_000, port + 10_005)):

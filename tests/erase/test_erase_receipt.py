@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Refusing:
-    """The warehouse of a catalog that takes its tables and nothing else."""
+    """A warehouse that accepts only its catalog's tables."""
 
     def write(self, name: str, content: bytes) -> None:
         raise StorageError(f"{name}, {len(content)} bytes: denied")

@@ -1,4 +1,4 @@
-"""ERASE, keys of several columns: what other rows share names nobody, and a killed erase ends with its own receipt."""
+"""ERASE, keys of several columns: shared values do not identify a row, and a killed erase has one receipt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Erasures of dumps, handovers, shards and events: what is left is what a lake without them has of the other keys."""
+"""Erasures of dumps, handovers, shards and events: other keys are as in a lake without the erased ones."""
 
 from __future__ import annotations
 

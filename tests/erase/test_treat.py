@@ -105,7 +105,7 @@ def held(pipeline: Pipeline) -> dict[str, list[str]]:
 
 
 def bookmark_of_bronze(pipeline: Pipeline) -> dict[str, Any]:
-    """What bronze's bookmark says, but for the name of a treatment."""
+    """Return bronze's bookmark without the name of a treatment."""
     bookmark = head(spark_session(pipeline), "lake.bronze.customers").bookmark
     return {name: value for name, value in bookmark.items() if name != MADE_BY}
 

@@ -151,7 +151,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake
 
 @pytest.fixture
 def lake(whole: Lake) -> Lake:
-    """The lake as it was, and a session that has loaded none of its tables yet, as that of a command."""
+    """The undamaged lake, and a session that has not loaded its tables, like a command's."""
     whole.restore()
     session = whole.session.newSession()
     for name, text in catalog_conf(whole.pipeline).items():

@@ -50,7 +50,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
 
 
 def erase_stranger(pipeline: Pipeline) -> None:
-    """Erase a key of which no table has a row: nothing is deleted anywhere."""
+    """Erase a key without rows: nothing is deleted."""
     report = api.erase(pipeline, "customers", keys=[STRANGER], spark=spark_session(pipeline))
     assert report.proof is not None
     assert report.proof.is_clean

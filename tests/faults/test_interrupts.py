@@ -31,7 +31,7 @@ NEVER_SAID = ("Traceback", "bug in Frazil", "Exception", "reentrant", "Aborted")
 
 
 def world_at(folder: Path, runs: int = 1) -> World:
-    """Make a world of some deliveries, of which the first has arrived."""
+    """Make a world of some deliveries, after the first has arrived."""
     world = World.at(folder / "world", "hard", "close", gold=True).draw_evenly(range(3), runs=runs)
     world.deliver(0)
     return world

@@ -1,4 +1,4 @@
-"""An error that nobody thought of is one line, and its stack is kept; a reader who leaves is no error."""
+"""An unexpected error is one line, and its stack is kept; a closed pipe is not an error."""
 
 from __future__ import annotations
 

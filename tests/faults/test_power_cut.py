@@ -1,6 +1,6 @@
 """A real disk whose machine loses its power: an image of a file system, copied while a run stands still.
 
-What a run has written and the disk has not is in no copy. It needs root, for a loop device.
+A copy lacks the writes that were not flushed to disk. It needs root, for a loop device.
 """
 
 from __future__ import annotations

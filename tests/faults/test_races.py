@@ -45,7 +45,7 @@ except frazil.FrazilError as error:
 
 @pytest.fixture(params=["java", "sql"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """With a JVM gateway, and as where there is none."""
+    """With a JVM gateway, and without one."""
     if request.param == "sql":
         for room in (commit, heads, tables):
             monkeypatch.setattr(room, "java_table", lambda *_: None)
@@ -106,7 +106,7 @@ def test_of_two_batches_from_one_head_only_one_is_published(spark: SparkSession,
 def test_a_batch_that_begins_after_another_was_published_is_refused(
     spark: SparkSession, tmp_path: Path, *, is_empty: bool
 ) -> None:
-    """ONCE: what counts is where the table stood when it was looked at, not where the branch began."""
+    """ONCE: the table's snapshot at the first read counts, not the begin of the branch."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
     if not is_empty:
         write(session, head(session, NAME), 1)

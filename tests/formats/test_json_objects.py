@@ -35,7 +35,7 @@ WRONG = (
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    """An object in any of the forms that JSON allows, or a text that is none."""
+    """An object in any form that JSON allows, or another text."""
     if draw(st.integers(0, 9)) == 0:
         return draw(st.sampled_from(WRONG))
     blank = draw(BLANKS)

@@ -270,7 +270,7 @@ EDITS: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What stands where the declaration should be."""
+    """The file in place of the declaration."""
 
     name: str
     put: Callable[[Path], object]

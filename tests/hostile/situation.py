@@ -23,7 +23,7 @@ class Said:
 
 
 def command(*args: str, answer: str | None = None) -> Said:
-    """Run a command in this process; whatever is wrong, it is told to a person."""
+    """Run a command in this process; every error must be readable for people."""
     # Nothing is caught here: an exception that reaches this line would have been a stack on a terminal.
     result = CliRunner().invoke(app, [*args], input=answer, catch_exceptions=False)
     assert not bug_in(result.output), result.output

@@ -1,4 +1,4 @@
-"""NOTHING-LOST: every record of a hostile file is in the marts or in quarantine, and every file or error is told of."""
+"""NOTHING-LOST: every record of a hostile file is in the marts or in quarantine, every file or error reported."""
 
 from __future__ import annotations
 

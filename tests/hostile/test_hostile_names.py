@@ -152,7 +152,7 @@ KINDS: Final = (dms, dms_parquet, audit_log, debezium, postgres, snapshot, shard
 
 
 def declared() -> str:
-    """Declare the columns of a table, of which nobody may declare those with the last names."""
+    """Declare the columns of a table, without the last names, which are not allowed."""
     shown = ", ".join(f"{{name: {json.dumps(name, ensure_ascii=False)}}}" for name in COLUMNS)
     return f"[{{name: id, type: int}}, {{name: ts, type: timestamp}}, {shown}]"
 
@@ -160,7 +160,7 @@ def declared() -> str:
 def test_names_are_data_whatever_is_in_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every column and value is in the marts as it came, and no file lies anywhere but where it should."""
+    """Every column and value is unchanged in the marts, and every file is in its folder."""
     del spark  # only there so that Java runs
     monkeypatch.setattr(PostgresCapture, "land", lambda *_: Landed())
     folder = tmp_path / "a" / "b" / "c" / "d" / "project"

@@ -1,4 +1,4 @@
-"""A secret is in nothing that Frazil writes: no log, no table, no snapshot, no plan, no report and no exception."""
+"""Frazil never writes a secret to logs, tables, snapshots, plans, reports or exceptions."""
 
 from __future__ import annotations
 

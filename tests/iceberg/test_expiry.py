@@ -1,4 +1,4 @@
-"""Which snapshots may go, as Iceberg's expiry has it."""
+"""The snapshots that may expire by Iceberg's rules."""
 
 from __future__ import annotations
 

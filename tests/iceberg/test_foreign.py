@@ -1,4 +1,4 @@
-"""What other engines do to tables between runs: columns renamed and dropped, bookmarks gone, commits in between."""
+"""Changes by other engines between runs: renamed and dropped columns, lost bookmarks, foreign commits."""
 
 from __future__ import annotations
 

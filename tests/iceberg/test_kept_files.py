@@ -59,7 +59,7 @@ def test_the_least_recently_used_file_is_evicted(reads: Counter[str], monkeypatc
 
 
 def test_small_written_files_are_read_from_memory(reads: Counter[str], tmp_path: Path) -> None:
-    """A local file is there anyway, and what is large may be read by nobody."""
+    """Local files need no cache, and large ones may never be read."""
     small, large = tmp_path / "small", tmp_path / "large"
     small.write_bytes(b"small")
     large.write_bytes(b"x" * (kept_files._WRITTEN_BYTES + 1))

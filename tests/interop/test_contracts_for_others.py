@@ -1,4 +1,4 @@
-"""What other tools are told of the marts, and what is read of a data contract."""
+"""Exports of the marts for other tools, and import of a data contract."""
 
 from __future__ import annotations
 

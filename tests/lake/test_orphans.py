@@ -1,4 +1,4 @@
-"""Files that a writer has not committed yet are not taken for orphans, or the writer is refused."""
+"""Uncommitted files of a writer are not removed as orphans, or the writer's commit is refused."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_of_rows_with_a_flag_those_are_found_that_have_it(table: Table) -> None:
 
 
 def test_more_rows_than_may_be_found_are_left_to_spark(table: Table) -> None:
-    """In one file and in several; how many have the values, whatever else is asked of them."""
+    """In one file and in several, with the number of matches for any other filter."""
     files, everything = table.files(), pa.table({"id": [*range(1500)]})
     every = find_rows(files, everything)
     assert every is not None

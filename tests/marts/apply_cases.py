@@ -1,7 +1,7 @@
 """Cases for every backend that applies a batch, as they are drawn.
 
 ``I1a@1`` inserts key 1 with value a at second 1, ``U1@2`` sets NULL, ``D1@3`` deletes, ``D1/9@3`` does so at second 9
-by its source, ``~U1@4`` does not carry the value. What the keys have stands before ``||``, the batch after it. All
+by its source, ``~U1@4`` does not carry the value. The state of the keys is before ``||``, the batch after it. All
 cases of a set are one batch on one mart.
 """
 

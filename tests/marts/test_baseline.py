@@ -88,7 +88,7 @@ def random_rows(seed: int, keys: int) -> list[tuple[Any, ...]]:
 
 
 def with_moves(rows: list[tuple[Any, ...]], seed: int) -> list[tuple[Any, ...]]:
-    """Let some upserts be changes of key: a delete of another key stands at their place."""
+    """Turn some upserts into changes of key, with a delete of another key at the same place."""
     chance = Random(seed)
     moved = [row for row in rows if row[5] == "upsert" and row[0] > 0 and chance.random() < 0.15]
     return rows + [(row[0] - 1, row[1], None, None, None, "delete", *row[6:10], None, None) for row in moved]

@@ -1,4 +1,4 @@
-"""HISTORY, in two times: what was known of each version, and when."""
+"""HISTORY, in two times: each version, and when it was known."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def silver(spark: SparkSession, changes: list[tuple[int, Change]]) -> DataFrame:
 
 
 def times(spark: SparkSession) -> DataFrame:
-    """Return when batches were known, of files some of which arrived before those of an earlier batch."""
+    """Return when batches were known; some files arrived before the files of an earlier batch."""
     arrivals = [(batch, known_at(batch)) for batch in range(1, BATCHES + 1) if batch != 3]
     arrivals += [(batch, MONDAY) for batch in range(1, BATCHES + 1)]
     return known_times(

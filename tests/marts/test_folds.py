@@ -86,7 +86,7 @@ def test_the_newest_upsert_of_a_key_is_its_row_unless_a_delete_is_newer(spark: S
 
 
 def test_a_deleted_key_keeps_its_last_known_values(spark: SparkSession) -> None:
-    """DELETES (soft): a key of which only deletes are known has no row."""
+    """DELETES (soft): a key with only deletes has no row."""
     rows = soft(newest(changes(spark, STORY), SPEC), SPEC)
 
     assert drawn(rows, "id", "ts", "value", "is_deleted", "deleted_at", r.ROW) == [
@@ -188,7 +188,7 @@ def test_a_column_that_is_not_carried_has_the_value_in_force_just_before(spark: 
 
 
 def test_a_change_is_late_when_its_key_has_a_newer_row_or_tombstone(spark: SparkSession) -> None:
-    """LATE, NO-RESURRECTION: what equals the newest is late too, since it is applied already."""
+    """LATE, NO-RESURRECTION: a change equal to the newest is late too, since it is applied already."""
     target = hard(newest(changes(spark, "1 | 5 | 1 | upsert | a | -"), SPEC), SPEC)
     tombstones = changes(spark, "2 | 5 | 2 | delete | - | -")
     new = changes(

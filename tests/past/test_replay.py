@@ -1,4 +1,4 @@
-"""NOTHING-LOST and CONVERGE: what was in quarantine ends as if it had been right at once, at its old place."""
+"""NOTHING-LOST and CONVERGE: replayed records end as if they had been valid at once, at their old place."""
 
 from __future__ import annotations
 

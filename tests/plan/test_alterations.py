@@ -53,7 +53,7 @@ def test_a_table_fits_where_altering_it_leaves_no_other_column() -> None:
 
 
 def state_with(*fields: str, table: Table = ORDERS, present: tuple[str, ...] = ("op", "id")) -> TableState:
-    """Return the state of a table that stands at batch 1, where a file with some fields has come."""
+    """Return the state of a table at batch 1, with a new file of some fields."""
     file = NewFile(
         path="landing/2.csv",
         uri="landing/2.csv",

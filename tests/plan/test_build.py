@@ -198,7 +198,7 @@ def test_the_state_of_a_table_is_read_off_its_bookmarks() -> None:
 
 
 def test_a_mart_of_another_silver_is_rebuilt() -> None:
-    """ONCE: also where a run died after silver was made again, and before its marts were."""
+    """ONCE: also if a run died after rebuilding silver and before its marts."""
     bookmarks: dict[str, dict[str, object]] = {
         BRONZE: {"batch": 3},
         SILVER: {"batch": 3, "declared": declared(HOSTS), "laws": LAWS, "made_by": "second"},

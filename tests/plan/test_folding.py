@@ -42,7 +42,7 @@ def contract_of(one: Table) -> Contract:
 
 
 def stand(one: Table, batch: int = 4, baseline: Baseline | None = None, **others: int) -> dict[str, dict[str, Any]]:
-    """Return the bookmarks of a table that stands at a batch."""
+    """Return the bookmarks of a table at a batch."""
     marts = {one.mart_name(mart): {"declared": declared_mart(one, mart)} for mart in one.marts}
     fields = dict.fromkeys(("id", "ts", "name"), "string")
     marks: dict[str, dict[str, Any]] = {BRONZE: {"fields": fields}, QUARANTINE: {}, **marts}

@@ -89,7 +89,7 @@ def test_values_that_are_in_bronze_cannot_be_treated_otherwise(name: str, field:
 
 
 def test_a_field_that_is_renamed_to_a_treated_column_later_was_not_treated() -> None:
-    """What a field is called decides, not only what columns say: its values would stay as they came."""
+    """Field names count too, not only columns: otherwise old values would stay."""
     before, now = (
         people(Column(name="email", type="string", pii="hmac"), **names) for names in ({}, {"mail": "email"})
     )

@@ -1,4 +1,4 @@
-"""Which columns may be wider than in the tables there are, without a row that changes."""
+"""The columns that may be widened in existing tables without changing a row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def made(kind: str, present: str) -> str:
     ],
 )
 def test_only_a_type_that_keeps_every_value_counts_as_what_was_declared(present: str, declared: str, was: str) -> None:
-    """A mart that a killed run left with floats must be made anew, although its column could be widened."""
+    """A mart that a killed run left with floats must be rebuilt, although its column could be widened."""
     assert made(declared, present) == was
 
 

@@ -36,7 +36,7 @@ _STATEMENTS: Final = {"insert": 3, "update": 4, "delete": 2, "move": 1, "shift":
 
 @dataclass(slots=True)
 class Server:
-    """A server, and where the next change stands in its log."""
+    """A server, and the next position in its log."""
 
     number: int
     file: int

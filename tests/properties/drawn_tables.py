@@ -1,4 +1,4 @@
-"""The tables of lakes by lot, one for each kind of source: how their files tell what a database logged."""
+"""Random tables, one for each kind of source, with files of a database's log."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SOURCES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What arrives at one moment: its records, and what they are written from."""
+    """The records that arrive at one moment, and the events they come from."""
 
     number: int
     logged: tuple[Logged, ...]

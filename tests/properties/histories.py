@@ -128,7 +128,7 @@ class Histories:
                     record["ts"] = None
 
     def spoil(self, share: float, lot: Random) -> Self:
-        """Let a share of the records, deletes apart, come with a ``qty`` that is no number."""
+        """Give a share of the records, except deletes, a ``qty`` that is no number."""
         for history, files in self.histories.items():
             for name, records in files.items():
                 for row, record in enumerate(records, start=1):
@@ -186,7 +186,7 @@ class Histories:
 
 
 def _fails(change: oracle.Change) -> bool:
-    """Whether ``SHARE`` fails on a change: then its record is none. Of a delete nobody asks."""
+    """Whether ``SHARE`` fails on a change: then its record is none. Deletes are not checked."""
     values = change.values
     return not change.deleted and "note" in values and (values["note"] == "ada" or values["qty"] == 0)
 

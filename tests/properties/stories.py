@@ -108,7 +108,7 @@ class Stories:
 
     @contextmanager
     def killed(self, place: str | None) -> Iterator[None]:
-        """Let what is done within be killed at a place; None for none."""
+        """Kill the block at a place; None to let it run."""
         if place is not None:
             self.patch.setenv("FRAZIL_FAILPOINT", f"{place}:raise")
         try:
@@ -171,7 +171,7 @@ class Stories:
         return [*dict.fromkeys(failed)]
 
     def _see(self) -> None:
-        """See where the lake stands: what was folded, and which records were taken."""
+        """Read the lake's state: folded batches and taken records."""
         located = tables(self.pipeline())
         with connect(located) as read:
             for story in self.stories:
@@ -230,7 +230,7 @@ class Stories:
         self.found.append(f"{what} ({story.seed}, {story.form}, {story.declared}, {story.horizon}, {story.erased})")
 
     def check(self) -> None:
-        """Let the lake be proved from what it holds."""
+        """Run all proofs of the lake."""
         self.found += [f"check: {finding}" for finding in check(self.pipeline()) if finding.ok is False]
 
     def correct(self, share: float) -> None:

@@ -71,7 +71,7 @@ class Story(StoryTable):
         batches: dict[str, int],
         times: dict[int, datetime],
     ) -> None:
-        """Take note of where the lake stands: which records it has taken, and when; it folds before it takes any.
+        """Record the lake's state: taken records with their times. The lake folds before it takes records.
 
         Args:
             horizon: of silver.
@@ -122,7 +122,7 @@ class Story(StoryTable):
         return bool(named & self.erased)
 
     def subjects(self, key: int) -> set[int]:
-        """Return a key and those that its row had before and after: who erases one of them erases all."""
+        """Return a key with all other keys of its row: erasing one of them erases all."""
         found, before = {key}, set[int]()
         taken = [one for part, row, one in self.events() if one.moves and self._is_taken(part, row, one)]
         while found != before:
@@ -232,7 +232,7 @@ class Story(StoryTable):
         return _NOT_TAKEN if judged is None else judged.batch
 
     def position(self, part: Part, event: Event) -> str:
-        """Return where an event stands in its source."""
+        """Return an event's position in its source."""
         match self.kind:
             case "dms":
                 return f"1/20260101-{part.number:09}.{self.form.removeprefix('dms_')}"

@@ -1,4 +1,4 @@
-"""The source of a story by lot: a table that changes, whose schema changes too, and the files in which that is told.
+"""The source of a random story: a table with changing rows and schema, and its files.
 
 A story has parts, each a file of its own under one schema. Its records are partial, wrong until they are corrected,
 changes of key and truncates, as far as the form of the files can say so.
@@ -74,7 +74,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What one file tells: its events in order, under one schema."""
+    """The events of one file in order, under one schema."""
 
     number: int
     schema: Schema

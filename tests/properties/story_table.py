@@ -1,4 +1,4 @@
-"""The table of a story by lot: what its source tells, and what is declared of it from day to day."""
+"""The table of a random story: its source, and its declaration from day to day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What years bring to a lake of stories: cuts, rollbacks, upkeep and erasures, between its runs, with kills."""
+"""Stories over years: cuts, rollbacks, upkeep and erasures between runs, with kills."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Rows = dict[str, Counter[str]]
 
 
 class Years(Stories):
-    """Stories whose lake lives for years; what was cut stays as it was, and nothing else changes what it comes to."""
+    """Stories of a lake over years: cuts stay unchanged, and the end result is that of the changes alone."""
 
     def live(self) -> None:
         """Let everything arrive, be declared otherwise, corrected, gone back from, kept, erased and killed; rebuild."""

@@ -83,7 +83,7 @@ def deletes_of_moves_end_values(patch: pytest.MonkeyPatch) -> None:
 
 
 def deletes_hit_who_came(patch: pytest.MonkeyPatch) -> None:
-    """KEY-CHANGE broken: a delete is for whichever row its key has."""
+    """KEY-CHANGE broken: a delete removes any row of its key."""
     patch.setattr(departures, "without_departures", lambda _context, _contract, rows, _void: rows)
 
 
@@ -93,7 +93,7 @@ def servers_are_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def placeholders_are_values(patch: pytest.MonkeyPatch) -> None:
-    """MISSING-IS-NOT-NULL broken: what stands for a value is one."""
+    """MISSING-IS-NOT-NULL broken: a placeholder counts as a value."""
     patch.setattr(record, "is_unavailable", lambda *_: False)
 
 

@@ -1,4 +1,4 @@
-"""ERASE: whatever arrives, is killed or is made again, an erased key is in no table, and all others are as if alone."""
+"""ERASE: after any arrivals, kills and rebuilds no table has an erased key, and other keys are as if alone."""
 
 from __future__ import annotations
 

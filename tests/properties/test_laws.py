@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     scope="module", params=[False, pytest.param(True, marks=pytest.mark.laws)], ids=["plain columns", "computed column"]
 )
 def world(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> World:
-    """45 histories of which all has arrived: 15 have files that lack a column, and 6 deletes that lack a sequence."""
+    """45 complete histories: 15 with files that lack a column, and 6 with deletes that lack a sequence."""
     drawn = World.at(tmp_path_factory.mktemp("laws") / "world", computes=request.param)
     drawn.draw(range(100, 124)).draw(range(124, 130), unsequenced=0.5)
     return drawn.draw(range(200, 215), narrow=0.4).live(spark)
@@ -89,7 +89,7 @@ def test_every_strategy_leads_to_what_the_oracle_says(
 def test_batches_that_are_newer_than_all_before_need_no_guard(
     strategy: Strategy, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CONVERGE, LATE, NO-RESURRECTION: what each key has is not asked for, until a batch overlaps those before."""
+    """CONVERGE, LATE, NO-RESURRECTION: keys are not looked up until a batch overlaps earlier ones."""
     asked = Counter[str]()
     for name in ("target_rows", "with_prior_order"):
         monkeypatch.setattr(late, name, counted(getattr(late, name), asked))

@@ -46,7 +46,7 @@ def order_without_sequence(patch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_is_late(patch: pytest.MonkeyPatch) -> None:
-    """LATE broken: what arrives last wins."""
+    """LATE broken: the last arrival wins."""
     patch.setattr(late, "is_late", lambda _: "false")
 
 
@@ -77,7 +77,7 @@ def incomplete_is_complete(patch: pytest.MonkeyPatch) -> None:
 
 
 def arrow_folds_to_the_oldest(patch: pytest.MonkeyPatch) -> None:
-    """ORDER broken where the driver folds: the key's first change is taken for its newest."""
+    """ORDER broken in the driver's fold: the key's first change counts as its newest."""
     right = arrow_fold.ranked
     patch.setattr(arrow_fold, "ranked", lambda *given: right(*given)[::-1])
 
@@ -139,7 +139,7 @@ def sequences_stay_incomplete(patch: pytest.MonkeyPatch) -> None:
 
 
 def sequences_stay_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    """SEQUENCE-OF-DELETES broken: what arrives later at an earlier place changes no sequence."""
+    """SEQUENCE-OF-DELETES broken: later arrivals at an earlier place do not change sequences."""
     right = unsequenced.late_sequences
     patch.setattr(unsequenced, "late_sequences", lambda *given, **how: right(*given, **how).where("false"))
 

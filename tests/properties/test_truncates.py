@@ -57,7 +57,7 @@ tables:
 
 
 def drawn(seed: int) -> dict[str, list[Record]]:
-    """Draw a history with truncates among it, cut into files; a truncate has a time and nothing else."""
+    """Draw a history with truncates among it, cut into files; a truncate has only a time."""
     chance = Random(seed)
     records = random_history(seed, size=_SIZE)
     for _ in range(chance.randint(1, 3)):

@@ -104,7 +104,7 @@ class World(Histories):
         return api.erase(self.folder, "things", keys=texts, spark=self.session(spark))
 
     def fold(self, spark: SparkSession, before: dt.datetime) -> None:
-        """Fold what is older than a horizon, as a run does that is due."""
+        """Fold changes older than a horizon, like a run."""
         pipeline, session = frazil.load(self.folder), self.session(spark)
         step = FoldChanges(table="things", before=f"{before:%Y-%m-%d %H:%M:%S}")
         try:
@@ -143,7 +143,7 @@ class World(Histories):
         )
 
     def live(self, spark: SparkSession) -> Self:
-        """Let everything arrive and be applied, run by run."""
+        """Deliver and apply everything, run by run."""
         for number in range(len(self.runs)):
             self.deliver(number)
             self.run(spark)

@@ -39,7 +39,7 @@ def contract_of(key: str, sequence: str | None, event_time: str | None = None) -
 
 
 def rows_of(contract: Contract, count: int, seed: int) -> pa.Table:
-    """Return rows with values of all types, and some NULLs that stand in no key and no sequence."""
+    """Return rows with values of all types, and some NULLs outside key and sequence."""
     lot = random.Random(seed)
     columns = {}
     for column in contract.columns:

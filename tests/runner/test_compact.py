@@ -1,4 +1,4 @@
-"""When small files are merged, and what is left then."""
+"""When small files are merged, and the files that remain."""
 
 from __future__ import annotations
 

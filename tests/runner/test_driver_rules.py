@@ -74,7 +74,7 @@ def test_threads_that_open_more_databases_than_are_kept_each_get_their_own(monke
         return Database(located)
 
     class Vanishing(dict[Any, Any]):
-        """What another thread does at the worst moment: what was just put in is gone."""
+        """Another thread removes an entry right after it was added."""
 
         def __setitem__(self, key: object, value: object) -> None:
             super().__setitem__(key, value)

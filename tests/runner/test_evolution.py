@@ -1,4 +1,4 @@
-"""EVOLVE: what becomes of new, missing and retyped fields is declared, in runs and in rebuilds alike."""
+"""EVOLVE: the declaration decides about new, missing and retyped fields, in runs and rebuilds alike."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Orders:
         return [tuple(row) for row in api.query(self.folder, asked).rows]
 
     def everything(self) -> list[Any]:
-        """What a lake that came here on another way must hold too; columns that came later stand behind the others."""
+        """Return the expected rows of a lake with another history; later columns are last."""
         found = api.query(self.folder, "SELECT * EXCLUDE (valid_from, valid_to) FROM marts.orders_history")
         history = [sorted(zip(found.columns, map(repr, row), strict=True)) for row in found.rows]
         return [self.rows(), sorted(history), self.quarantine()]
@@ -274,7 +274,7 @@ def test_a_renamed_field_renames_the_column_and_writes_no_row(orders: Orders, *,
 def test_a_renamed_field_is_no_reason_to_forget_what_else_was_declared(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that dies after the column is renamed, and before silver is made again, leaves that to the next one."""
+    """If a run dies after renaming the column and before rebuilding silver, the next run rebuilds silver."""
     columns = "columns: [{{name: id}}, {{name: ts, type: timestamp}}, {{name: {}}}, {{name: n, expr: '{}'}}]"
     orders.declare(columns=columns.format("customer", "n"))
     orders.land("id,customer,n", "1,ada,1")

@@ -121,7 +121,7 @@ def test_a_row_takes_from_folded_changes_what_the_source_had_under_its_old_key(
 
 @pytest.mark.long
 def test_a_rebuild_fills_what_folded_changes_do_not_carry(spark: SparkSession, tmp_path: Path) -> None:
-    """The changes of a key whose order runs against their places are kept as they came, also by a rebuild."""
+    """Changes of a key with another order than their places are kept unchanged, also by a rebuild."""
     del spark
     (tmp_path / "frazil.yml").write_text(LOG.replace("[{kind: current}]", "[{kind: current}, {kind: history}]"))
     log(

@@ -1,4 +1,4 @@
-"""A source that orders its changes itself has its horizon at a place: what stands before it is folded."""
+"""A source that orders its changes itself has its horizon at a place: earlier changes are folded."""
 
 from __future__ import annotations
 

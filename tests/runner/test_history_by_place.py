@@ -45,7 +45,7 @@ def versions(shop: Shop) -> list[tuple[Any, ...]]:
 
 
 def test_what_is_after_all_before_is_compared_with_nothing(shop: Shop) -> None:
-    """Also where times run against the order within the batch: the last in order stands at the greatest so far."""
+    """Also if times contradict the order within the batch: the last in order has the greatest time so far."""
     shop.land(
         "20260102-000000.csv",
         "U,1,2026-01-02 10:00:00,new",

@@ -1,4 +1,4 @@
-"""What a lake is taken for: swapped and renamed tables, shared catalogs, lost, older and moved ones."""
+"""Identity of a lake: swapped and renamed tables, shared catalogs, lost, older and moved ones."""
 
 from __future__ import annotations
 

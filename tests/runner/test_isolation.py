@@ -79,7 +79,7 @@ class Project:
         return found
 
     def text(self, name: str, *options: str) -> str:
-        """Run a command; what people see of it."""
+        """Run a command, and return its output for people."""
         return CliRunner().invoke(app, [name, f"{self.folder}", *options], catch_exceptions=False).output
 
     def rows(self, table: str) -> list[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""HISTORY, in two times, on a lake: what was believed on Tuesday about Monday."""
+"""HISTORY, in two times, on a lake: the state of Monday as known on Tuesday."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LATE: which changes of a batch are late, whichever strategy applies it, and how few are compared to know it."""
+"""LATE: the late changes of a batch under each strategy, and the few comparisons to find them."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_nothing_is_newer_than_what_is_not_a_number(chosen: str, tmp_path: Path)
 def test_keys_with_late_changes_are_recomputed_by_the_driver_where_they_have_few(
     most: int, strategy: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """LATE, HISTORY, CONVERGE: into soft tables and histories; deleted keys, and keys that nobody knew, among them."""
+    """LATE, HISTORY, CONVERGE: into soft tables and histories; with deleted and unknown keys among them."""
     del spark  # only there so that Java runs
     columns = "{name: id, type: int}, {name: ts, type: timestamp}, {name: note, type: string}"
     marts = "{kind: current, deletes: soft}, {kind: history}, {kind: history, name: marked, deletes: mark}"

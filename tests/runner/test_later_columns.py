@@ -1,4 +1,4 @@
-"""EVOLVE: a column that is declared when its field first comes makes no row anew."""
+"""EVOLVE: a column that is declared when its field first comes rewrites no row."""
 
 from __future__ import annotations
 

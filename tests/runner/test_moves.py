@@ -1,4 +1,4 @@
-"""KEY-CHANGE: which changes of which keys are changes of one row."""
+"""KEY-CHANGE: the changes of several keys that belong to one row."""
 
 from __future__ import annotations
 

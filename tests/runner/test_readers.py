@@ -1,4 +1,4 @@
-"""Whoever reads a batch's files, bronze is the same."""
+"""Bronze is the same with each reader of a batch's files."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_run_on_a_lake_in_a_store_goes_on_where_its_client_is_not_installed(
 
 
 class Refusing:
-    """The warehouse of a catalog that takes its tables and nothing else, or of a store that does not answer at times.
+    """A warehouse that accepts only its catalog's tables, or a store that does not always answer.
 
     Attributes:
         files: what it took.

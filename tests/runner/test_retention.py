@@ -1,4 +1,4 @@
-"""A table with a retention: a run folds old changes when that is due, and what comes later than the horizon waits."""
+"""A table with a retention: runs fold old changes from time to time, and changes before the horizon wait."""
 
 from __future__ import annotations
 

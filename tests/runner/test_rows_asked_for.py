@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def test_rows_are_written_as_they_were_asked_for_when_their_names_are_used_again(shop: Shop) -> None:
-    """What is written is analysed anew; two marts of a session use the same names at the same time."""
+    """Spark analyses a write again, while two marts of a session use the same names."""
     spark = shop.session
     spark.sql("CREATE NAMESPACE lake.space")
     three = query("SELECT id FROM frazil_numbers", frazil_numbers=spark.range(3))

@@ -1,4 +1,4 @@
-"""Contracts: what breaks a rule goes to quarantine, is counted, or stops the run before anything of it is seen."""
+"""Contracts: records that break a rule are quarantined or counted, or stop the run before it publishes."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def test_deleted_rows_that_a_mart_keeps_share_no_value_and_are_referred_to_by_no
 
 
 def test_every_rule_of_a_small_batch_is_judged_by_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever judges, the same rows count; the others of this page run both ways."""
+    """Each way of checking counts the same rows; the other tests of this module run both ways."""
     counts: list[Any] = []
 
     def counted(*given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""EVOLVE: a wider type makes no row anew, and every engine reads files of both types in one table."""
+"""EVOLVE: a wider type rewrites no row, and every engine reads files of both types in one table."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Shop:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The declaration, read anew."""
+        """The declaration, read again."""
         return frazil.load(self.folder)
 
     def deliver(self, files: dict[str, str]) -> None:

@@ -24,7 +24,7 @@ def heads(shop: Shop, *path: str) -> list[tuple[datetime, int]]:
 
 
 def test_tables_are_read_as_they_were(undamaged_shop: Shop) -> None:
-    """Before the second batch key 1 had no late version, whichever way the point is named."""
+    """Before the second batch key 1 had no late version, for each way to name the point."""
     shop = undamaged_shop  # other tests damage the other one, and their damage stays in its past
     (since, first), (later, second) = heads(shop, "marts", "items_history")[:2]
     sql = "select count(*) from items_history where id = 1"

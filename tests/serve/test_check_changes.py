@@ -1,4 +1,4 @@
-"""KEYS and LATE fail on changes that wrong keys or a wrong order made, and on nothing else."""
+"""KEYS and LATE fail only on changes of wrong keys or a wrong order."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def test_a_declaration_that_does_not_fit_fails_its_table_alone(pair: Pipeline) -
 
 def test_a_listener_gets_each_proof_as_it_is_done(pair: Pipeline) -> None:
     class Heard:
-        """Writes down what it is told."""
+        """Records its calls."""
 
         def __init__(self) -> None:
             self.events: list[str] = []

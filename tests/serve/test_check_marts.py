@@ -1,4 +1,4 @@
-"""The proofs of marts hold on what the oracle says, and fail on every damage, whether hashes tell it or values."""
+"""The proofs of marts pass on the oracle's rows, and fail on every damage, by hashes or by values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields of a corrected record are which columns of bronze."""
+"""Fields of a corrected record, and their columns of bronze."""
 
 from __future__ import annotations
 

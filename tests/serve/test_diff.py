@@ -1,4 +1,4 @@
-"""What changed in a mart between two points."""
+"""Differences of a mart between two points."""
 
 from __future__ import annotations
 

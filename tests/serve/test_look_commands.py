@@ -1,4 +1,4 @@
-"""The commands that look: what they print, where, and how they end."""
+"""The commands that only read: their output and exit codes."""
 
 from __future__ import annotations
 

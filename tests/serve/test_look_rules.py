@@ -127,7 +127,7 @@ def test_rules_of_whole_marts_are_held_against_living_rows(shop: Path) -> None:
 
 
 def test_a_history_is_held_to_the_contract_in_every_version(tmp_path: Path, spark: SparkSession) -> None:
-    """What 1 was before it changed still counts; the time of 2 is not known, and 3 is deleted."""
+    """The earlier row of 1 still counts; the time of 2 is unknown, and 3 is deleted."""
     del spark  # only there so that Java runs
     (tmp_path / "landing").mkdir()
     times = [f"2026-01-0{day} 00:00:00" for day in range(1, 4)]

@@ -1,4 +1,4 @@
-"""What keeps a rule in Arrow keeps it in Spark; what Arrow cannot judge alike is left to Spark."""
+"""Rows that keep a rule in Arrow keep it in Spark; rules that Arrow cannot check alike go to Spark."""
 
 from __future__ import annotations
 

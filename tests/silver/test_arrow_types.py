@@ -1,4 +1,4 @@
-"""What Arrow proves of a text is what Spark makes of it; of what is no value it proves nothing."""
+"""Arrow proves the same values as Spark, and nothing for invalid texts."""
 
 from __future__ import annotations
 

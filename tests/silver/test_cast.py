@@ -1,4 +1,4 @@
-"""NOTHING-LOST, value by value: a text is exactly the value it says, or it is none and goes to quarantine."""
+"""NOTHING-LOST, value by value: a text becomes exactly its value, or goes to quarantine."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ ROUNDED = {
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
 def test_digits_beyond_microseconds_go_as_declared(kind: str, spark: SparkSession) -> None:
-    """What is rounded never leaves the years that a timestamp has; what is quarantined is no value."""
+    """Rounded values stay within the years of a timestamp; quarantined texts have no value."""
     frame = spark.createDataFrame([(text,) for text in ROUNDED], "text string")
 
     def cast(beyond: BeyondMicroseconds) -> Column:

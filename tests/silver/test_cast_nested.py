@@ -88,7 +88,7 @@ def session(spark: SparkSession, request: pytest.FixtureRequest) -> SparkSession
 
 
 def cast(session: SparkSession, kinds: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the value and what is told of each text, all in one job."""
+    """Return the value and the report of each text, all in one job."""
     frames = session.createDataFrame([(number, text) for number, (_, text) in enumerate(kinds)], "n int, text string")
     columns = []
     for kind in dict.fromkeys(kind for kind, _ in kinds):

@@ -1,4 +1,4 @@
-"""Which fields become columns: a pure function of declaration and bookmarks."""
+"""Fields become columns by a pure function of declaration and bookmarks."""
 
 from __future__ import annotations
 

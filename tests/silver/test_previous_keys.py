@@ -1,4 +1,4 @@
-"""KEY-CHANGE: which declared columns hold the key that a row had before."""
+"""KEY-CHANGE: the declared columns with the previous key of a row."""
 
 from __future__ import annotations
 

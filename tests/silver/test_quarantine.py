@@ -1,4 +1,4 @@
-"""NOTHING-LOST: what cannot be a change is kept with its reason, and a limit stops the run before silver."""
+"""NOTHING-LOST: invalid records are kept with their reason, and a limit stops the run before silver."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _bad(number: int, document: str | None) -> dict[str, Any]:
 
 
 class AuditLogJson(AuditLogCsv):
-    """JSON lines, of which some have the row as an object and not as text."""
+    """JSON lines; some have the row as an object, not as text."""
 
     ending = ".jsonl"
 

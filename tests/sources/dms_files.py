@@ -1,4 +1,4 @@
-"""Files of DMS, what is known of them, and what a run takes."""
+"""Files of DMS, their known state, and the files that a run takes."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ tables:
 
 
 class Drawn:
-    """A table that changes, what is told of it, and copies of it."""
+    """A changing table, its reported changes, and copies of it."""
 
     def __init__(self, seed: int) -> None:
         chance = Random(seed)
@@ -95,7 +95,7 @@ class Drawn:
         return current(self._ordered(), [*COLUMNS])
 
     def expected(self) -> list[Change]:
-        """Return the changes that the law makes of what is told."""
+        """Return the changes that follow by the law."""
         told = oracle_changes({f"{number:06}": part for number, part in self.told.items()})
         return handed_over(told, self.snapshots)
 

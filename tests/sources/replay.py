@@ -1,4 +1,4 @@
-"""Landing files of PostgreSQL played back in plain Python: what the table must hold, by nothing but their records."""
+"""Landing files of PostgreSQL played back in plain Python: the expected table, from their records alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one line of Debezium's JSON says: each form, each encoding."""
+"""Parsing one line of Debezium's JSON: each form, each encoding."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ def test_places_sort_as_changes_happened(earlier: dict[str, Any], later: dict[st
 
 @pytest.mark.parametrize("form", ["envelope", "flat"])
 def test_a_read_is_ordered_before_changes_at_any_clock(form: Any) -> None:
-    """HANDOVER: where nothing but times orders, the time of a read is when it was read."""
+    """HANDOVER: if only times give the order, a read has the time when it was read."""
     mine = records(form=form)
 
     def place(op: str, time: int) -> str:
@@ -391,7 +391,7 @@ def test_a_read_is_ordered_before_changes_at_any_clock(form: Any) -> None:
 
 
 def test_a_tombstone_after_a_read_is_ordered_after_it() -> None:
-    """NO-RESURRECTION: reads stand before all changes, what follows one does not."""
+    """NO-RESURRECTION: reads are ordered before all changes, but the event after a read is not."""
     mine = records(form="flat")
     change = mine.fields('{"key": {"id": 1}, "value": {"id": 1, "__op": "u", "__source_ts_ms": 5}, "partition": 0}')
     mine.fields('{"key": {"id": 2}, "value": {"id": 2, "__op": "r", "__source_ts_ms": 9}, "partition": 0}')
@@ -417,7 +417,7 @@ OTHER_FORMS: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("form", "record", "said"), OTHER_FORMS)
 def test_records_of_another_form_are_refused_by_name(form: Any, record: dict[str, Any], said: str) -> None:
-    """LOUD: nobody looks for a column in what has another form."""
+    """LOUD: columns are not searched in events of another form."""
     table = records(form=form).table
     file = SourceFile(
         path="a.jsonl", uri="a.jsonl", name="a.jsonl", size_bytes=1, modified_ns=0, load=False, position="1/a"

@@ -1,4 +1,4 @@
-"""Random events of Debezium against plain Python: placeholders of every type, spans, digits, and what is no value."""
+"""Random events of Debezium against plain Python: placeholders of every type, spans, digits, invalid values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def said(text: str | None) -> Any:
 
 
 def drawn(choice: Random, id_: int) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return a row as Debezium writes it, and what of it is carried; None for a row with a value that is none."""
+    """Return a row as Debezium writes it, and its carried fields; None for a row with an invalid value."""
     row: dict[str, Any] = {"id": id_}
     carried: dict[str, Any] | None = {}
     for name in ("span", "at", "note"):
@@ -67,7 +67,7 @@ def drawn(choice: Random, id_: int) -> tuple[dict[str, Any], dict[str, Any] | No
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("form", ["envelope", "flat"])
 def test_random_values_are_what_they_say(form: Any, seed: int) -> None:
-    """MISSING-IS-NOT-NULL: what is not carried keeps its value; what is no value changes nothing."""
+    """MISSING-IS-NOT-NULL: missing fields keep their values; invalid values change nothing."""
     choice = Random(seed)
     mine = Records(Table(name="t", source=Debezium(path=("in",), form=form), keys=("id",)), "a.jsonl")
     fields = [{"field": side, "type": "struct", "fields": SCHEMA} for side in ("before", "after")]

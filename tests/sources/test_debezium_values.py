@@ -1,4 +1,4 @@
-"""Values of Debezium in the tables of a lake: digits, spans, placeholders, and what is no value."""
+"""Values of Debezium in the tables of a lake: digits, spans, placeholders, invalid values."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_decimal_of_whole_numbers_is_a_key(tmp_path: Path) -> None:
 
 
 def test_of_a_time_that_dms_may_have_added_the_declaration_says_what_it_costs(tmp_path: Path) -> None:
-    """What was changed during a full load has an earlier time than the rows of the load."""
+    """Changes during a full load have earlier times than the rows of the load."""
     load = "dms_timestamp,id,name\n2024-01-01 10:00:05,1,Ann\n2024-01-01 10:00:06,2,Bob"
     changes = "Op,dms_timestamp,id,name\nU,2024-01-01 10:00:03,1,Anna\nD,2024-01-01 10:00:07,2,Bob"
     write(tmp_path / "hosts", {LOAD: load, FIRST: changes})

@@ -1,4 +1,4 @@
-"""Which DMS files there are, in which order, and which of them a run takes."""
+"""DMS files: listing, order, and the files that a run takes."""
 
 from __future__ import annotations
 

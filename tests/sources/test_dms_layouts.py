@@ -1,4 +1,4 @@
-"""Which fields DMS files have, and which files are none."""
+"""Fields of DMS files, and other files in the folder."""
 
 from __future__ import annotations
 

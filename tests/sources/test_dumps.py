@@ -1,4 +1,4 @@
-"""Whole dumps: what differs from one to the next is what changed, in whatever order they arrive."""
+"""Whole dumps: differences between dumps become changes, for any order of arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and views of a database that are dumped whole, because nobody may read their changes."""
+"""Tables and views of a database that are dumped whole, since their changes cannot be read."""
 
 from __future__ import annotations
 

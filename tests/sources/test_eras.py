@@ -166,7 +166,7 @@ def test_changes_of_moving_servers_keep_their_order_in_any_split(seed: int, conn
 
 @pytest.mark.parametrize("connector", CONNECTORS)
 def test_without_eras_moving_servers_are_out_of_order(connector: str) -> None:
-    """The draw is seen to be tested: places of different servers are not compared."""
+    """A broken draw fails: places of different servers are not compared."""
     wrong = 0
     for seed in range(25):
         drawn = moving(seed, connector=connector)

@@ -1,4 +1,4 @@
-"""Which type all values of a field fit exactly."""
+"""The type that fits all values of a field exactly."""
 
 from __future__ import annotations
 

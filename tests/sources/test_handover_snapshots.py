@@ -1,4 +1,4 @@
-"""HANDOVER: which snapshots are landed, and which declarations of a handover can work."""
+"""HANDOVER: the snapshots that are landed, and valid declarations of a handover."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def landed(folder: Path) -> list[dict[str, Any]]:
 
 
 def silent(_: str) -> None:
-    """Tell nobody."""
+    """Ignore the call."""
 
 
 def test_a_topic_lands_once_in_files_that_follow_one_another(broker: Kafka, tmp_path: Path) -> None:

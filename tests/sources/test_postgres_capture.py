@@ -1,4 +1,4 @@
-"""A table of PostgreSQL is captured as it is and as it changes, or the way out is told."""
+"""A table of PostgreSQL is captured with its rows and changes, or an error has the way out."""
 
 from __future__ import annotations
 

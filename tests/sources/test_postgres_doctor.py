@@ -42,7 +42,7 @@ def session(url: str, tmp_path: Path) -> Iterator[Session]:
 
 
 def found(folder: Path, *, of: str = "slot frazil of ${env:TEST_DB}") -> list[dict[str, Any]]:
-    """What doctor says of a source."""
+    """Return doctor's findings for a source."""
     said = command("doctor", f"{folder}", "--json")
     assert "hidden" not in said.text
     return [one for one in json.loads(said.stdout) if one["what"] == of]

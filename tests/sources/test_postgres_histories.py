@@ -64,7 +64,7 @@ def crash(server: PostgresServer, random: Random) -> None:
 
 
 def die(folder: Path, url: str, place: str, meanwhile: Callable[[], None] | None = None) -> int | None:
-    """Let a capture have a turn in a process of its own, which is killed at a place if it comes there."""
+    """Run one turn of a capture in a process of its own, and kill the process at a place."""
     process = PROCESSES.Process(target=one_turn, args=(f"{folder}", url, place))
     process.start()
     if meanwhile:

@@ -104,7 +104,7 @@ def test_tables_that_cannot_be_reloaded_are_reported(session: psycopg.Connection
 
 
 def test_a_table_that_was_not_published_is_read_again_alone(session: psycopg.Connection[Any], tmp_path: Path) -> None:
-    """What was not captured meanwhile is in its rows; what comes before them is landed of the other table only."""
+    """Its rows contain the uncaptured changes; earlier changes are landed only for the other table."""
     session.execute("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY)")
     session.execute("INSERT INTO t VALUES (1), (2)")
     declare(tmp_path, {"public.t": "id", "public.other": "id"})

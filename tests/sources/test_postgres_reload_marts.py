@@ -1,4 +1,4 @@
-"""HANDOVER: history of a table that is read again has no version that never was.
+"""HANDOVER: the history of a reloaded table has only versions that existed.
 
 What is the same stays one version, what differs gets one.
 """
@@ -165,7 +165,7 @@ def test_a_lost_slot_is_restarted_as_the_error_says(
 def test_a_lost_landing_folder_is_seen_and_the_rows_are_read_again(
     session: psycopg.Connection[Any], spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was landed and not taken went with the folder, a delete among it; the server has forgotten it."""
+    """Landed changes that no run took, with a delete, were lost with the folder; the server no longer has them."""
     del spark  # only there so that Java runs
     declare(tmp_path, {"public.t": "id"})
     pipeline = frazil.load(tmp_path)
@@ -197,7 +197,7 @@ def test_a_lost_landing_folder_is_seen_and_the_rows_are_read_again(
 def test_marts_of_tables_that_are_read_again_equal_the_source(
     seed: int, session: psycopg.Connection[Any], url: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Files come in any order, and the proofs of ``check`` and a rebuild find nothing else."""
+    """Files arrive in any order, and the proofs of ``check`` and a rebuild find nothing else."""
     del spark  # only there so that Java runs
     random = Random(seed)
     session.execute(TABLES)

@@ -1,4 +1,4 @@
-"""Each row of docs/types.md is asked of a real server: its type and its value, by each way into the lake."""
+"""Each row of docs/types.md on a real server: type and value, by each way into the lake."""
 
 from __future__ import annotations
 

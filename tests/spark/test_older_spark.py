@@ -1,4 +1,4 @@
-"""What Spark 3.5 and Spark 4 do differently comes out alike behind the door, whichever of them runs."""
+"""Differences between Spark 3.5 and Spark 4 are hidden by one module."""
 
 from __future__ import annotations
 

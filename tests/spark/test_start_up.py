@@ -1,4 +1,4 @@
-"""The archive that makes Java start faster is made once, whoever else looks for it."""
+"""The archive that makes Java start faster is created once, also with concurrent sessions."""
 
 from __future__ import annotations
 

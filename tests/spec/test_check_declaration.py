@@ -1,4 +1,4 @@
-"""The rules of spec/check for tables and marts: what each says, where it points, and that the rest passes."""
+"""The rules of spec/check for tables and marts: messages, places, and declarations that pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of spec/check for gold, the lake and its secrets: what each says, and where it points."""
+"""The rules of spec/check for gold, the lake and its secrets: messages and places."""
 
 from __future__ import annotations
 

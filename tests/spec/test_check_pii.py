@@ -1,4 +1,4 @@
-"""Columns of personal data: what may be declared, which fields are meant, and by which key they are hashed."""
+"""Columns of personal data: valid declarations, matching fields, and the key of their hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of spec/check for sources: what each says, and where it points."""
+"""The rules of spec/check for sources: messages and places."""
 
 from __future__ import annotations
 

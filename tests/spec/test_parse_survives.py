@@ -1,4 +1,4 @@
-"""Whatever stands in a declaration, the answer is a pipeline or problems, never another error."""
+"""Parsing any declaration gives a pipeline or problems, never another error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses can be shown; what opens them cannot."""
+"""Addresses can be shown, but not their logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as they are declared: every mistake is told with its place."""
+"""Declared rules: every mistake is reported with its place."""
 
 from __future__ import annotations
 

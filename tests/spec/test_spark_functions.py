@@ -1,4 +1,4 @@
-"""The committed list of Spark's functions is that of the pinned Spark."""
+"""The committed list of Spark's functions matches the pinned Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How object stores are reached: which entry counts for an address, and what a declaration may not say."""
+"""How object stores are reached: the matching entry for an address, and invalid declarations."""
 
 from __future__ import annotations
 
