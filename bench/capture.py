@@ -38,8 +38,8 @@ _DELETE: Final = "DELETE FROM orders WHERE id IN (SELECT id FROM orders ORDER BY
 def capture(plan: Work, case: Case, manner: Manner) -> list[Row]:
     """Run one case: a tenth of the changes are deletes, a fifth inserts, the rest updates, keys all over the table.
 
-    CPU seconds are those of the way's own processes, from before the changes are made until its table has them; those
-    of the server are not among them. There are no wall seconds: some ways work while the changes are made.
+    CPU seconds count the way's own processes, without the server, from before the changes are made until its table has
+    them. There are no wall seconds: some ways work while the changes are made.
     """
     rows: list[Row] = []
     failed: set[str] = set()

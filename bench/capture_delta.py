@@ -55,8 +55,8 @@ class _Delta(Way):
 class Dlt(_Delta):
     """dlt as its verified source ``pg_replication`` has it: a slot is read as rows, and merged by a pipeline.
 
-    The verified source is no package, and reads the slot with psycopg2 and pypgoutput. Here psycopg and Frazil's own
-    decoder do, which are faster, and each key has its newest change alone.
+    The verified source is not a package, and reads the slot with psycopg2 and pypgoutput. Here psycopg and Frazil's own
+    decoder read it, which are faster, and each key has only its newest change.
     """
 
     def open(self) -> None:

@@ -43,7 +43,7 @@ def land(folder: Path, what: str) -> None:
 
 
 def main(changes: int) -> None:
-    """Measure a stream of inserts, updates and deletes (2 : 2 : 1), and the initial rows of what is left."""
+    """Measure a stream of inserts, updates and deletes (2 : 2 : 1), and then the initial rows of the table."""
     with postgres_server() as server, tempfile.TemporaryDirectory() as name:
         os.environ["BENCH_DB"] = server.url
         for part in ("stream", "rows"):

@@ -1,4 +1,4 @@
-"""A way from a PostgreSQL table to a current table: what each has to do, and what all share."""
+"""A way from a PostgreSQL table to a current table: its interface, and the shared parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Way(ABC):
 
     Attributes:
         home: an empty folder.
-        url: of the database, which has the table and its first rows, and nobody writes to while it opens.
+        url: address of the database, which has the table and its first rows, and no writers while this opens.
         heap: memory of Spark's JVM.
     """
 
@@ -60,7 +60,7 @@ class Way(ABC):
 
     @abstractmethod
     def apply(self, changes: int) -> None:
-        """Bring the table level: there are so many changes that it does not have."""
+        """Apply the changes that the table does not have yet; ``changes`` is their number."""
 
     @abstractmethod
     def totals(self) -> list[str]:

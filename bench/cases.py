@@ -32,8 +32,8 @@ class Case:
 
     Attributes:
         rows: rows of the full load, of each table.
-        changes: records of each batch, of each table; 0 where only the load counts.
-        keys: which keys change, as the generator has it.
+        changes: records of each batch, of each table; 0 if only the load counts.
+        keys: choice of the changing keys, as for the generator.
         late: share of changes older than their batch.
         columns: width of the tables.
         tables: number of tables in one run.
@@ -65,7 +65,7 @@ class Work:
 
     Attributes:
         about: one line for people.
-        cases: what is run when nobody chooses.
+        cases: the cases to run by default.
         rounds: turns that every contender gets, in processes of their own.
         warm: batches before the clock starts, in each of them.
         batches: batches under the clock.

@@ -1,8 +1,8 @@
-"""What rules cost in CPU, and what bad records do: ``python -m bench.contracts [rows]``.
+"""CPU cost of rules and of bad records: ``python -m bench.contracts [rows]``.
 
 Lakes of equal tables take equal batches in turn: one without rules, one with ten rules that each record keeps by
-itself, one with ten rules of which three are kept by the whole mart. Then one takes a million changes that are clean,
-and another one the same of which 1 % are bad.
+itself, one with ten rules, three of them for the whole mart. Then one takes a million clean changes, and another one
+the same changes with 1 % bad records.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def main(rows: int, rounds: int = 9) -> None:
 
 
 def _shown(what: str, cpu: list[float], base: float | None = None) -> float:
-    """Print the middle of some measurements, beside that of the base; return it."""
+    """Print the median of some measurements beside the base's median, and return it."""
     middle = statistics.median(cpu)
     more = "" if base is None else f", {100 * (middle / base - 1):+.0f} %"
     print(f"  {what}: {middle:.2f} s CPU{more} ({', '.join(f'{one:.2f}' for one in sorted(cpu))})", flush=True)

@@ -1,6 +1,6 @@
 """Bytes that a contender's tables gained and gave up, read from the disk and the tables' own metadata.
 
-The same for all contenders: nobody is asked to count for himself. Iceberg tables are known by their
+The count is the same for all contenders, and independent of their own reports. Iceberg tables are known by their
 ``metadata`` folders, Delta tables by ``_delta_log``.
 """
 

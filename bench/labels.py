@@ -1,4 +1,4 @@
-"""What contenders and works are called in pictures and tables, in words for people."""
+"""Names of contenders and works in pictures and tables."""
 
 from __future__ import annotations
 

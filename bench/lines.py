@@ -1,6 +1,6 @@
-"""How many lines `src` has, by room: ``python -m bench.lines [revision]``; code apart from docstrings and the rest.
+"""How many lines `src` has, by room: ``python -m bench.lines [revision]``; code, docstrings, and other lines.
 
-A line of code is one that holds a part of a statement that is no docstring; comments and empty lines are the rest.
+A line of code has a part of a statement other than a docstring; comments and empty lines are the other lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What batch after batch takes, with the merging of small files that falls due: ``python -m bench.merges [rows]``.
+"""Cost of many batches, with the merging of small files: ``python -m bench.merges [rows]``.
 
-A table with a current mart and a history takes 48 batches of 5,000 changes in one process. Says what the middle one
-and the dearest one took, what merging took of all, and after some of them how much dearer than a fresh copy the
-mart is to read.
+A table with a current mart and a history takes 48 batches of 5,000 changes in one process. Prints the median and the
+maximum of the batches, the share of merging, and after some batches the cost of reading the mart relative to a fresh
+copy.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _THREADS: Final = {"C1 CompilerThre": "compile_s", "C2 CompilerThre": "compile_s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a piece of work took.
+    """The cost of a piece of work.
 
     Attributes:
         wall_s: wall seconds.
@@ -29,7 +29,7 @@ class Reading:
             those of them that ended.
         other_share: share of all cores' time that processes outside the tree took meanwhile, 0 to 1; the
             parent that only watches is not counted. 0 where the system does not tell.
-        written_bytes: of files of tables; None where nobody counted.
+        written_bytes: size of written table files; None if it was not counted.
         compile_s: seconds of ``cpu_s`` in which Java compiled what it had only interpreted so far; None without Java.
         tasks_s: seconds of ``cpu_s`` in Spark's tasks; None without Java.
     """

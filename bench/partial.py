@@ -1,4 +1,4 @@
-"""What partial changes cost: ``python -m bench.partial [rows] [changes] [share] [rounds]``.
+"""Cost of partial changes: ``python -m bench.partial [rows] [changes] [share] [rounds]``.
 
 A table with a current mart, one with soft deletes, and a history takes batches of updates in turn: one whose
 changes carry every column, and one in which a share of the keys lacks some. Both change as many keys.

@@ -32,7 +32,7 @@ _LINGER_S: Final = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What one process is to do.
+    """The task of one process.
 
     Attributes:
         contender: its name.

@@ -1,4 +1,4 @@
-"""What was measured, as JSON in bench/results: rows, and the machine they come from without its name."""
+"""Measurements as JSON in bench/results: rows, and their machine without its name."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ class Standing:
 
     Attributes:
         contender: its name; a part that was measured by itself is written ``name · part``.
-        right: whether the table was the right one at the end; None where there is none to check.
+        right: whether the table was correct at the end; None without a table to check.
         wall_s, cpu_s: of one batch, or of the load.
-        tasks_s, compile_s: CPU seconds in Spark's tasks and in Java's compilers, as far as they were told apart.
+        tasks_s, compile_s: CPU seconds in Spark's tasks and in Java's compilers, if measured separately.
         jobs: Spark jobs of one batch; None without Spark.
         written_bytes, replaced_bytes: of one batch.
         peak_bytes: highest memory in any turn.
@@ -69,7 +69,7 @@ def case_of(row: Row) -> Case:
 
 
 def standings(rows: Sequence[Row], case: Case, phase: str = "apply") -> list[Standing]:
-    """Tell how everybody did in a case, those with the right table first, then by CPU."""
+    """Return the results of all contenders in a case, correct tables first, then by CPU."""
     mine = [row for row in rows if case_of(row) == case]
     names = dict.fromkeys(name_of(row) for row in mine if row["phase"] in {phase, "failed"})
     every = [_standing(name, [row for row in mine if name_of(row) == name], mine, phase) for name in names]

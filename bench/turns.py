@@ -61,7 +61,7 @@ def take_turns(plan: Work, case: Case, manner: Manner) -> list[Row]:
 
     Returns:
         Rows of every contender, load, batch and reading, each with the case, the round and whether the table
-        was ``right`` at the end (None: there is none to check). A contender that failed has one row with
+        was ``right`` at the end (None without a table to check). A contender that failed has one row with
         ``error``.
     """
     files = dataset(case, plan.warm + plan.batches)

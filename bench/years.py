@@ -55,7 +55,7 @@ _MAINTAIN_EVERY: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one batch took."""
+    """The cost of one batch."""
 
     cpu_s: float
     read_bytes: int

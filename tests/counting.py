@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Counts(NamedTuple):
-    """What ``MartReport`` counts."""
+    """The counts of a ``MartReport``."""
 
     inserted: int = 0
     updated: int = 0

@@ -70,7 +70,7 @@ class Disk:
         """Leave of each file that the disk has not all of it, or some, or nothing; or not even its name.
 
         Args:
-            chance: draws what is left; none for nothing.
+            chance: draws the bytes that remain; None for no bytes.
             has_ended: the run had ended. One that only failed in a test lets go of its lock too, and then the disk gets
                 all; one that a cut ends does not come to that.
         """

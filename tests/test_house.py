@@ -250,7 +250,7 @@ def docstrings_of(path: Path) -> list[str]:
 
 
 def test_no_two_test_files_have_one_name() -> None:
-    """Folders of tests are no packages, so pytest refuses a second file of a name when all are collected together."""
+    """Folders of tests are not packages, so pytest refuses two files of one name when it collects all."""
     names = sorted(path.name for path in TESTS.rglob("*.py") if path.name != "conftest.py")
     assert names == sorted(set(names))
 

@@ -50,7 +50,7 @@ def contender(name: str, task: Task) -> Contender:
     """Make a contender ready to :meth:`~bench.contenders.contender.Contender.open`.
 
     Raises:
-        KeyError: nobody has this name.
+        KeyError: the name is unknown.
     """
     module, _ = PLACES[name]
     made: Contender = import_module(f"bench.contenders.{module}").make(name, task)

@@ -55,7 +55,7 @@ class WithoutSpark:
         self.db.unregister("whole")
 
     def jobs(self) -> int | None:
-        """There is no Spark."""
+        """Return None, as it runs without Spark."""
         return None
 
     def close(self) -> None:

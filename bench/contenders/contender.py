@@ -1,4 +1,4 @@
-"""What every contender does, and what it is given."""
+"""The interface of contenders, and their task."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Contender(Protocol):
         """Write the rows of a mart as Parquet files, for the check. Not counted."""
 
     def jobs(self) -> int | None:
-        """Spark jobs since ``open``; None where there is no Spark."""
+        """Spark jobs since ``open``; None without Spark."""
 
     def close(self) -> None:
         """Stop the engine."""

@@ -1,6 +1,6 @@
 """dbt: an incremental model with the merge strategy, as dbt's own documentation writes it, through dbt-spark.
 
-dbt's merge has no clause for deletes, so a deleted row stays with its ``op``, and whoever reads leaves it out.
+dbt's merge has no clause for deletes, so a deleted row stays with its ``op``, and readers filter it out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """dlt: a pipeline to files, Delta or Iceberg, with the upsert strategy and ``hard_delete``.
 
-On Iceberg dlt's merge passes over ``hard_delete``: a deleted row stays, flagged, and whoever reads leaves it out.
+On Iceberg dlt's merge ignores ``hard_delete``: a deleted row stays, flagged, and readers filter it out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Dlt(WithoutSpark):
         self._format = table_format
 
     def open(self) -> None:
-        """Open the pipeline, whose state lies in the home too."""
+        """Open the pipeline, whose state is in the home too."""
         super().open()
         os.environ["RUNTIME__DLTHUB_TELEMETRY"] = "false"
         os.environ["DESTINATION__FILESYSTEM__BUCKET_URL"] = f"file://{self.tables_folder}"

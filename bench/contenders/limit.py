@@ -1,8 +1,8 @@
-"""The physical limit: what DuckDB needs for the bytes alone, without commits, bookmarks or late changes.
+"""The physical limit: DuckDB's cost of the bytes alone, without commits, bookmarks or late changes.
 
-``write``: read the changed files, keep the newest change of every key, write those rows as Parquet.
-``scan``: also find the rows they replace by one scan of the key column, and write their places: with these
-two files a batch any reader could put the table together. ``copy``: also write the whole table again.
+``write``: read the changed files, keep the newest change of every key, write those rows as Parquet. ``scan``: also find
+    the rows they replace by one scan of the key column, and write their places; from these two files a batch a reader
+    could build the table. ``copy``: also rewrite the whole table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def make(name: str, task: Task) -> Limit:
 
 
 class Limit(WithoutSpark):
-    """Changed rows are written; where the rows they replace are stays unknown, so there is no table to check."""
+    """Writes changed rows without the places of the rows they replace, so no table can be checked."""
 
     marts: tuple[str, ...] = ()
 
@@ -88,7 +88,7 @@ class ScanLimit(Limit):
 
 
 class CopyLimit(Limit):
-    """The whole table is written again for every batch: the limit of copy-on-write."""
+    """Rewrites the whole table for every batch: the limit of copy-on-write."""
 
     marts: tuple[str, ...] = ("current",)
 

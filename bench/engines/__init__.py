@@ -1,7 +1,7 @@
-"""What engines do with lakes of Frazil, tried one by one: the table of docs/engines.md.
+"""Try engines on lakes of Frazil one by one, for the table of docs/engines.md.
 
     .venv/bin/python -m bench.engines               # everything: about 20 minutes on two cores
-    .venv/bin/python -m bench.engines rest-s3-3     # one lake; what is kept of the others stays
+    .venv/bin/python -m bench.engines rest-s3-3     # one lake; results of the others are kept
 
 The modules, in the order in which a cell of the table comes about::
 

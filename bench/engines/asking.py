@@ -26,7 +26,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class Engine(Protocol):
-    """What reads a lake."""
+    """A reader of a lake."""
 
     def rows(self, mart: str, snapshot: int | None = None) -> Rows:
         """Return the rows of a mart in the columns of ``COLUMNS``; as they were at a snapshot, or as they are."""

@@ -31,7 +31,7 @@ _BUCKET: Final = "lakes"
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What runs on 127.0.0.1 while lakes are tried."""
+    """The servers on 127.0.0.1 while lakes are tried."""
 
     s3: S3Server
     postgres: PostgresServer

@@ -1,4 +1,4 @@
-"""What arrives at the source of a lake, batch by batch, and the rows that the marts must have then."""
+"""The changes of a lake's source, batch by batch, and the expected rows of the marts."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 
 from frazil.audit.certificates import CertificateStore, certificate_key
 from frazil.audit.certify import _others
-from frazil.audit.table_seal import TableHistory
+from frazil.audit.file_hashes import TableHistory
 from frazil.errors import DeclarationError
 from frazil.spec import DmsFiles, Lake, Pipeline, Table
 

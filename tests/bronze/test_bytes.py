@@ -1,6 +1,6 @@
-"""NOTHING-LOST to the byte: whatever a CSV file has in it, bronze has it too.
+"""NOTHING-LOST to the byte: bronze has every byte of a CSV file.
 
-Each file that ``Landing.rows`` reads is written again from its rows and compared.
+Each file that ``Landing.rows`` reads is rewritten from its rows and compared.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cases in docs/guarantees.md: arriving files and expected marts.
 
 A ``text`` block with a line that begins with ``arrives`` is a table of cases: below that line each line is one, its
-columns stand below their heads, and what stands two blanks behind the last one is a note.
+columns are below their heads, and text two blanks after the last one is a note.
 """
 
 from __future__ import annotations

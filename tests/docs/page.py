@@ -136,10 +136,10 @@ def _commands(block: Block) -> Iterator[Command]:
 
 
 def matches(wanted: str, found: str) -> bool:
-    """Tell whether a command printed what its page shows.
+    """Return whether a command printed the text of its page.
 
-    ``…`` stands for any text of a line, and alone in a line for any lines. Blanks in a row are one; blank lines, rules,
-    times and counts of Spark jobs do not count. All else is equal.
+    ``…`` matches any text of a line, and alone in a line any lines. Repeated blanks are one; blank lines, rules, times
+    and counts of Spark jobs are ignored.
     """
     patterns = [
         r"(?:.*\n)*?" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n" for line in plain(wanted)

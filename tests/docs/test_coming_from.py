@@ -37,11 +37,11 @@ class Case:
 
     Attributes:
         runs: records before each run.
-        rows: what the mart holds.
-        asked: which columns of it.
+        rows: rows of the mart.
+        asked: columns to compare.
         bad: rules that records in quarantine break.
-        fails: code that a run fails with.
-        warns: rules that are broken and only warn.
+        fails: error code of the run.
+        warns: broken rules that only warn.
         tested: rules that ``frazil test`` finds broken at the end.
         more: settings of the table besides.
     """

@@ -194,7 +194,7 @@ def test_an_erase_goes_on_without_executors_that_are_lost(cluster: SparkCluster,
 def _erased(
     cluster: SparkCluster, driver: subprocess.Popen[str], given: Path, key: int, kill_after: float | None = None
 ) -> float:
-    """Let a key be erased; see :func:`_begins_and_ends`."""
+    """Erase a key; see :func:`_begins_and_ends`."""
     (given / ".new").write_text(f"{key}")
     (given / ".new").rename(given / f"erase-{key}")
     return _begins_and_ends(cluster, driver, kill_after)

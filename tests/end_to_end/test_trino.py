@@ -211,7 +211,7 @@ def test_trino_stops_on_sigterm(served: Served) -> None:
 
 
 def is_at_work(process: psutil.Process) -> bool:
-    """Whether it has not ended; what nobody has asked after its end has ended too."""
+    """Return whether the process is still running; a zombie has ended."""
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False

@@ -40,8 +40,8 @@ class Command:
     """One command of Frazil, in a process of its own, with a temporary folder of its own.
 
     Attributes:
-        folder: its temporary folder, which must be empty when all is over.
-        said: what it wrote to the terminal, or to standard error where there is none, as far as it was read.
+        folder: its temporary folder, which must be empty at the end.
+        said: its output to the terminal, or else to standard error, as far as it was read.
     """
 
     folder: Path
@@ -52,7 +52,7 @@ class Command:
 
     @classmethod
     def start(cls, folder: Path, arguments: Sequence[str], *, terminal: bool, ending: str = "") -> Command:
-        """Start a command; ``ending`` is what it can read from standard input where there is no terminal."""
+        """Start a command; ``ending`` is its standard input without a terminal."""
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             # What a shell starts in the background ignores Ctrl-C, and so would its children.
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""A file of the lake that is gone or cut off: which error, which file it names, and what ``rebuild`` cures."""
+"""A missing or truncated file of the lake: the error, the file that it names, and the repair by ``rebuild``."""
 
 from __future__ import annotations
 

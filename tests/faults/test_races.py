@@ -165,7 +165,7 @@ def test_a_run_with_a_dropped_branch_stops_with_an_error(spark: SparkSession, tm
 
 
 def test_of_two_changes_from_one_head_only_one_is_published(spark: SparkSession, tmp_path: Path) -> None:
-    """ONCE: a change is seen by nobody before it is published, and published only where it was made for."""
+    """ONCE: a change is invisible until it is published, and published only on top of its base snapshot."""
     session = race(World.at(tmp_path / "world", "hard"), spark)
     write(session, head(session, NAME), 1)
     base = head(session, NAME)

@@ -15,7 +15,7 @@ class Story:
         records: file, op, value and second of each, such as ``1:Ua@5``; no value is NULL, and so is the second ``-``.
             Files are L, the full load, and the change files 1 and 2; then, in a second run, 3, and 0 whose name is that
             of a file before all others.
-        kept: the value of the row; None where there is no row.
+        kept: the value of the row; None if the row is absent.
     """
 
     name: str

@@ -15,7 +15,7 @@ from frazil import api
 from frazil.catalog.lock import lock
 from frazil.errors import BusyError
 from frazil.failpoints import FailpointReached
-from frazil.iceberg.points import ExpiredPointError, PointError, time_text
+from frazil.iceberg.time_travel import ExpiredPointError, PointError, time_text
 from frazil.past.snapshots import CutExistsError, CutNameError
 from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError

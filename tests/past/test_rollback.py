@@ -9,7 +9,7 @@ from tests.properties.world import World
 
 from frazil import api
 from frazil.failpoints import FailpointReached
-from frazil.iceberg.points import PointError
+from frazil.iceberg.time_travel import PointError
 from frazil.serve.query.diff import diff
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ class Logged:
         number: its place among all changes of the table.
         statement: the transaction.
         index: its place in that.
-        server, file, at, begin: where it stands at the server that wrote it, and where its transaction began.
+        server, file, at, begin: its position at the server that wrote it, and the begin of its transaction.
         op: ``I``, ``U``, ``D`` or ``T``.
         key, old_key: of the row after and before.
         time: when it was committed.
@@ -96,9 +96,9 @@ class Database:
     Attributes:
         groups: the first parts of the keys.
         chance: the lot.
-        server_moves, truncates, leaves_out, spoils, spoils_moves: what it does and its records show.
-        rows: what the table holds.
-        log: what happened.
+        server_moves, truncates, leaves_out, spoils, spoils_moves: features of the table and of its records.
+        rows: rows of the table.
+        log: events in order.
     """
 
     groups: Sequence[int]

@@ -63,14 +63,14 @@ class DrawnTable:
     """A table of a lake.
 
     Attributes:
-        kind: of its source; a connector is one of Debezium.
-        seed: what it is drawn by, with the kind.
-        chance: its lot.
+        kind: kind of its source; a connector is one of Debezium.
+        seed: seed of the draw, with the kind.
+        chance: random generator.
         groups: its histories: first parts of keys.
-        count: of the parts.
-        parts: what arrives, in the order of the source.
-        arrivals: the same, in the order in which it arrives.
-        image: what its deletes carry: the row as it was, or the key alone.
+        count: number of parts.
+        parts: the arriving parts, in the order of the source.
+        arrivals: the same parts, in the order of arrival.
+        image: fields of deletes: the old row, or the key alone.
     """
 
     kind: str

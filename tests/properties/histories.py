@@ -29,18 +29,17 @@ class Histories:
     """Histories, each in files of its own, and the runs before which these arrive.
 
     Attributes:
-        marts: which marts there are.
-        by_place: no column orders the changes, only their place in the source; ``ts`` is when they took effect,
-            NULL where ``note`` is, and not in the files without ``note``.
-        ignores_nulls: a NULL leaves the value that a row has.
-        computes: the table has a column that SQL computes, which fails for some records; without it Arrow types what
-            it can.
+        marts: kinds of marts.
+        by_place: only the place in the source orders the changes; ``ts`` is when they took effect, NULL if ``note`` is,
+            and missing in files without ``note``.
+        ignores_nulls: a NULL keeps the row's value.
+        computes: the table has a computed column, which fails for some records; without it Arrow handles simple types.
         histories: number -> file name -> records, with the key column ``h`` in each record.
-        runs: what arrives before each run: (history, file name) pairs.
-        spoiled: place of a record that comes with a value that is none -> whether it was corrected since.
-        erased: history and id of the keys that were erased.
-        horizon: changes before it are folded; None where none were.
-        horizons: history and file name -> the horizon when the file came first.
+        runs: the files that arrive before each run, as (history, file name) pairs.
+        spoiled: place of a record with an invalid value -> whether it was corrected since.
+        erased: history and id of the erased keys.
+        horizon: changes before it are folded; None if nothing was folded.
+        horizons: history and file name -> the horizon when the file first came.
     """
 
     marts: tuple[Mart, ...] = tuple(MARTS)
@@ -128,7 +127,7 @@ class Histories:
                     record["ts"] = None
 
     def spoil(self, share: float, lot: Random) -> Self:
-        """Give a share of the records, except deletes, a ``qty`` that is no number."""
+        """Give a share of the records, except deletes, an invalid ``qty``."""
         for history, files in self.histories.items():
             for name, records in files.items():
                 for row, record in enumerate(records, start=1):
@@ -186,7 +185,7 @@ class Histories:
 
 
 def _fails(change: oracle.Change) -> bool:
-    """Whether ``SHARE`` fails on a change: then its record is none. Deletes are not checked."""
+    """Whether ``SHARE`` fails on a change, so that its record is invalid. Deletes are not checked."""
     values = change.values
     return not change.deleted and "note" in values and (values["note"] == "ada" or values["qty"] == 0)
 

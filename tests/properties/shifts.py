@@ -20,8 +20,8 @@ _KEYS: Final = 7
 def random_shifts(seed: int, statements: int = 14) -> tuple[list[Record], dict[int, str]]:
     """Return the records of some statements, and the table that they leave: key -> value.
 
-    Within a statement the changes of rows stand in any order, so a row may come to a key before the one that has it
-    leaves: shifts, swaps and cycles. Some rows have equal values.
+    Within a statement the changes are in any order, so a row may get a key before the other row leaves it: shifts,
+    swaps and cycles. Some rows have equal values.
     """
     rng = Random(seed)
     table: dict[int, str] = {}

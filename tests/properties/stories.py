@@ -118,13 +118,13 @@ class Stories:
             self.patch.delenv("FRAZIL_FAILPOINT", raising=False)
 
     def run(self, when: str, *, kill: bool = False, rebuild: bool = False, changed: Sequence[Story] = ()) -> None:
-        """Run; what a baseline cannot serve is refused then, and is set back.
+        """Run; declarations that a baseline cannot serve are refused, and set back.
 
         Args:
-            when: for sentences.
-            kill: let a run be killed first.
-            rebuild: write silver and marts again.
-            changed: stories that are declared otherwise since the last run; drawn now, for those can be set back.
+            when: for messages.
+            kill: kill a run first.
+            rebuild: rebuild silver and marts.
+            changed: stories with a declaration that changed since the last run.
         """
         before = {story: story.declared for story in self.stories}
         for story in changed:

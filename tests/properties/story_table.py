@@ -43,7 +43,7 @@ _WIDTHS: Final = ("int", "bigint", "string")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What is declared of a story's table.
+    """The declaration of a story's table.
 
     Attributes:
         mode: ``closed`` lists the columns, ``open`` ends with ``*``, ``inferred`` has none.
@@ -54,7 +54,7 @@ class Declared:
         deletes: of the history.
         previous: there is a column with the key before its last change.
         bitemporal: the history keeps what was known before.
-        keeps_days: how long changes are kept one by one; 0 for ever.
+        keeps_days: days for which changes are kept one by one; 0 for no limit.
         layout: more settings of the current mart.
     """
 
@@ -77,15 +77,15 @@ class Declared:
 
 @dataclass(eq=False)
 class StoryTable:
-    """The table of a story, as far as it has come.
+    """The table of a story, and its progress.
 
     Attributes:
-        seed: what it is drawn by; its number.
-        parts: what will be told.
+        seed: seed of the draw, and its number.
+        parts: the parts to deliver.
         arrived: the parts that were delivered.
         ages: its changes are days apart, not seconds, and it may have a retention.
         by_place: its source orders the changes itself, and says when each was.
-        marts: which it has.
+        marts: its kinds of marts.
     """
 
     seed: int

@@ -11,7 +11,7 @@ from frazil import api
 from frazil.duck.database import connect
 from frazil.erase.report import OccurrencesLeftError
 from frazil.failpoints import FAILPOINTS
-from frazil.iceberg.points import tags_of
+from frazil.iceberg.time_travel import tags_of
 from frazil.runner.upkeep.maintain import maintain
 from frazil.serve.rollback import FoldedPointError
 from frazil.serve.tables.as_of import metadata_of
@@ -32,7 +32,7 @@ Rows = dict[str, Counter[str]]
 
 
 class Years(Stories):
-    """Stories of a lake over years: cuts stay unchanged, and the end result is that of the changes alone."""
+    """Stories of a lake over years: cuts stay unchanged, and the end result depends on the changes alone."""
 
     def live(self) -> None:
         """Let everything arrive, be declared otherwise, corrected, gone back from, kept, erased and killed; rebuild."""

@@ -57,14 +57,14 @@ BUSY: Final = Policy(compact_every=2, compact_partition_files=2, small_file_shar
 
 @dataclass(eq=False)
 class Walk:
-    """A walk, as far as it has come.
+    """A walk, and its progress.
 
     Attributes:
-        seed: what it is drawn by; its number.
+        seed: seed of the draw, and its number.
         landing: its folder.
-        steps: how many it takes.
-        declared: the declaration that its table stands at.
-        wanted: the one that it stands before.
+        steps: number of steps.
+        declared: the declaration of the last run.
+        wanted: the declaration of the next run.
     """
 
     seed: int

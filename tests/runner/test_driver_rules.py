@@ -48,7 +48,7 @@ class Files:
 def test_a_mart_with_a_damaged_file_is_left_to_spark(
     error: Exception, rule: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which names the file, and the way out."""
+    """The error names the file and the way out."""
     monkeypatch.setattr(driver_rules, "mart_files", lambda *_: Files(error))
     new = pa.table({"id": [1], "code": ["a"], "_cdc_position": ["1/x/"], "_cdc_row": [1]})
     left = LeftInMemory(new=new, replaced=new.select(["id"]), keys=("id",), columns=("id", "code"), gained=1)

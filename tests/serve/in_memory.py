@@ -67,7 +67,7 @@ def layer(name: str, columns: dict[str, str], **bookmark: Any) -> Layer:
 
 
 def layers(*, partial: bool, change_seq: str | None = None, marts: tuple[str, ...] = ()) -> Layers:
-    """Tables of one source table, of which ``changes`` and marts are in the database."""
+    """Tables of one source table; ``changes`` and marts are in the database."""
     columns = tuple(Column(name=name, type=kind) for name, kind in COLUMNS.items())
     source = DmsFiles(path=("x",), change_seq=change_seq)
     table = Table(name="things", source=source, keys=("id",), sequence_by=("ts",), columns=columns)

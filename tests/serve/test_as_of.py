@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.iceberg.points import NotYetThereError, PointError, head_log, time_text
+from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, time_text
 from frazil.serve.query.query import query
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.tables import tables

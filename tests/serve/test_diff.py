@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from frazil.iceberg.points import PointError
+from frazil.iceberg.time_travel import PointError
 from frazil.serve.query.diff import NotAMartError, diff
 from frazil.serve.query.query import query
 

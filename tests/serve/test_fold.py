@@ -45,7 +45,7 @@ def test_changes_that_only_their_content_orders_are_found() -> None:
 
 
 def test_a_column_that_came_later_is_filled_from_nothing_before() -> None:
-    """Before batch 2 nobody knew ``note``; its NULL there is no value, afterwards it is one."""
+    """Before batch 2 ``note`` did not exist, so its NULL is not a value; afterwards it is."""
     rows = [
         {"op": "I", "id": "1", "ts": f"2026-01-0{day}", "name": "a", "qty": None, "note": note}
         for day, note in ((1, "old"), (2, None), (3, None))

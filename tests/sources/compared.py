@@ -1,4 +1,4 @@
-"""What tables are compared by, for the tests of ``check --source``: values of every type, a run, and the finding."""
+"""Helpers for the tests of ``check --source``: values of every type, a run, and the finding."""
 
 from __future__ import annotations
 

@@ -220,9 +220,9 @@ POSTGRES_TYPES = {"id": (23, -1), "ts": (1114, -1), "name": (25, -1), "qty": (23
 
 @dataclass(frozen=True)
 class Handover:
-    """Changes of a kind, and true copies of the table at three moments, two of which arrive with older changes.
+    """Changes of a kind, and true copies of the table at three moments, two of them with older changes.
 
-    Whatever a copy says of a moment is in the changes too, so they mean what they mean alone.
+    The changes contain everything in the copies, so they alone give the same result.
     """
 
     changes: Form

@@ -70,7 +70,7 @@ def test_late_commits_are_landed_after_greater_numbers(database: str, xid: str |
 def test_a_log_is_not_emptied_between_the_snapshot_and_its_records(
     database: str, xid: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a TRUNCATE removes is gone from older snapshots too, so it has to wait."""
+    """A TRUNCATE removes rows from older snapshots too, so it has to wait."""
     capture = capture_of(database, xid)
     with psycopg.connect(database, autocommit=True) as session:
         session.execute(ADD)
@@ -144,7 +144,7 @@ def test_a_table_that_is_declared_later_is_landed_from_the_beginning(
 def test_a_bookmark_of_another_database_is_refused(
     database: str, xid: str | None, tmp_path: Path, what: str, told: str
 ) -> None:
-    """NOTHING-LOST: what one database had seen says nothing of another."""
+    """NOTHING-LOST: the progress of one database does not apply to another."""
     capture = capture_of(database, xid)
     land(capture, tmp_path)
     bookmark = tmp_path / "landing" / ".public.audit_log_dml.bookmark.json"
@@ -156,7 +156,7 @@ def test_a_bookmark_of_another_database_is_refused(
 
 @pytest.mark.parametrize("new", [1, 3], ids=["behind", "and beyond"])
 def test_a_log_whose_numbers_begin_again_is_refused(database: str, xid: str | None, tmp_path: Path, new: int) -> None:
-    """NOTHING-LOST: numbers order the log, so what came later would stand before what is landed."""
+    """NOTHING-LOST: numbers order the log, so later entries would precede landed ones."""
     capture = capture_of(database, xid)
     with psycopg.connect(database, autocommit=True) as session:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""``check --source``: a mart against the table itself, and against a dump: what differs."""
+"""``check --source``: differences of a mart to the table itself, and to a dump."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_while_others_write_nothing_looks_lost_and_at_rest_all_is_the_same(here:
 
 
 def test_a_table_is_not_emptied_while_it_is_compared(here: Path, database: str) -> None:
-    """What a TRUNCATE removes is gone from older snapshots too, so it has to wait."""
+    """A TRUNCATE removes rows from older snapshots too, so it has to wait."""
     declare(here, {"public.orders": "id"})
     with psycopg.connect(database, autocommit=True) as session:
         session.execute("CREATE TABLE orders (id int PRIMARY KEY)")

@@ -1,4 +1,4 @@
-"""``check --source``: what explains that a key differs, for each kind of source that has a table to compare with."""
+"""``check --source``: the reason why a key differs, for each kind of source with a table to compare."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ _OF_A_LOG = """{kind: audit_log, url: "${env:TEST_DB}", log: public.log, xid: au
 
 
 def test_a_handover_is_compared_with_the_table_of_its_log(here: Path, database: str) -> None:
-    """The rows of before the log came with a snapshot: what of it is in both is there once."""
+    """The rows from before the log came with a snapshot: changes in both are there once."""
     (here / "frazil.yml").write_text(HANDED_OVER.replace("CHANGES", _OF_A_LOG))
     with psycopg.connect(database, autocommit=True) as session:
         session.execute("CREATE TABLE orders (id bigint PRIMARY KEY, price numeric, note text)")

@@ -36,7 +36,7 @@ def tiny() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def landed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What PostgreSQL has is landed already: the suite is about what is read."""
+    """PostgreSQL's changes are landed already: the suite tests reading."""
     monkeypatch.setattr(PostgresCapture, "land", lambda *_: Landed())
 
 

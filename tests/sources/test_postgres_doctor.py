@@ -1,4 +1,4 @@
-"""``frazil doctor`` tells what is wrong with a PostgreSQL source, or soon will be, with the way out as it is typed."""
+"""``frazil doctor`` reports present and coming problems of a PostgreSQL source, with the command that helps."""
 
 from __future__ import annotations
 

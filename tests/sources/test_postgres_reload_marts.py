@@ -197,7 +197,7 @@ def test_a_lost_landing_folder_is_seen_and_the_rows_are_read_again(
 def test_marts_of_tables_that_are_read_again_equal_the_source(
     seed: int, session: psycopg.Connection[Any], url: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Files arrive in any order, and the proofs of ``check`` and a rebuild find nothing else."""
+    """Files arrive in any order, and the proofs of ``check`` and a rebuild agree."""
     del spark  # only there so that Java runs
     random = Random(seed)
     session.execute(TABLES)

@@ -51,7 +51,7 @@ class TinySpec(SourceSpec):
 
 @dataclass(frozen=True)
 class TinySource:
-    """What such files hold: ``what`` is ``set``, ``unset`` or ``empty``."""
+    """A source of files whose records have ``what``: ``set``, ``unset`` or ``empty``."""
 
     table: Table
 

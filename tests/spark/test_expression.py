@@ -88,7 +88,7 @@ def strict(spark: SparkSession) -> SparkSession:
 
 @pytest.fixture(scope="module", params=["generated code", "interpreted"])
 def seen(strict: SparkSession, request: pytest.FixtureRequest) -> Iterator[list[str | None]]:
-    """What every case comes to, all in one job: its value as text, ``!`` where the expression fails."""
+    """The result of every case, all in one job: its value as text, ``!`` if the expression fails."""
     generated = request.param == "generated code"
     strict.conf.set("spark.sql.codegen.wholeStage", f"{generated}".lower())
     strict.conf.set("spark.sql.codegen.factoryMode", "CODEGEN_ONLY" if generated else "NO_CODEGEN")

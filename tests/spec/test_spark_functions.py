@@ -41,7 +41,7 @@ def test_the_list_is_what_its_command_writes(spark: SparkSession, script: Any) -
 
 
 def test_functions_without_arguments_are_constants_or_refused() -> None:
-    """CONVERGE: there is no function left whose value only the moment or the place of the run decides."""
+    """CONVERGE: every function has a value that does not depend on the time or machine of the run."""
     from frazil.spec.sql.sql import expression_problems  # noqa: PLC0415
 
     bare = [name for name, known in functions().items() if known.kind == "scalar" and known.takes(0) and known.counts]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.damage import local_path
+from frazil.iceberg.file_integrity import torn_snapshots
 from frazil.iceberg.metadata import read_metadata
 from frazil.iceberg.snapshot import RUN_BRANCH
-from frazil.iceberg.wholeness import torn_snapshots
 from frazil.spark.gateway import java_class, java_table
 from frazil.spec.sql.names import quote
 
@@ -69,7 +69,7 @@ def let_go_of_torn(spark: SparkSession, path: tuple[str, ...]) -> None:
     The caller holds the pipeline's lock, so no run is writing. The files of these snapshots become orphans. Nothing is
     done if all snapshots can be read, or if the table is not on this machine's disk.
 
-    Cost: as :func:`frazil.iceberg.wholeness.torn_snapshots`.
+    Cost: as :func:`frazil.iceberg.file_integrity.torn_snapshots`.
     """
     table = _table(spark, path)
     location = None if table is None else table.operations().current().metadataFileLocation()

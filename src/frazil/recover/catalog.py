@@ -14,7 +14,7 @@ from frazil.catalog.trouble import CatalogError
 from frazil.catalog.warehouse import is_torn, newest_version, read_version, table_folders, whole_version
 from frazil.errors import DeclarationError
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.wholeness import damage_of
+from frazil.iceberg.file_integrity import damage_of
 from frazil.lake.tables import open_catalog
 from frazil.runner.batch.erased import FLAG
 from frazil.runner.repair import forget_table

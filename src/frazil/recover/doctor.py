@@ -24,14 +24,14 @@ from urllib.parse import urlsplit
 from frazil.catalog.catalogs import EmbeddedReader, Located, NoLakeError
 from frazil.catalog.clients import CLIENTS_HINT, missing_client
 from frazil.catalog.spark_conf import PREFIX, catalog_conf
+from frazil.catalog.store_check import look_at_store
 from frazil.catalog.store_conf import lake_access
-from frazil.catalog.store_look import look_at_store
 from frazil.catalog.trouble import CatalogError, as_frazil_error
 from frazil.catalog.warehouse import read_version, verify_catalog
 from frazil.errors import FrazilError
 from frazil.host.machine import cache_folder, default_heap_mib, free_memory_bytes, total_memory_bytes, usable_cores
 from frazil.iceberg.damage import DamagedTableError, local_path
-from frazil.iceberg.wholeness import damage_of
+from frazil.iceberg.file_integrity import damage_of
 from frazil.sources.capture import Answers
 from frazil.sources.kinds import captures_of
 from frazil.spark.jars import default_jars, is_ready, jar_folder, jars_for

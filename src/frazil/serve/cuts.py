@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from frazil.duck.database import connect
 from frazil.duck.sql import scan
 from frazil.errors import BusyError
-from frazil.iceberg.points import PointError, tags_of
+from frazil.iceberg.time_travel import PointError, tags_of
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.state import state

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from frazil.gold.template import tables_of
-from frazil.iceberg.points import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
+from frazil.iceberg.time_travel import NotYetThereError, Point, PointError, batch_of, cut_names, read_point, snapshot_at
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.manifests import verify_manifests
 from frazil.serve.tables.tables import read_snapshot, tables
@@ -83,8 +83,8 @@ def rollback_of(pipeline: Pipeline, word: str, to: str) -> Rollback:
     Args:
         pipeline: the declaration.
         word: a source table, or one of its marts, which means its source table.
-        to: a point, as :func:`frazil.iceberg.points.read_point` reads it. A snapshot of one mart means its batch for
-            the others.
+        to: a point, as :func:`frazil.iceberg.time_travel.read_point` reads it. A snapshot of one mart means its batch
+            for the others.
 
     Raises:
         UnknownSelectionError: there is no such source table.

@@ -14,7 +14,7 @@ from frazil.catalog.trouble import translate_error, translated
 from frazil.duck.database import connect
 from frazil.duck.sql import identifier, scan
 from frazil.errors import DeclarationError
-from frazil.iceberg.points import batch_of, cut_names, read_point, snapshot_at
+from frazil.iceberg.time_travel import batch_of, cut_names, read_point, snapshot_at
 from frazil.serve.query.query import QueryError, rows_of
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.manifests import verify_manifests
@@ -26,7 +26,7 @@ from frazil.spec.tables import source_tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from frazil.iceberg.points import Point
+    from frazil.iceberg.time_travel import Point
     from frazil.spec import Current, Pipeline
     from frazil.spec.tables import LakeTable
 
@@ -109,7 +109,7 @@ def diff(pipeline: Pipeline, mart: str, begin: str, end: str | None = None, *, l
     Args:
         pipeline: the declaration.
         mart: name of a mart.
-        begin: a point, as :func:`frazil.iceberg.points.read_point` reads it.
+        begin: a point, as :func:`frazil.iceberg.time_travel.read_point` reads it.
         end: another; left out, now. It may be the earlier one: then what changed is told backwards.
         limit: rows to return at most; all by default. They are counted in any case.
 

@@ -67,7 +67,7 @@ def query(pipeline: Pipeline, sql: str, *, limit: int | None = None, as_of: str 
             ``lake.marts.hosts``; ``hosts`` alone means the table of the marts, else of gold, silver, bronze.
             All tables are seen at one moment each, those of one query together.
         limit: rows to fetch at most; all by default.
-        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.points`; left out, now.
+        as_of: a time, a snapshot, a cut or a batch, see :mod:`frazil.iceberg.time_travel`; left out, now.
 
     Raises:
         QueryError: more than one statement, one that does not only read, or one that DuckDB refuses.

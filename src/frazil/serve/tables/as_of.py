@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from frazil.iceberg.damage import DamagedTableError
 from frazil.iceberg.metadata import read_metadata
-from frazil.iceberg.points import PointError, cut_names, read_point, snapshot_at
+from frazil.iceberg.time_travel import PointError, cut_names, read_point, snapshot_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ def snapshots_at(as_of: str, located: Located, used: Collection[Path]) -> dict[P
     """Return the snapshots that some tables had at a point.
 
     Args:
-        as_of: the point, as :func:`frazil.iceberg.points.read_point` reads it.
+        as_of: the point, as :func:`frazil.iceberg.time_travel.read_point` reads it.
         located: the tables, and where their metadata is.
         used: those that have to be readable then; others are left out where they are not.
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from frazil.iceberg.points import (
+from frazil.iceberg.snapshot import BOOKMARK
+from frazil.iceberg.time_travel import (
     AmbiguousPointError,
     ExpiredPointError,
     NotYetThereError,
@@ -16,7 +17,6 @@ from frazil.iceberg.points import (
     snapshot_at,
     time_text,
 )
-from frazil.iceberg.snapshot import BOOKMARK
 
 SECOND = 1000
 """Milliseconds."""

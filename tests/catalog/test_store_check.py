@@ -12,7 +12,7 @@ import pytest
 from obstore.store import MemoryStore
 from tests.answering import Quiet, answering
 
-from frazil.catalog.store_look import look_at_store
+from frazil.catalog.store_check import look_at_store
 from frazil.spec.model.stores import StoreAccess
 from frazil.storage import store_client
 from frazil.storage.store_client import ObjectStoreError
