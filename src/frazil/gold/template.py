@@ -1,4 +1,4 @@
-"""What an aggregate is computed from, and the ``{{ name }}`` places in its SQL."""
+"""Inputs of an aggregate, and the ``{{ name }}`` placeholders in its SQL."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def tables_of(pipeline: Pipeline, gold: Gold) -> tuple[str, ...]:
-    """Names of the source tables whose marts an aggregate reads, itself and through others, as they are declared."""
+    """Return the source tables whose marts an aggregate reads, directly or through others, in declared order."""
     marts = set(marts_of(pipeline, gold))
     return tuple(table.name for table in pipeline.tables if any(table.mart_name(mart) in marts for mart in table.marts))
 
 
 def declared_gold(pipeline: Pipeline, gold: Gold) -> str:
-    """Fingerprint of what an aggregate's rows depend on: the declarations of what it reads are part of it."""
+    """Return the fingerprint of the settings of an aggregate's rows, including those of its inputs."""
     marts = {table.mart_name(mart): declared_mart(table, mart) for table in pipeline.tables for mart in table.marts}
     others = {one.name: one for one in pipeline.gold if one.name in upstream_gold(pipeline, gold)}
     read = [
@@ -32,10 +32,10 @@ def declared_gold(pipeline: Pipeline, gold: Gold) -> str:
 
 
 def render(sql: str, table: Callable[[str], str]) -> str:
-    """Put table names in their places.
+    """Replace the placeholders by table names.
 
     Args:
         sql: the SELECT as declared.
-        table: name of a mart or an aggregate -> how the engine at hand names that table, quoted.
+        table: name of a mart or aggregate -> quoted name of its table in the engine.
     """
     return MART.sub(lambda place: table(place.group(1)), sql)

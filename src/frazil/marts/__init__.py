@@ -1,3 +1,3 @@
-"""State and history of a table, from its changes."""
+"""Current state and history of a table, computed from its changes."""
 
 from __future__ import annotations

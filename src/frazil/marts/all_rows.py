@@ -1,4 +1,4 @@
-"""All rows of a mart, from all changes: a first load, a rebuild, and keys that are recomputed."""
+"""Compute rows of a mart from all changes: for a first load, a rebuild, or keys to recompute."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None) -> DataFrame:
-    """Make the rows of a mart for some keys.
+    """Compute the rows of a mart for some keys.
 
     Args:
-        mart: which mart.
+        mart: the mart.
         changes: *all* changes of these keys in the shape of silver, with event time.
         spec: the table's parts.
         times: from :func:`frazil.marts.bitemporal.known_times`, for a bitemporal history.
@@ -42,7 +42,10 @@ def all_rows(mart: Current | History, changes: DataFrame, spec: FoldSpec, times:
 def single_change_rows(
     mart: Current | History, changes: DataFrame, spec: FoldSpec, times: DataFrame | None = None
 ) -> DataFrame:
-    """As :func:`all_rows`, of keys that :func:`multi_change_keys` does not name: each change stands for itself.
+    """Compute the rows of a mart for keys with a single change; arguments as for :func:`all_rows`.
+
+    These are the keys that :func:`multi_change_keys` leaves out.
+
 
     Cost: narrow, no shuffle; rows keep the order of the changes' files.
     """
@@ -52,7 +55,7 @@ def single_change_rows(
 
 
 def multi_change_keys(changes: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Name the keys of which there is more than one change, or one that does not carry every column."""
+    """Return the keys with more than one change, or with a change that does not carry every column."""
     return query(
         f"""
         SELECT {columns_of(spec.keys)} FROM frazil_changes

@@ -1,4 +1,4 @@
-"""The changes that a baseline keeps: those that some mart needs, each with every column."""
+"""The changes that a baseline keeps: all changes that some mart needs, each with every column."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _TELLS: Final = "_cdc_tells"
 _ODD: Final = "_cdc_odd"
 _BY_RECORD: Final = f"OVER (PARTITION BY {r.FILE}, {r.ROW})"
 _IS_MOVE: Final = f"NOT min({IS_UPSERT}) {_BY_RECORD} AND max({IS_UPSERT}) {_BY_RECORD}"
-"""A record is a change of key where a delete and an upsert follow from it."""
+"""A record with a delete and an upsert is a change of key."""
 _PLACE: Final = f"struct({r.POSITION}, {r.ROW})"
 
 
 def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
-    """Return what marts need of a baseline."""
+    """Return the needs of marts from a baseline."""
     tracked, deleted = [], False
     for mart in marts:
         if isinstance(mart, History):
@@ -45,30 +45,34 @@ def served_of(marts: Iterable[Current | History], contract: Contract) -> Served:
 
 
 def baseline_rows(changes: DataFrame, spec: FoldSpec, baseline: Baseline, *, moves: bool = False) -> DataFrame:
-    """Keep the changes that a baseline is made of.
+    """Keep the changes of a baseline.
 
-    A fold of what is kept and of any newer changes is the fold of all of them: of a living key the newest upsert is
-    kept; where deleted keys are needed, also the last upsert and the last change; of a history the first and the last
-    change of each version, every delete, and what was last known before it.
+    The fold of the kept changes and of any newer changes equals the fold of all changes. Kept are:
 
-    Where the source orders its changes itself, a history may have times that run against their order: then all changes
-    of such a key are kept, and of one with a time that changes behind the horizon may have too.
+    - the newest upsert of each live key;
+    - the last upsert and the last change of deleted keys, if marts need deleted keys;
+    - for histories, the first and last change of each version, every delete, and the last known values before it.
 
-    Where records can change keys, more is kept. A change of key with what it deletes and makes: an erase follows a row
-    from key to key. The last change of each key by its place, from which a row takes what a later change of key does
-    not carry; and where that may be a mixture of several, all changes of keys whose order runs against their places.
+    If the source orders its changes itself, times can run against the order. All changes of such a key are then kept,
+    and all changes of a key with a time at or after the horizon.
+
+    If records can change keys, these are kept too: each change of key with its delete and its upsert, because an erase
+    follows a row from key to key; the last change of each key by place, which supplies values that a later change of
+    key does not carry; and all changes of keys whose order runs against their places, where these values may come from
+    several changes.
+
 
     Args:
         changes: *all* changes older than the horizon, in the shape of silver, with event time.
         spec: the table's parts.
-        baseline: what the marts need, and where the horizon is.
+        baseline: the needs of the marts, and the horizon.
         moves: records can change keys.
 
     Returns:
-        Some of the rows, in the same shape, without event time. Every upsert carries every column, but for those of
-        keys all of whose changes are kept.
+        Some of the rows, in the same shape, without event time. Every upsert carries every column, except for keys with
+        all changes kept.
 
-    Cost: one shuffle on the keys and one sort; one more where some changes do not carry every column, and two where
+    Cost: one shuffle on the keys and one sort; one more if some changes do not carry every column, and two more if
     records can change keys.
     """
     names, served = [name for name in changes.columns if name != EVENT_TIME], baseline.served
@@ -83,10 +87,10 @@ def baseline_rows(changes: DataFrame, spec: FoldSpec, baseline: Baseline, *, mov
 
 
 def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> DataFrame:
-    """Add whether a key is odd: its order runs against the places of its changes; and which changes are kept anyway.
+    """Mark odd keys, whose order runs against the places of their changes, and changes that are always kept.
 
-    With ``before`` a key is odd too if its order runs against its times, or one of these is not before that time. Kept
-    anyway are changes of key and, of an odd key, the last by its place.
+    With ``before``, a key is also odd if its order runs against its times, or if one of its times is not before that
+    time. Changes of key, and the last change of an odd key by place, are always kept.
     """
     keys = columns_of(spec.keys)
     by_key = f"(PARTITION BY {keys} ORDER BY _cdc_order)"
@@ -115,14 +119,14 @@ def _with_places(changes: DataFrame, spec: FoldSpec, before: str | None) -> Data
 def _kept(
     changes: DataFrame, names: Sequence[str], spec: FoldSpec, served: Served, *, moves: bool = False
 ) -> DataFrame:
-    """Keep what marts need of changes, each with every column; with ``moves`` also those that are marked."""
+    """Keep the changes that marts need, each with every column; with ``moves`` also the marked ones."""
     whole = fill(changes, spec) if spec.fills else changes
     newest_column = max(spec.since.values(), default=0)
     batch = f"greatest({r.BATCH}, {newest_column}L)" if newest_column else r.BATCH
     shown = [f"{batch} AS {r.BATCH}" if name == r.BATCH else quote(name) for name in names]
     keys = columns_of(spec.keys)
     if not served.deleted:
-        # A key of which more is kept is held by its last change, whatever that is.
+        # A key with further kept changes also keeps its last change, whatever its class.
         kept = [f"{_LAST} AND {IS_UPSERT}", *([_TELLS, f"{_LAST} AND _cdc_has_more"] if moves else [])]
         more = f", max({_TELLS}) OVER (PARTITION BY {keys}) AS _cdc_has_more" if moves else ""
         return query(
@@ -135,10 +139,10 @@ def _kept(
         )
     kept = [_LAST, f"{_UP} AND _cdc_last_upsert = {_NUMBER}", *([_TELLS] if moves else [])]
     if served.tracked:
-        kept.append(f"NOT {_UP}")  # each may end a version later than its order says
+        kept.append(f"NOT {_UP}")  # each may end a version later than its order suggests
     for number in range(len(served.tracked)):
         kept += [f"{_STANDS} AND (_cdc_begins_{number} OR _cdc_ends_{number})", _is_last_known(number)]
-    # Of several upserts at one event time the last in order stands: no other may come to stand in its place.
+    # Among several upserts at one event time the last in order counts: it must be kept so that no other replaces it.
     kept_of_time = f"max(_cdc_kept) OVER (PARTITION BY {keys}, {EVENT_TIME})"
     return query(
         f"""
@@ -152,7 +156,7 @@ def _kept(
 
 
 def _numbered(spec: FoldSpec) -> str:
-    """Write the changes with their number in the order of their key, and whether they stand at their event time."""
+    """Write the changes with their number in the order of their key, and whether they count at their event time."""
     by_key = f"(PARTITION BY {columns_of(spec.keys)} ORDER BY _cdc_order)"
     return f"""numbered AS (
             SELECT
@@ -167,7 +171,7 @@ def _numbered(spec: FoldSpec) -> str:
 
 
 def _joined(spec: FoldSpec, served: Served) -> str:
-    """Write the changes with what follows them in their key, and where versions of each history begin and end."""
+    """Write the changes with the next changes of their key, and the boundaries of versions of each history."""
     keys = columns_of(spec.keys)
     among = f"(PARTITION BY {keys}, {_STANDS} ORDER BY {_NUMBER})"
     behind = f"(PARTITION BY {keys} ORDER BY {_NUMBER} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
@@ -195,7 +199,7 @@ def _joined(spec: FoldSpec, served: Served) -> str:
 
 
 def _is_last_known(number: int) -> str:
-    """Write the condition that a gap shows the values of an upsert that does not stand: the gap begins at its time."""
+    """Write the condition that a gap shows the values of an upsert that does not count: the gap begins at its time."""
     after = f"_cdc_next_{number}"
     begins = f"NOT {after}.{_UP} AND {after}.begins"
     return f"{_UP} AND NOT {_STANDS} AND {begins} AND coalesce(_cdc_next_upsert > {after}.{_NUMBER}, true)"

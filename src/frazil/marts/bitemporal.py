@@ -1,8 +1,8 @@
-"""What was known of each version, and when: a history in which nothing is overwritten.
+"""Bitemporal history: the versions of each key and the times when they were known; no row is overwritten.
 
-A *belief* is all versions of a key that follow from its changes up to a batch. A row of a bitemporal history is a
-version that consecutive beliefs share: it was known from the time of the first batch until that of the key's next batch
-from which it no longer follows. So the rows follow from the changes and their batches alone, however they are made.
+A *belief* is the set of versions of a key that follow from its changes up to a batch. A row of a bitemporal history is
+a version that consecutive beliefs share. It was known from the time of the first of these batches until the time of the
+key's next batch without it. So the rows depend only on the changes and their batches.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 AS_OF: Final = "_cdc_as_of"
-"""The batch up to which changes make a belief."""
+"""The last batch of a belief."""
 KNOWN_AT: Final = "_cdc_known_at"
-"""When a batch was known."""
+"""The time when a batch was known."""
 
 
 def known_times(arrivals: DataFrame) -> DataFrame:
-    """Return when each batch was known: when the last record arrived, of it or an earlier one, whatever clocks said.
+    """Return the time when each batch was known: the latest arrival of a record of this or an earlier batch.
 
     Args:
         arrivals: rows of bronze, at least one of each batch, with ``_cdc_batch`` and ``_cdc_arrived_at``.
@@ -54,21 +54,21 @@ def known_versions(
     held: DataFrame | None = None,
     after: int = 0,
 ) -> DataFrame:
-    """Make the rows of a bitemporal history for some keys.
+    """Compute the rows of a bitemporal history for some keys.
 
     Args:
         changes: *all* changes of these keys in the shape of silver, with event time; each key has one after ``after``.
         times: from :func:`known_times`.
         spec: the table's parts.
         deletes: as for :func:`frazil.marts.history.versions`.
-        held: the rows that the history has of these keys, as of batch ``after``; None for none.
+        held: the history's rows of these keys, as of batch ``after``; None without any.
         after: batches up to this one are in ``held``.
 
     Returns:
         The contract's columns, ``valid_from``, ``valid_to``, ``is_current``, ``is_deleted``, ``known_from``,
-        ``known_to`` (NULL while known), ``_cdc_position``, ``_cdc_row``. What was known for no time is left out.
+        ``known_to`` (NULL while known), ``_cdc_position``, ``_cdc_row``. Rows that were known for no time are left out.
 
-    Cost: every batch of a key after ``after`` is joined with the changes of the key, folded and sorted.
+    Cost: a join of each batch of a key after ``after`` with the changes of the key, a fold and a sort.
     """
     keys, is_same = columns_of(spec.keys), same(spec.keys, "c", "b")
     beliefs = query(
@@ -115,7 +115,7 @@ def known_versions(
 
 
 def known_open_versions(changes: DataFrame, times: DataFrame, spec: FoldSpec) -> DataFrame:
-    """As :func:`known_versions`, of changes that are the only ones of their key.
+    """Compute the rows of a bitemporal history for keys with a single change; see :func:`known_versions`.
 
     Cost: narrow; the times are broadcast.
     """
@@ -141,9 +141,9 @@ _ADDED: Final = ("valid_from", "valid_to", "is_current", "is_deleted", "known_fr
 
 
 def _rows(known: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Make one row of a version that consecutive beliefs of its key share; it shows the place of the last of them."""
+    """Merge each version that consecutive beliefs of its key share to one row, with the place of the last belief."""
     content = f"struct({columns_of((*spec.columns, 'valid_to', 'is_deleted'))})"
-    # One version begins at a time, and empty ones that deletes leave: of these only equal ones may be the same.
+    # At one time begin one version and the empty ones that deletes leave; only equal empty ones can be the same.
     empty = f"CASE WHEN valid_to = valid_from THEN {content} END"
     begin = f"{columns_of((*spec.keys, 'valid_from'))}, {empty}"
     by_version = f"PARTITION BY {begin}, _cdc_twin ORDER BY _cdc_number"

@@ -1,4 +1,4 @@
-"""Count what became of the keys of a mart that was written whole, as ``MartReport`` of the engine defines it."""
+"""Count inserted, updated and deleted keys after a full write of a mart, as ``MartReport`` defines them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 STAND: Final = "_cdc_stand"
-"""Hash of the change that a row stands for: of its sequence, position and row."""
+"""Hash of the order of a row's newest change: sequence, position and row."""
 
 _OF_LIVING: Final = {"is_current": "is_current", "is_deleted": "NOT is_deleted"}
 
 
 def living_rows(rows: DataFrame, columns: Collection[str]) -> DataFrame:
-    """Keep the newest rows of the keys that are not deleted, one a key.
+    """Keep the newest row of each key that is not deleted.
 
     Args:
-        rows: all rows of a mart of any kind. A flag is NULL in rows written when the mart was of a kind without it.
-        columns: those of the contract.
+        rows: all rows of a mart of any kind. A flag is NULL in rows that the mart wrote as another kind.
+        columns: columns of the contract.
     """
-    # A source's own column of this name may have been dropped from the declaration, and its values stay behind.
+    # A dropped column of the source can have this name, and its values remain.
     is_flag = {name: kind == "boolean" and name not in columns for name, kind in rows.dtypes}
     flags = [name for name in _OF_LIVING if is_flag.get(name)]
     return rows.where(" AND ".join(f"({name} IS NULL OR {_OF_LIVING[name]})" for name in flags) or "true")
@@ -39,7 +39,7 @@ def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
     """Return the keys that are not deleted.
 
     Args:
-        rows: as :func:`living_rows` takes them.
+        rows: as for :func:`living_rows`.
         spec: the table's parts.
 
     Returns:
@@ -53,11 +53,11 @@ def living(rows: DataFrame, spec: FoldSpec) -> DataFrame:
 
 
 def compared(before: DataFrame, after: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Count the keys that came, went, and stand for another change than before.
+    """Count the inserted and deleted keys, and the keys with another newest change than before.
 
     Args:
-        before: from :func:`living`, of the rows as they were.
-        after: likewise, of the rows as they are.
+        before: from :func:`living`, of the rows before the write.
+        after: from :func:`living`, of the rows after it.
         spec: the table's parts.
 
     Returns:
@@ -87,7 +87,7 @@ def compared(before: DataFrame, after: DataFrame, spec: FoldSpec) -> DataFrame:
 
 
 def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame:
-    """Count the changes after a batch that are not newer than the newest that their key had up to it.
+    """Count the changes after a batch that are not newer than the newest earlier change of their key.
 
     Args:
         changes: all changes, in the shape of silver.
@@ -115,7 +115,7 @@ def late_changes(changes: DataFrame, spec: FoldSpec, *, after: int) -> DataFrame
 
 
 def untimed_deletes(changes: DataFrame, spec: FoldSpec, condition: str) -> DataFrame:
-    """Count deletes of known rows that neither their source nor their event time tells the time of.
+    """Count deletes of known rows without a time: neither the source nor the event time gives one.
 
     Args:
         changes: all changes, in the shape of silver, with event time.

@@ -1,4 +1,4 @@
-"""The newest state of every key, deleted rows gone (hard) or flagged (soft)."""
+"""The newest state of every key, with deleted rows removed (hard) or flagged (soft)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 STANDS: Final = "_cdc_stands"
-"""Whether the table has a row of the key's newest state."""
+"""Whether the table has a row for the key's newest state."""
 
 TIMES: Final = (EVENT_TIME, r.SOURCE_TIME)
-"""Columns of a state that say when a row was deleted."""
+"""Columns of a state with the time of a delete."""
 
 FLAGS: Final = ("is_deleted", "deleted_at", r.POSITION, r.ROW)
-"""Columns of a soft table that come from a delete, even from one without values."""
+"""Columns of a soft table that come from a delete, even from a delete without values."""
 
 
 def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Rows of the current table without deleted ones.
+    """Return the rows of a current table without deleted ones.
 
     Args:
         folded: one row per key, from :func:`frazil.marts.fold.newest`.
@@ -34,33 +34,33 @@ def hard(folded: DataFrame, spec: FoldSpec) -> DataFrame:
 
     Returns:
         At most one row per key: the contract's columns, ``_cdc_position``, ``_cdc_row``. A key whose newest
-        change is a delete has none.
+        change is a delete has no row.
     """
     return states(folded, spec, "hard").where(STANDS).drop(STANDS)
 
 
 def soft(folded: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Rows of the current table, deleted ones flagged and with their last known values.
+    """Return the rows of a current table, with deleted ones flagged and with their last known values.
 
     Args:
-        folded: as for :func:`hard`; where a delete is newest, ``_cdc_values`` are the last known ones.
+        folded: as for :func:`hard`; after a delete, ``_cdc_values`` has the last known values.
         spec: the table's parts.
 
     Returns:
         At most one row per key: the contract's columns, ``is_deleted``, ``deleted_at`` (time of the newest delete, see
-        :func:`frazil.marts.fold_spec.time_of_delete`, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key of
-        which only deletes are known has none.
+        :func:`frazil.marts.fold_spec.time_of_delete`, NULL for a live row), ``_cdc_position``, ``_cdc_row``. A key with
+        only deletes has no row.
     """
     return states(folded, spec, "soft").where(STANDS).drop(STANDS, *TIMES)
 
 
 def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) -> DataFrame:
-    """Newest states of all keys, with those that the table has no row of.
+    """Return the newest states of all keys, including those without a row in the table.
 
     Args:
         folded: as for :func:`hard` and :func:`soft`.
         spec: the table's parts.
-        deletes: which of the two tables.
+        deletes: the kind of current table.
 
     Returns:
         One row per key: the table's columns, then ``_cdc_stands``; of a soft table then ``TIMES`` too.
@@ -85,11 +85,11 @@ def states(folded: DataFrame, spec: FoldSpec, deletes: Literal["hard", "soft"]) 
 
 
 def last_known(target: DataFrame, dead: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Rows of a soft table for keys whose delete came without values.
+    """Return the rows of a soft table for keys whose delete came without values.
 
     Args:
-        target: the table's rows, which have the values.
-        dead: the keys, the ``FLAGS`` and the ``TIMES``.
+        target: the table's rows, which have the last known values.
+        dead: the keys, the ``FLAGS`` and the ``TIMES`` of the deletes.
         spec: the table's parts.
 
     Cost: a scan of the table against a broadcast.

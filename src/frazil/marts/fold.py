@@ -1,4 +1,4 @@
-"""Fold the changes of each key in their order: what every mart is made from."""
+"""Fold the changes of each key in their order, as the basis of every mart."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ NEWEST: Final = "_cdc_newest"
 VALUES: Final = "_cdc_values"
 _HELD: Final = "_cdc_is_held"
 _NEWEST_BATCH: Final = "9223372036854775807L"
-"""Newer than any: a mart's row has every column."""
+"""Greater than any batch: a mart's row has every column."""
 
 
 def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
     """Keep, of every key, its newest change and the values of its newest upsert.
 
     Args:
-        changes: n change rows in the shape of silver; any order, repeats allowed. Every column a change
-            carries counts; one that carries fewer must have been filled by :func:`fill` before.
+        changes: n change rows in the shape of silver; any order, repeats allowed. A change that does not carry every
+            column must have been filled by :func:`fill` before.
         spec: the table's parts.
         also: further aggregates of a key's changes as SQL, each with an alias.
 
@@ -38,7 +38,7 @@ def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
 
     Cost: one shuffle on the keys, no window.
     """
-    # max_by skips rows whose order is NULL, so deletes do not take part in the second.
+    # max_by skips rows with a NULL order, so the second one ignores deletes.
     order_of_values = f"CASE WHEN {IS_UPSERT} THEN _cdc_order END"
     aggregates = [
         f"max_by({_stand(spec)}, _cdc_order) AS {NEWEST}",
@@ -55,7 +55,7 @@ def newest(changes: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
 
 
 def alone(changes: DataFrame, spec: FoldSpec) -> DataFrame:
-    """As :func:`newest`, of changes that are the only ones of their key: nothing to compare, no shuffle."""
+    """Return :func:`newest` for keys with a single change, without a shuffle."""
     values = f"CASE WHEN {IS_UPSERT} THEN struct({columns_of(spec.columns)}) END"
     return changes.selectExpr(*map(quote, spec.keys), f"{_stand(spec)} AS {NEWEST}", f"{values} AS {VALUES}")
 
@@ -74,10 +74,10 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
         spec: the table's parts.
 
     Returns:
-        The same rows with every column of an upsert filled; of a delete only keys, order and times are left.
-        ``_cdc_known`` is NULL in all.
+        The same rows with every column of an upsert filled; a delete keeps only keys, order and times. ``_cdc_known``
+        is NULL in all rows.
 
-    Cost: one shuffle on the keys and a sort; only tables with such changes pay it.
+    Cost: one shuffle on the keys and a sort, only for tables with such changes.
     """
     fixed = {*spec.keys, *spec.sequence_by}
     filled = [quote(name) if name in fixed else _in_force(name, spec) for name in spec.columns]
@@ -97,15 +97,15 @@ def fill(changes: DataFrame, spec: FoldSpec) -> DataFrame:
 
 
 def fill_from(changes: DataFrame, living: DataFrame, spec: FoldSpec) -> DataFrame:
-    """As :func:`fill`, from the values that a mart holds; of keys without late changes that is the same.
+    """Fill changes from the values in a mart; for keys without late changes the result equals that of :func:`fill`.
 
     Args:
         changes: the changes of a batch.
-        living: rows of a mart that are not deleted, at most one a key.
+        living: live rows of a mart, at most one for each key.
         spec: the table's parts.
 
-    Cost: what some changes do not carry is looked up for their keys alone: a scan of the mart against a broadcast, and
-        a shuffle and sort of the changes of these keys.
+    Cost: for the keys of incomplete changes, a scan of the mart against a broadcast, and a shuffle and sort of their
+        changes.
     """
     lacking = changes.where(late.is_incomplete(spec)).select(*map(quote, spec.keys))
     some, others = (late.filter_keys(changes, lacking, spec.keys, among=among) for among in (True, False))
@@ -121,7 +121,7 @@ def _in_force(name: str, spec: FoldSpec) -> str:
     column = quote(name)
     value = f"(last(CASE WHEN {_carries(name, spec)} THEN struct({column}) END, true) OVER in_life).{column}"
     if name in spec.event_times:
-        # A delete has no values, but a time.
+        # A delete has a time but no values.
         value = f"CASE WHEN {IS_UPSERT} THEN {value} ELSE {column} END"
     return f"{value} AS {column}"
 

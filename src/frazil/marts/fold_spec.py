@@ -1,4 +1,4 @@
-"""What a fold is given of a table: names, order, and since when a column exists."""
+"""The parts of a table that a fold needs: names, order, and the first batch of columns."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EVENT_TIME: Final = "_cdc_event_time"
-"""Column of change rows, beside those of silver, while they are folded."""
+"""Column that a fold adds to the change rows of silver."""
 
 IS_UPSERT: Final = f"{r.CLASS} = '{r.UPSERT}'"
-"""SQL that tells of a change row that it brings values."""
+"""SQL condition of an upsert."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +29,12 @@ class FoldSpec:
         sequence_by: columns that order the changes of a key.
         columns: all columns of the contract, in table order.
         types: column -> type.
-        event_times: columns with the event time, the first that is not NULL counts; none where the table has no times.
+        event_times: columns with the event time; the first that is not NULL counts. Empty for a table without times.
         tracked: columns whose change opens a version of history.
-        since: column -> first batch it was known in, for columns that came later than the table.
-        partial: some changes of the table do not carry every column, so values come from older ones.
-        apart: further columns of the changes: those of a key that differ in them are folded by themselves.
-        snapshot_places: LIKE pattern of the positions of rows behind a snapshot's own truncate; None for none.
+        since: column -> its first batch, for columns that are newer than the table.
+        partial: some changes do not carry every column, so values come from older ones.
+        apart: further columns of the changes; changes of a key that differ in them are folded separately.
+        snapshot_places: LIKE pattern of the positions of rows after a snapshot's own truncate, or None.
     """
 
     keys: tuple[str, ...]
@@ -50,36 +50,36 @@ class FoldSpec:
 
     @property
     def together(self) -> tuple[str, ...]:
-        """Columns in which changes are equal that are folded together."""
+        """Return the columns that define the groups of changes to fold."""
         return (*self.keys, *self.apart)
 
     @property
     def order_columns(self) -> tuple[str, ...]:
-        """Columns that tell how new a row of a mart or a change is."""
+        """Return the columns that order the rows of a mart or the changes of a key."""
         return (*self.sequence_by, r.POSITION, r.ROW)
 
     @property
     def fills(self) -> bool:
-        """Some changes may not carry every column, so values come from older ones."""
+        """Return whether some changes may not carry every column, so that values come from older ones."""
         return self.partial or bool(self.since)
 
     @property
     def times_follow_order(self) -> bool:
-        """Event times can never run against the order: they are its first part."""
+        """Return whether event times are the first part of the order, so that they cannot run against it."""
         return bool(self.sequence_by) and self.event_times[:1] == self.sequence_by[:1]
 
 
 def told_time(spec: FoldSpec, prefix: str = "") -> str:
-    """Write the event time that a row's own columns tell, optionally out of the struct or alias ``prefix``."""
+    """Write the event time from a row's own columns, optionally of the struct or alias ``prefix``."""
     names = (quote(prefix, name) if prefix else quote(name) for name in spec.event_times)
     return f"coalesce({', '.join([*(f'CAST({name} AS timestamp)' for name in names), 'CAST(NULL AS timestamp)'])})"
 
 
 def time_of_delete(told: str, prefix: str = "") -> str:
-    """Write when a row was deleted (HISTORY): a delete repeats the row's event time unless it has one of its own.
+    """Write the time when a row was deleted (HISTORY): a delete repeats the row's event time unless it has its own.
 
     Args:
-        told: SQL of the event time that the row's newest upsert tells; NULL for none.
+        told: SQL of the event time of the row's newest upsert; may be NULL.
         prefix: struct or alias with the delete's ``_cdc_event_time`` and ``_cdc_source_time``.
     """
     declared, source = (f"{prefix}.{name}" if prefix else name for name in (EVENT_TIME, r.SOURCE_TIME))
@@ -88,23 +88,29 @@ def time_of_delete(told: str, prefix: str = "") -> str:
 
 
 def columns_of(names: Iterable[str], prefix: str = "") -> str:
-    """Write columns as a SELECT list, each name taken literally, optionally out of the struct or alias ``prefix``."""
+    """Write columns as a SELECT list with quoted names, optionally of the struct or alias ``prefix``."""
     if not prefix:
         return ", ".join(map(quote, names))
     return ", ".join(f"{quote(prefix, name)} AS {quote(name)}" for name in names)
 
 
 def same(names: Iterable[str], one: str, other: str) -> str:
-    """Write the condition that two aliases have equal columns; a NULL equals nothing."""
+    """Write the condition that two aliases have equal columns; NULL equals nothing."""
     return " AND ".join(f"{quote(one, name)} = {quote(other, name)}" for name in names)
 
 
 def order(spec: FoldSpec) -> str:
-    """Write the order of a change: sequence, position, upsert after delete, content. Greater is newer; total."""
+    """Write the total order of changes: sequence, position, upsert after delete, content. Greater is newer."""
     content = f"xxhash64({columns_of(spec.columns)}) AS _cdc_content"
     return f"struct({columns_of(spec.order_columns)}, {IS_UPSERT} AS _cdc_upsert, {content})"
 
 
 def with_event_time(rows: DataFrame, spec: FoldSpec, *also: str) -> DataFrame:
-    """Add the event time to rows: a timestamp, NULL where the table has no times. Then ``also``, as SQL."""
+    """Add the event time to rows.
+
+    Args:
+        rows: rows with the contract's columns.
+        spec: the table's parts; without event times the column is NULL.
+        also: SQL of further columns.
+    """
     return rows.selectExpr("*", f"{told_time(spec)} AS {EVENT_TIME}", *also)

@@ -1,4 +1,4 @@
-"""Every version of every key, with the time it was valid."""
+"""Every version of every key, with its time of validity."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 BASE: Final = "_cdc_base"
-"""True for a row that stands for a version the table already holds, with its values as last known."""
+"""True for a row that represents a version in the table, with its last known values."""
 
 
 def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark"]) -> DataFrame:
     """Build the versions of some keys from their changes (HISTORY).
 
     Args:
-        changes: n change rows with event time; for each key either all its changes, or its open version
+        changes: n change rows with event time. For each key either all its changes, or its open version
             as a change (``_cdc_base`` true, event time its ``valid_from``) and changes that are all newer,
             in order and in event time.
-        spec: the table's parts; ``tracked`` decides what a version is.
+        spec: the table's parts; a change in ``tracked`` opens a version.
         deletes: ``close`` ends the last version; ``mark`` also opens a row with the last known values.
 
     Returns:
         The versions: the contract's columns, ``valid_from``, ``valid_to`` (NULL while current),
         ``is_current``, ``is_deleted``, ``_cdc_position``, ``_cdc_row``; then the columns of ``spec.apart``.
 
-    Cost: one shuffle on the keys and one sort, whatever the number of windows below.
+    Cost: one shuffle on the keys and one sort, for all windows together.
     """
     if deletes == "close":
         kept, row, at = "_cdc_upsert", "_cdc_values", "_cdc_order"
         is_deleted = "coalesce(NOT _cdc_next._cdc_upsert, false)"
     else:
-        # A key that begins with a delete was never seen alive, not even for an instant.
+        # A key whose first change is a delete was never live.
         kept = "_cdc_upsert OR (_cdc_start._cdc_last_known IS NOT NULL AND NOT _cdc_start._cdc_leading)"
         row = "CASE WHEN _cdc_upsert THEN _cdc_values ELSE _cdc_start._cdc_last_known END"
         at = "CASE WHEN _cdc_upsert THEN _cdc_order ELSE _cdc_start._cdc_order END"
@@ -64,7 +64,7 @@ def versions(changes: DataFrame, spec: FoldSpec, deletes: Literal["close", "mark
 
 
 def _standing_sql(spec: FoldSpec) -> str:
-    """Write the changes that stand at their event time, with what was last known of their key."""
+    """Write the changes that count at their event time, with the last known values of their key."""
     keys, values = columns_of(spec.together), f"struct({columns_of(spec.columns)})"
     by_key = f"PARTITION BY {keys} ORDER BY _cdc_order"
     told = told_time(spec, "_cdc_last_known")
@@ -93,12 +93,12 @@ def _standing_sql(spec: FoldSpec) -> str:
 
 
 def _told_sql(spec: FoldSpec) -> str:
-    """Write the changes with their order, without a snapshot's deletes of rows that it brings: they never went."""
+    """Write the changes with their order, without a snapshot's deletes of rows that it brings again."""
     ordered = f"(SELECT *, {order(spec)} AS _cdc_order FROM frazil_changes)"
     if spec.snapshot_places is None:
         return ordered
     by_key = f"PARTITION BY {columns_of(spec.together)} ORDER BY _cdc_order"
-    # Silver may hold a delete twice, so it is the next upsert that counts.
+    # Silver may have a delete twice, so the next upsert counts.
     then = f"lead(CASE WHEN {IS_UPSERT} THEN {r.POSITION} END) IGNORE NULLS OVER ({by_key})"
     is_own = f"_cdc_then LIKE {literal(spec.snapshot_places)} AND startswith(_cdc_then, {r.POSITION})"
     return f"""(
@@ -108,9 +108,9 @@ def _told_sql(spec: FoldSpec) -> str:
 
 
 def _ended_sql(spec: FoldSpec) -> str:
-    """Write the versions, each with where it starts and what comes next.
+    """Write the versions, each with its first change and the next version.
 
-    Equal consecutive states are one version: it begins with the first and shows the values of the last.
+    Equal consecutive states are one version, which begins with the first and has the values of the last.
     """
     by_key = f"PARTITION BY {columns_of(spec.together)} ORDER BY _cdc_order"
     first = "struct(_cdc_from, _cdc_order, _cdc_last_known, _cdc_leading)"
@@ -143,16 +143,16 @@ def next_versions(
     whole: DataFrame | None = None,
     in_one_task: bool = False,
 ) -> DataFrame:
-    """Build the versions that a batch leaves of its keys: of each the open one, and what follows it.
+    """Build the versions of a batch's keys after the batch: from the open version of each key on.
 
     Args:
         new: changes of the batch, all newer than the open versions of their keys.
         open_rows: the open versions of these keys, with their event time.
         spec: the table's parts.
         deletes: as for :func:`versions`.
-        whole: all changes of keys that have late or incomplete ones, and are neither in ``new`` nor in ``open_rows``;
-            all versions of them are built.
-        in_one_task: fold all in one task, which spares a shuffle; not where there are whole keys.
+        whole: all changes of keys with late or incomplete ones, which are not in ``new`` and ``open_rows``; all their
+            versions are built.
+        in_one_task: fold in one task, without a shuffle; ignored with ``whole``.
     """
     change = [*map(quote, spec.columns), r.CLASS, r.POSITION, r.ROW, EVENT_TIME, r.SOURCE_TIME, f"false AS {BASE}"]
     held = open_rows.selectExpr(
@@ -173,7 +173,7 @@ def next_versions(
 
 
 def open_versions(changes: DataFrame, spec: FoldSpec) -> DataFrame:
-    """As :func:`versions`, of changes that are the only ones of their key: an upsert is an open version, a delete none.
+    """Build the versions of keys with a single change: an upsert is an open version, a delete gives no row.
 
     Cost: narrow, no shuffle.
     """

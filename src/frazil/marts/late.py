@@ -1,4 +1,4 @@
-"""Which changes of a batch are late, and which keys must be recomputed from all their changes."""
+"""Find late changes of a batch, and keys to recompute from all their changes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ HELD: Final = "_cdc_held"
 HELD_TIME: Final = "_cdc_held_time"
 IN_TARGET: Final = "_cdc_in_target"
 LIVED: Final = "_cdc_lived"
-"""Whether the mart has a row of a key that is not deleted."""
+"""Whether the mart has a live row of a key."""
 
 
 def target_rows(target: DataFrame, touched: DataFrame, spec: FoldSpec, *also: str, lives: str = "true") -> DataFrame:
     """Find the rows of a mart for the keys of a batch.
 
     Args:
-        target: rows of the mart that stand for the newest state of a key, at most one a key.
+        target: rows of the mart with the newest state of each key, at most one for each key.
         touched: rows with the batch's keys, repeats allowed.
         spec: the table's parts.
-        also: further columns of the target to give.
-        lives: SQL condition of a row of the target: it is not a deleted one. Never NULL.
+        also: SQL of further columns of the target.
+        lives: SQL condition of a live row of the target; never NULL.
 
     Returns:
         At most one row per key: the keys, ``_cdc_in_target``, which is true, ``_cdc_lived``, then ``also``.
 
-    Cost: one scan of the target's columns named here, against a broadcast.
+    Cost: one scan of the named columns of the target, against a broadcast.
     """
     columns = [f"true AS {IN_TARGET}", f"{lives} AS {LIVED}", *also]
     return query(
@@ -56,7 +56,7 @@ def held_order(rows: DataFrame, spec: FoldSpec) -> DataFrame:
         spec: the table's parts.
 
     Returns:
-        As many rows: the keys; ``_cdc_held``, its order, a struct of the order columns; and ``_cdc_held_time``, its
+        The same rows: the keys; ``_cdc_held``, the order as a struct of the order columns; and ``_cdc_held_time``, the
         event time.
     """
     order = f"struct({columns_of(spec.order_columns)}) AS {HELD}"
@@ -70,11 +70,11 @@ def tombstones(deletes: DataFrame, touched: DataFrame, spec: FoldSpec, *, in_one
         deletes: deletes of earlier batches, from silver, with event time.
         touched: rows with the batch's keys, repeats allowed.
         spec: the table's parts.
-        in_one_task: read in one task, which spares a shuffle: that takes longer than a few dozen files do.
+        in_one_task: read in one task, without a shuffle, which costs more than reading some tens of files.
 
     Returns:
-        At most one row per key: the keys, ``_cdc_held`` and ``_cdc_held_time``, the greatest of each. No delete of the
-        key ended a version later than that time, unless the version began later.
+        At most one row per key: the keys, and the greatest ``_cdc_held`` and ``_cdc_held_time``. No delete of the key
+        ended a version after that time, unless the version began later.
     """
     hints = "COALESCE(1), BROADCAST(k)" if in_one_task else "BROADCAST(k)"
     return query(
@@ -98,8 +98,8 @@ def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: Fol
 
     Args:
         new: n change rows.
-        held: from :func:`held_order`; rows older than all of ``new`` may be left out.
-        dead: from :func:`tombstones`; likewise.
+        held: from :func:`held_order`; rows older than all of ``new`` may be missing.
+        dead: from :func:`tombstones`; rows older than all of ``new`` may be missing.
         spec: the table's parts.
 
     Returns:
@@ -121,7 +121,7 @@ def with_prior_order(new: DataFrame, held: DataFrame, dead: DataFrame, spec: Fol
 
 
 def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec) -> DataFrame:
-    """Join each folded key with whether the mart has a row of it, and whether that is not deleted.
+    """Join each folded key with two flags: whether the mart has a row of it, and whether that row is live.
 
     Args:
         folded: n rows, one per key.
@@ -142,16 +142,16 @@ def match_target(folded: DataFrame, found: DataFrame, spec: FoldSpec) -> DataFra
 
 
 def is_late(spec: FoldSpec) -> str:
-    """Write the condition that a change is late: not newer than what its key already has."""
+    """Write the condition that a change is late: not newer than the newest change of its key so far."""
     return f"coalesce(struct({columns_of(spec.order_columns)}) <= {HELD}, false)"
 
 
 def is_not_after(spec: FoldSpec, newest_time: int | None) -> str:
-    """Write the condition that a change's event time is not after all held ones.
+    """Write the condition that a change's event time is not after all held event times.
 
-    History can append a version only at the end of a key's time. Where event times are not the first part of the
-    order, no held row can tell where that is. For what is after it ``newest_time`` can, the greatest of the table in
-    microseconds; every other change of a known key counts.
+    History can append a version only at the end of a key's time. If event times are not the first part of the order,
+    no held row has that end. A change after ``newest_time``, the greatest event time of the table in microseconds, is
+    certainly after it; every other change of a known key meets the condition.
     """
     known = f"{HELD} IS NOT NULL"
     if spec.times_follow_order:
@@ -162,13 +162,20 @@ def is_not_after(spec: FoldSpec, newest_time: int | None) -> str:
 
 
 def is_incomplete(spec: FoldSpec) -> str:
-    """Write the condition that an upsert does not carry every column, so older changes fill it."""
+    """Write the condition that an upsert does not carry every column, so that older changes fill it."""
     oldest = max(spec.since.values(), default=0)
     return f"({IS_UPSERT} AND ({r.KNOWN} IS NOT NULL OR {r.BATCH} < {oldest}))"
 
 
 def filter_keys(changes: DataFrame, keys: DataFrame, names: Sequence[str], *, among: bool = True) -> DataFrame:
-    """Keep the rows whose key is among some keys, or is not."""
+    """Keep the rows whose key is among some keys.
+
+    Args:
+        changes: the rows.
+        keys: rows with the keys, repeats allowed; broadcast.
+        names: the key columns.
+        among: False keeps the other rows instead.
+    """
     return query(
         f"""
         SELECT /*+ BROADCAST(k) */ t.* FROM frazil_all AS t

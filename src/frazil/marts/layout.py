@@ -1,4 +1,4 @@
-"""Iceberg layout of mart tables."""
+"""Iceberg layout of marts, and their fold specs."""
 
 from __future__ import annotations
 
@@ -17,31 +17,34 @@ if TYPE_CHECKING:
 
 
 def mart_columns(mart: Current | History, contract: Contract) -> dict[str, str]:
-    """List a mart's columns with their types."""
+    """Return a mart's columns with their types."""
     columns = {column.name: column.type for column in contract.columns}
     return columns | added_columns(mart) | {r.POSITION: "string", r.ROW: "bigint"}
 
 
 def live_columns(mart: Current, columns: Sequence[str]) -> list[str]:
-    """List the columns of a soft mart that its live view shows: all but those that tell of deletes."""
+    """Return the columns of a soft mart's live view: all except those about deletes."""
     return [name for name in columns if name not in added_columns(mart)]
 
 
 def partitioning(mart: Current | History) -> tuple[str, ...]:
-    """List a mart's partition transforms as SQL; history is split by ``is_current`` first: a batch reads the living."""
+    """Return a mart's partition transforms as SQL; history is partitioned by ``is_current`` first.
+
+    A batch of a history reads the current rows only.
+    """
     transforms = tuple(partition_transform(text).sql for text in mart.partition_by)
     return ("is_current", *transforms) if isinstance(mart, History) else transforms
 
 
 def mart_properties(mart: Current | History) -> dict[str, str]:
-    """List a mart's table properties: the user's, and what its own partitions ask for."""
-    # Parted by is_current alone every task has rows of both parts, and sending them around would gain nothing.
+    """Return a mart's table properties: the declared ones, and those for its own partitions."""
+    # With is_current as the only partition, every task has rows of both, and a shuffle would gain nothing.
     here = {} if mart.partition_by else {"write.distribution-mode": "none", "write.spark.fanout.enabled": "true"}
     return {"format-version": str(mart.format_version)} | here | mart.properties
 
 
 def mart_layout(mart: Current | History) -> dict[str, Any]:
-    """Return how a mart's table is laid out, as plain values: what a bookmark keeps to see that it was changed."""
+    """Return the layout of a mart's table as plain values; a bookmark keeps it to detect changes."""
     return {
         "partition_by": [*partitioning(mart)],
         "sort_by": [*mart.sort_by],
@@ -59,7 +62,15 @@ def fold_spec(
     partial: bool,
     snapshot_places: str | None = None,
 ) -> FoldSpec:
-    """Return the fold spec of a mart; of None, that of a fold that makes no mart."""
+    """Return the fold spec of a mart.
+
+    Args:
+        contract: the table's contract.
+        mart: the mart; None for a fold without a mart, which tracks no columns.
+        since: column that is newer than the table -> its first batch.
+        partial: some changes do not carry every column.
+        snapshot_places: LIKE pattern of the positions of snapshot rows, or None.
+    """
     times = () if contract.event_time is None else (contract.event_time,)
     types = {column.name: column.type for column in contract.columns}
     in_sequence = [name for name in contract.sequence_by if types[name] in ("timestamp", "timestamp_ntz", "date")]

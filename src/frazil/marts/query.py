@@ -1,4 +1,4 @@
-"""Ask for rows by one SELECT: a whole query is read once, where every operator of a DataFrame would be read alone."""
+"""Run one SELECT over DataFrames: Spark analyzes a query once, but each DataFrame operator separately."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ if TYPE_CHECKING:
 
 
 _VIEWS: Final = Lock()
-"""Held from the naming of the rows to the reading of the text: marts that share a session share its names too."""
+"""Held while views are created and the query is analyzed: marts of one session share its views."""
 
 
 def query(select: str, **rows: DataFrame) -> DataFrame:
     """Run a SELECT over rows.
 
     Args:
-        select: Spark SQL; names in it come from :func:`frazil.spec.sql.names.quote`, or are ours.
-        rows: what stands behind the names in ``FROM``. They become views of their session, and one of a name that
-            was used before takes its place; a frame that was made before is not touched by that.
+        select: Spark SQL; users' names in it are quoted by :func:`frazil.spec.sql.names.quote`.
+        rows: name in ``FROM`` -> rows. They become views of their session and replace views of the same name; earlier
+            DataFrames are not affected.
 
     Returns:
-        The rows, not yet computed.
+        The rows, lazily.
     """
     with _VIEWS:
         for name, frame in rows.items():
             frame.createOrReplaceTempView(name)
         found = next(iter(rows.values())).sparkSession.sql(select)
-    # A write analyzes the text again; an alias keeps what the names stand for now.
+    # A write analyzes the text again; an alias keeps the present views.
     return found.alias("frazil_rows")

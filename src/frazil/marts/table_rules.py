@@ -1,7 +1,6 @@
-"""Rules of a whole mart over the rows that a batch leaves: which of them share values, and which refer to nothing.
+"""Rules of a whole mart over the rows after a batch: repeated values and dangling references.
 
-A batch is judged by its own rows. What the mart's other rows break among themselves is not found here, unless the
-batch is the whole mart; ``frazil test`` finds that.
+Only the rows of the batch are checked. ``frazil test`` finds violations among the other rows of the mart.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ if TYPE_CHECKING:
 
 BROKEN: Final = "broken"
 FIRST: Final = "first"
-"""Columns of what these functions return: how many rows break the rule, and where the first of them comes from."""
+"""Columns of the results: the number of rows that break the rule, and the place of the first."""
 
 _PLACE: Final = f"concat({r.POSITION}, ' row ', {r.ROW})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftRows:
-    """Living rows of a mart as a batch leaves them, one a key.
+    """Live rows of a mart after a batch, one for each key.
 
     Attributes:
-        new: those that the batch writes, with the columns that rules name, ``_cdc_position`` and ``_cdc_row``.
-        all: all of them, with the columns that rules name at least; the same as ``new`` where the mart is written
-            whole. If there is ``replaced``, the rows from before the batch.
+        new: the rows of the batch, with the columns of rules, ``_cdc_position`` and ``_cdc_row``.
+        all: all rows, with at least the columns of rules; the same object as ``new`` for a full write. With
+            ``replaced``, the rows before the batch.
         keys: columns that name a row.
-        replaced: keys of the rows in ``all`` that go, where nothing is written yet.
+        replaced: keys of the rows in ``all`` that the batch removes, if it is not written yet.
     """
 
     new: DataFrame
@@ -46,11 +45,11 @@ class LeftRows:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the mart is written whole."""
+        """Return whether the batch writes the whole mart."""
         return self.new is self.all
 
     def values(self, columns: Sequence[str]) -> DataFrame:
-        """Return what all rows of the mart have in some columns."""
+        """Return the values of all rows of the mart in some columns."""
         names = [*map(quote, columns)]
         if self.replaced is None:
             return self.all.select(*names)
@@ -59,12 +58,12 @@ class LeftRows:
 
 
 def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
-    """Count the new rows whose values in some columns another row has too. Rows with NULL in one of them do not count.
+    """Count the new rows that share the values of some columns with another row; rows with NULL do not count.
 
     Returns:
-        One row: ``broken`` and ``first``, which is NULL where there is none.
+        One row: ``broken`` and ``first``, which is NULL without a violation.
 
-    Cost: a scan of these columns and the keys against a broadcast of the batch's hashes; of a whole mart a shuffle.
+    Cost: a scan of these columns and the keys against a broadcast of the batch's hashes; a shuffle for a whole mart.
     """
     names, known = columns_of(columns), _known(columns)
     if rows.is_whole:
@@ -87,12 +86,12 @@ def sharing_rows(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
 
 
 def _hits(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
-    """Return the keys of rows whose values in some columns have the hash of those of a new row with another key.
+    """Return the keys of rows whose values have the same hash as those of a new row with another key.
 
-    Numbers are looked up faster than texts, and next to no row is found that does not share the values: whether it
-    does is said in ``_cdc_same``, and not asked for in the join.
+    Joining by hash is faster than joining by text and finds very few other rows; ``_cdc_same`` says whether the values
+    are equal.
     """
-    # A table's columns may have wider types than the batch's, and hashes are of one type.
+    # The table may have wider types than the batch, and hashes depend on the type.
     types = {name.lower(): kind for name, kind in rows.all.dtypes}
     wider = {name: f"CAST({quote(name)} AS {types[name.lower()]})" for name in dict.fromkeys((*rows.keys, *columns))}
     new = rows.new.where(_known(columns)).selectExpr(
@@ -112,7 +111,7 @@ def _hits(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
 
 
 def _repeats(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
-    """Return new rows that share values with one another, in the form of :func:`_hits`."""
+    """Return new rows that share values with other new rows, in the form of :func:`_hits`."""
     names = columns_of(columns)
     types = {name.lower(): kind for name, kind in rows.all.dtypes}
     keys = ", ".join(f"CAST({quote(name)} AS {types[name.lower()]}) AS {quote(name)}" for name in rows.keys)
@@ -127,18 +126,18 @@ def _repeats(rows: LeftRows, columns: Sequence[str]) -> DataFrame:
 
 
 def dangling_rows(rows: LeftRows, columns: Sequence[str], others: DataFrame, fields: Sequence[str]) -> DataFrame:
-    """Count the new rows whose values in some columns no row of another mart has. Rows with NULL do not count.
+    """Count the new rows without a matching row in another mart; rows with NULL do not count.
 
     Args:
-        rows: what the batch leaves.
-        columns: the columns that refer.
-        others: living rows of the other mart.
-        fields: its columns that are referred to, in the same order.
+        rows: the rows after the batch.
+        columns: the referring columns.
+        others: live rows of the other mart.
+        fields: the referenced columns of the other mart, in the same order.
 
     Returns:
         As :func:`sharing_rows`.
 
-    Cost: a scan of the other mart's columns against a broadcast of the batch's values; of a whole mart a join of both.
+    Cost: a scan of the other mart's columns against a broadcast of the batch's values; a join for a whole mart.
     """
     refers = " AND ".join(f"o.{quote(field)} = c.{quote(name)}" for name, field in zip(columns, fields, strict=True))
     found = "frazil_others"

@@ -1,6 +1,6 @@
-"""What a batch means for each of its keys: the columns that stand beside a folded key.
+"""Verdicts of a batch for each of its keys, as columns of a folded key.
 
-The Spark fold computes them as SQL, the Arrow fold as arrays; both decide by them which rows go and which come.
+The Spark fold computes them in SQL, the Arrow fold in arrays. They decide which rows of the mart are replaced.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 LATE: Final = "_cdc_late"
-"""How many changes of the key are late."""
+"""Number of late changes of the key."""
 RECOMPUTE: Final = "_cdc_recompute"
-"""Whether the key's rows must be made from all its changes."""
+"""Whether the key's rows must be recomputed from all its changes."""
 SUPERSEDED: Final = "_cdc_superseded"
 """Whether all its changes are late."""
 IS_LIVE: Final = "_cdc_is_live"
 """Whether its newest change is an upsert."""
 DELETE_ONLY: Final = "_cdc_delete_only"
-"""Whether no upsert is among its changes."""
+"""Whether all its changes are deletes."""
 
 KINDS: Final = (RECOMPUTE, SUPERSEDED, IS_LIVE, DELETE_ONLY, late.IN_TARGET, late.LIVED)
-"""The columns that are true or false: keys are counted by them."""
+"""The boolean columns, by which keys are counted."""
 
 REPLACED: Final = f"({RECOMPUTE} OR ({late.IN_TARGET} AND NOT {SUPERSEDED}))"
-"""SQL condition of a folded key: the mart loses rows of it."""
+"""SQL condition of a folded key whose rows in the mart are replaced."""
 
 
 def verdict_sql(
@@ -39,21 +39,21 @@ def verdict_sql(
     Args:
         mart: the mart.
         spec: the table's parts.
-        compares: the changes have the columns of :func:`frazil.marts.late.with_prior_order`; otherwise none is late.
-        newest_time: greatest event time of earlier batches in microseconds, as far as it is known.
+        compares: the changes have the columns of :func:`frazil.marts.late.with_prior_order`; else no change is late.
+        newest_time: greatest event time of earlier batches in microseconds; None if unknown.
     """
     is_late = late.is_late(spec) if compares else "false"
     recompute = f"bool_or({is_late})"
     if isinstance(mart, History) and mart.bitemporal:
-        recompute = "true"  # what was known before stays, so no row goes for good
+        recompute = "true"  # a bitemporal history keeps all earlier rows
     elif isinstance(mart, History) and compares:
         recompute = f"bool_or({late.is_not_after(spec, newest_time)} OR {is_late})"
     elif isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills:
-        # A whole row needs no older one, so a late change simply drops out.
+        # An upsert with every column needs no older change, so a late change is dropped.
         recompute = "false"
     return [f"count_if({is_late}) AS {LATE}", f"{recompute} AS {RECOMPUTE}", f"bool_and({is_late}) AS {SUPERSEDED}"]
 
 
 def replaced_sql(mart: Current | History) -> str:
-    """Write which rows ``t`` of a mart are replaced, of a key ``k`` for which ``REPLACED`` holds."""
+    """Write the condition that row ``t`` of a mart is replaced, for a key ``k`` with ``REPLACED``."""
     return f"(k.{RECOMPUTE} OR t.is_current)" if isinstance(mart, History) else "true"

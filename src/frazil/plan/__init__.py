@@ -1,3 +1,3 @@
-"""What a run will do, as values; nothing is done here."""
+"""Plans of runs as values; this room executes nothing."""
 
 from __future__ import annotations

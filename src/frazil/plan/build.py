@@ -1,4 +1,4 @@
-"""Declaration and state in, ordered steps out; nothing is read or written here."""
+"""Build the ordered steps of a run from declaration and state, without reading or writing."""
 
 from __future__ import annotations
 
@@ -40,22 +40,23 @@ def build(
     gold: Collection[str] | None = None,
     rebuild: Collection[str] = (),
 ) -> tuple[Step, ...]:
-    """List what a run has to do, in order.
+    """Return the steps of a run, in order.
 
-    Every table is brought level: what a killed run left behind comes first by itself, since each step starts
-    where its own table stands. A lake that stands where its sources stand gives no steps. A table whose state could
-    not be read has none, and no aggregate over it is refreshed, nor one that ``failed`` names.
+    Every table is brought up to date. Each step starts at the batch of its own table, so work that a killed run left
+    comes first. A lake that is up to date with its sources gives no steps. Tables and aggregates in ``state.failed``
+    are skipped, and so are aggregates over them.
+
 
     Args:
         pipeline: the declaration.
-        state: where the tables stand and what the sources offer.
-        tables: names of the tables to bring level; None for all.
-        gold: names of the aggregates to bring level; None for all.
-        rebuild: names of the tables whose silver and marts are rebuilt from bronze, and aggregates as ``gold.<name>``
-            that are refreshed though their marts have not moved.
+        state: batches of the tables, and new files of the sources.
+        tables: names of the tables to update; None for all.
+        gold: names of the aggregates to update; None for all.
+        rebuild: names of tables whose silver and marts are rebuilt from bronze, and of aggregates as ``gold.<name>``
+            that are refreshed even if their marts have not changed.
 
     Returns:
-        The steps table by table, then the aggregates, each after those it reads.
+        The steps table by table, then the aggregates, each after the aggregates that it reads.
     """
     steps: list[Step] = []
     reached: dict[str, int] = {}
@@ -82,10 +83,10 @@ def _gold_steps(
     gold: Collection[str] | None,
     rebuild: Collection[str],
 ) -> Iterator[RefreshGold]:
-    """Yield the refreshes that are due, each after those of the aggregates that it reads.
+    """Yield the refreshes of aggregates, each after those of the aggregates that it reads.
 
-    An aggregate over another one is computed from the batches that the other one then holds. ``reached`` says which
-    batch each mart will hold, ``renewed`` which marts are rebuilt.
+    ``reached`` is the batch of each mart after the run, ``renewed`` the rebuilt marts. An aggregate over another one is
+    computed from the batches of the other one after its refresh.
     """
     held = {name: dict(inputs) for name, inputs in state.gold.items()}
     refreshed: set[str] = set()
@@ -104,9 +105,9 @@ def _gold_steps(
 
 
 def _wanted(gold: Gold, reached: Mapping[str, int], held: Mapping[str, Mapping[str, int]]) -> dict[str, int]:
-    """Return mart -> batch that an aggregate will be computed from: of one read on two ways the older.
+    """Return mart -> batch that an aggregate will be computed from; the older one if it reads a mart twice.
 
-    0 stands for a mart without rows, and for an aggregate that was never computed.
+    The batch is 0 for a mart without rows and for an aggregate that was never computed.
     """
     found: dict[str, int] = {}
     for name in mart_references(gold.sql):
@@ -124,7 +125,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
     if stand.fold is not None and not is_ahead and _may_fold(table, stand, state):
         yield stand.fold
     if (taken.files or taken.duplicates) and not (is_ahead and bronze):
-        # A batch of a number that silver has already would be taken for the one that it has.
+        # Silver would mistake a batch with a known number for the one that it has.
         bronze += 1
         yield from _alter(table, stand, BRONZE)
         yield Ingest(
@@ -139,7 +140,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
         yield from _alter(table, stand, SILVER, is_whole=bool(why) or not stand.silver)
         yield Normalize(table=table.name, after=0 if why else stand.silver, upto=bronze, rebuild=bool(why), reason=why)
     elif SILVER in stand.alters and any(isinstance(one, RenameColumn) for one in stand.alters[SILVER].changes):
-        # What marts are made of has the names that they have.
+        # Marts are made from silver, so both have the same names.
         yield from _alter(table, stand, SILVER)
     for mart in table.marts:
         name = table.mart_name(mart)
@@ -160,7 +161,7 @@ def _table_steps(table: Table, state: State, *, rebuild: bool) -> Iterator[Step]
 
 
 def _may_fold(table: Table, stand: TableState, state: State) -> bool:
-    """Return whether nothing has yet to look at the changes one by one; a fold that was killed is ended in any case."""
+    """Return whether no other step needs the single changes; a fold that was killed is always completed."""
     if stand.fold is not None and not stand.fold.days:
         return True
     of_table = {table.mart_name(mart) for mart in table.marts}
@@ -170,13 +171,13 @@ def _may_fold(table: Table, stand: TableState, state: State) -> bool:
 
 
 def _alter(table: Table, stand: TableState, key: str, *, is_whole: bool = False) -> Iterator[AlterTable]:
-    """Yield the step that alters a table, if any; one that is written whole may be replaced with its columns."""
+    """Yield the step that alters a table, if any; a full write can replace the table together with its columns."""
     alter = stand.alters.get(key)
     if alter is None:
         return
     changes = alter.changes
     if is_whole and not alter.fits:
-        # Its view is made with the new table: the old one may lack the columns that it needs.
+        # The view is created with the new table: the old one may lack its columns.
         changes = tuple(
             replace(change, after=None) if isinstance(change, SetLiveView) else change
             for change in changes
@@ -188,7 +189,7 @@ def _alter(table: Table, stand: TableState, key: str, *, is_whole: bool = False)
 
 
 def _why_all(stand: TableState, *, rebuild: bool) -> str:
-    """Return why silver and all marts of a table are rebuilt; empty where they are not."""
+    """Return why silver and all marts of a table are rebuilt; empty if they are not."""
     if rebuild:
         return "asked for"
     if stand.taken.reorders or stand.silver < stand.taken.reordered_in:

@@ -33,7 +33,7 @@ _SHOWN_FILES = 5
 
 
 def explain(step: Step) -> str:
-    """Return in a few lines what a step will do."""
+    """Describe a step in a few lines."""
     match step:
         case Ingest():
             return _explain_files(step)

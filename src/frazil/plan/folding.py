@@ -1,4 +1,4 @@
-"""When changes are folded into a baseline, and what a table with a baseline cannot become any more."""
+"""Decide when to fold changes into a baseline, and refuse declarations that a baseline cannot serve."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BaselineError(SchemaError):
-    """A table must be made of changes that are folded into its baseline."""
+    """A table needs single changes that are folded into its baseline."""
 
     code = "FZ507"
 
@@ -36,15 +36,15 @@ class BaselineError(SchemaError):
 
 
 def fold_due(table: Table, bookmarks: Mapping[str, Mapping[str, Any]], today: dt.date | None) -> FoldChanges | None:
-    """Return the fold that a run begins with; None where none is due.
+    """Return the fold at the start of a run, or None.
 
-    One is due where the horizon has moved by a tenth of the retention, or a day, and all tables stand at one batch. One
-    that was killed is ended first of all.
+    A fold starts after the horizon has moved by a tenth of the retention, at least a day, if all tables have the same
+    batch. A fold that was killed is completed first.
 
     Args:
         table: the declaration.
-        bookmarks: of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart.
-        today: the present day in UTC; None where nothing is to be done but to end one.
+        bookmarks: bookmarks of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart.
+        today: the present day in UTC; None only completes a killed fold.
     """
     found = baseline_of(bookmarks[SILVER])
     if found is not None and bookmarks[BRONZE].get(BASELINE) != found.reaches:
@@ -67,7 +67,7 @@ def check_baseline(
     rebuilds: Mapping[str, str],
     present: Mapping[str, str],
 ) -> None:
-    """Stop where silver or a mart would have to be made of changes that are no longer there.
+    """Raise if silver or a mart needs single changes that the baseline has replaced.
 
     Args:
         table: the declaration.
@@ -77,7 +77,7 @@ def check_baseline(
         present: column -> type of silver.
 
     Raises:
-        BaselineError: as the declaration is now, the baseline does not serve it.
+        BaselineError: the baseline does not serve the declaration.
     """
     found = baseline_of(bookmarks[SILVER])
     if found is None:
@@ -98,7 +98,7 @@ def check_baseline(
 
 
 def _is_only_wider(table: Table, contract: Contract, silver: Mapping[str, Any], present: Mapping[str, str]) -> bool:
-    """Return whether wider types are all that differs, so that the baseline's rows can have them."""
+    """Return whether only wider types differ, which the baseline's rows can have."""
     columns = {name for name in present if not name.startswith("_cdc_")}
     same_names = bool(columns) and columns <= {*contract.names}
     return same_names and silver.get("declared") == declared(as_made(table, present)) and not retyped(contract, present)

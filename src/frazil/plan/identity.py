@@ -1,7 +1,6 @@
-"""Whose a table of the lake is: the pipeline, source table and role that its bookmark names.
+"""Identity of a table: the pipeline, source table and role in its bookmark.
 
-A table is known by its bookmark and never by its name alone: names are swapped, namespaces are moved, and two
-pipelines may share a catalog.
+The name alone is not enough: users swap names and move namespaces, and two pipelines can share a catalog.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class OtherOwnerError(DeclarationError):
 
 
 def role_of(bookmark: Mapping[str, Any]) -> Role | None:
-    """Return the role that a bookmark names; of one from before it named any, what its other entries show, or None."""
+    """Return the role in a bookmark; for older bookmarks without one, infer it from other entries, else None."""
     if "role" in bookmark:
         role: Role = bookmark["role"]
         return role
@@ -40,19 +39,19 @@ def role_of(bookmark: Mapping[str, Any]) -> Role | None:
 
 
 def belongs(table: LakeTable, bookmark: Mapping[str, Any], *, pipeline: str) -> bool:
-    """Return whether a table is the one that a declaration means.
+    """Return whether a table of the lake is the declared one.
 
     Args:
-        table: what the declaration wants it for.
-        bookmark: what its newest commit says; empty for a table never written, which belongs to its first writer.
+        table: the table of the declaration.
+        bookmark: bookmark of its newest commit; empty for a table never written, which belongs to its first writer.
         pipeline: name of the pipeline.
 
     Returns:
-        False for a mart that was made of another source table of the same pipeline: it is a pure function of that
-        table's changes, so it can be rebuilt from this one's. True otherwise.
+        False for a mart of another source table of the same pipeline, which can be rebuilt from this table's changes.
+        True otherwise.
 
     Raises:
-        OtherOwnerError: it is another pipeline's, or has another role, or another table's records.
+        OtherOwnerError: the table belongs to another pipeline, has another role, or has another table's records.
     """
     if not bookmark:
         return True

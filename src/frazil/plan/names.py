@@ -1,4 +1,4 @@
-"""Hold every name that a declaration uses against the fields that its sources are known to have."""
+"""Check the names in a declaration against the known fields of its sources."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def name_problems(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> list[Problem]:
-    """Find names of fields and columns that there are not.
+    """Return problems of unknown fields and columns.
 
     Args:
-        pipeline: a declaration without problems of its own.
-        contracts: table -> its contract, as :attr:`frazil.plan.state.TableState.contract`; tables that are missing are
-            passed over, since of them nothing is known.
+        pipeline: a declaration without other problems.
+        contracts: table -> its contract, as :attr:`frazil.plan.state.TableState.contract`; other tables are not
+            checked.
 
     Returns:
-        In the order of the declaration. A declared column that is a field of no file is not among them: that is an
-        error of its own.
+        The problems in the order of the declaration. A declared column without a field is another error and not
+        included.
     """
     found = [
         problem
@@ -43,13 +43,25 @@ def name_problems(pipeline: Pipeline, contracts: Mapping[str, Contract]) -> list
 
 
 def table_name_problems(pipeline: Pipeline, table: Table, contract: Contract | None) -> list[Problem]:
-    """Find the names of one table that are of nothing; none where no field is known. As :func:`name_problems`."""
+    """Return the unknown names of one table, as :func:`name_problems`; empty without a contract.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables.
+        contract: its contract; None while no field is known.
+    """
     at = ("tables", pipeline.tables.index(table))
     return [] if contract is None else [*_fields(table, contract, at), *_columns(table, contract, at)]
 
 
 def gold_name_problem(pipeline: Pipeline, index: int, contracts: Mapping[str, Contract]) -> Problem | None:
-    """Find out whether the SELECT of an aggregate names a column that its marts have not. As :func:`name_problems`."""
+    """Return the problem of an unknown column in the SELECT of an aggregate, or None.
+
+    Args:
+        pipeline: the declaration.
+        index: number of the aggregate.
+        contracts: as for :func:`name_problems`.
+    """
     gold = pipeline.gold[index]
     wanted = mart_references(gold.sql)
     marts: dict[str, tuple[str, ...]] = {}
@@ -80,7 +92,7 @@ def _fields(table: Table, contract: Contract, at: Path) -> Iterator[Problem]:
 
 
 def _columns(table: Table, contract: Contract, at: Path) -> Iterator[Problem]:
-    """Find names of columns that an open contract turns out not to have; of a closed one the declaration tells."""
+    """Yield names of columns that an open contract lacks; ``spec.check`` handles closed ones."""
     if is_closed(table):
         return
     settings: list[tuple[Path, Collection[str], Collection[str]]] = [

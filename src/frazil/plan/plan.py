@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a run will do; :func:`frazil.run` does exactly this, or refuses it if a table has moved since.
+    """The steps of a run; :func:`frazil.run` does exactly these, or refuses if a table has changed since.
 
     Attributes:
         pipeline: the declaration.
-        selection: the source tables and aggregates that it looks at.
-        state: where every table stands, by batch and snapshot, and what the sources have, each file with its SHA-256.
-        steps: what will be done, in order.
-        rebuild: whether silver and marts are computed from all of bronze.
-        waiting: what is captured -> changes by table that are not landed, None for a table that was not loaded yet; or
-            why nobody knows. Only where somebody asked.
+        selection: the selected source tables and aggregates.
+        state: batch and snapshot of every table, and the files of the sources, each with its SHA-256.
+        steps: the steps, in order.
+        rebuild: silver and marts are computed from all of bronze.
+        waiting: name of a capture -> number of changes by table that are not landed, None for a table that was not
+            loaded yet; or the reason why this is unknown. Filled on request only.
     """
 
     pipeline: Pipeline
@@ -51,17 +51,17 @@ class Plan:
 
     @classmethod
     def of(cls, pipeline: Pipeline, selection: Selection, state: State, *, rebuild: bool = False) -> Self:
-        """Plan a run from where the lake stands.
+        """Plan a run from the state of the lake.
 
         Args:
             pipeline: the declaration.
-            selection: the source tables and aggregates to look at.
-            state: of these tables, and of those that a selected aggregate reads.
-            rebuild: compute silver and marts from all of bronze, and the aggregates in any case.
+            selection: the selected source tables and aggregates.
+            state: state of these tables, and of those that a selected aggregate reads.
+            rebuild: compute silver and marts from all of bronze, and refresh all aggregates.
 
         Returns:
-            The plan. An aggregate over a table that is not selected and could not be read fails with that table's
-            error; every other failure is in ``state`` already.
+            The plan. If a table is not selected and could not be read, the selected aggregates over it fail with its
+            error.
         """
         failed: dict[str, FrazilError] = {}
         for gold in pipeline.gold:
@@ -75,7 +75,7 @@ class Plan:
 
     @property
     def failed(self) -> dict[str, FrazilError]:
-        """Selected source table, or aggregate as ``gold.<name>`` -> why nothing can be planned for it."""
+        """Selected source table, or aggregate as ``gold.<name>`` -> why it cannot be planned."""
         names = (*self.selection.tables, *(f"gold.{name}" for name in self.selection.gold))
         return {name: self.state.failed[name] for name in names if name in self.state.failed}
 
@@ -90,34 +90,34 @@ class Plan:
 
     @property
     def unread(self) -> frozenset[str]:
-        """Names of tables whose state could not be read without a JVM: the run plans those itself."""
+        """Tables whose state only a JVM can read; the run plans them itself."""
         failed = self.state.failed.items()
         return frozenset(name for name, error in failed if isinstance(error, StorageError | SetupError))
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the worst failure; 0 where nothing failed."""
+        """Exit code of the worst failure; 0 without failures."""
         return worst_exit(failure.exit_code for failure in self.errors)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do and nothing failed."""
+        """Whether there are no steps and no failures."""
         return not self.steps and not self.failed
 
     @property
     def size_bytes(self) -> int | None:
-        """Bytes of the files that the steps read; None where they do not tell how much there is to do."""
+        """Bytes of the files that the steps read; None if the steps also read other data."""
         return None if self.unread else input_bytes(self.steps)
 
     @property
     def passed(self) -> dict[str, tuple[tuple[str, str], ...]]:
-        """Source table -> (path, reason) of files at its source that are no files of it."""
+        """Source table -> (path, reason) of ignored files at its source."""
         stands = {name: self.state.tables[name] for name in self.selection.tables if name in self.state.tables}
         return {name: stand.taken.passed for name, stand in stands.items() if stand.taken.passed}
 
     @property
     def warnings(self) -> dict[str, list[str]]:
-        """Source table -> sentences on what the user should look at; nothing failed."""
+        """Source table -> warnings for the user; a warning is not a failure."""
         found = {
             table.name: warnings(table, self.state.tables[table.name])
             for table in self.pipeline.tables
@@ -127,12 +127,12 @@ class Plan:
 
     @property
     def gold_left(self) -> dict[str, str]:
-        """Aggregate -> why it is left as it is, though it may be due."""
+        """Aggregate -> why it is not refreshed."""
         return gold_left(self.pipeline, self.selection, {*self.failed})
 
     @property
     def captures(self) -> dict[str, tuple[str, ...]]:
-        """What a run captures before it plans for itself, such as a slot or dumps -> the tables that come from it."""
+        """Name of a capture that a run starts with, such as a slot or dumps -> its tables."""
         found = captures_of(self.pipeline, self.selection.tables)
         return {one.name: tuple(name for name in one.tables if name in self.selection.tables) for one in found}
 
@@ -151,12 +151,12 @@ class Plan:
 
 
 def gold_left(pipeline: Pipeline, selection: Selection, failed: set[str]) -> dict[str, str]:
-    """Return the selected aggregates that are not refreshed because what they read failed, each with the reason.
+    """Return the selected aggregates that are not refreshed because an input failed, each with the reason.
 
     Args:
         pipeline: the declaration.
-        selection: which aggregates.
-        failed: source tables, and aggregates as ``gold.<name>``.
+        selection: the selected aggregates.
+        failed: failed source tables, and failed aggregates as ``gold.<name>``.
     """
     over = {
         gold.name: (*tables_of(pipeline, gold), *(f"gold.{name}" for name in upstream_gold(pipeline, gold)))
@@ -168,7 +168,7 @@ def gold_left(pipeline: Pipeline, selection: Selection, failed: set[str]) -> dic
 
 
 def read_only(pipeline: Pipeline, selection: Selection) -> tuple[str, ...]:
-    """Return the tables that are not selected and that a selected aggregate reads: they are read, never changed."""
+    """Return the unselected tables that selected aggregates read; a run does not change them."""
     read = {name for gold in pipeline.gold if gold.name in selection.gold for name in tables_of(pipeline, gold)} - {
         *selection.tables
     }
@@ -179,7 +179,7 @@ _SHOWN = 10
 
 
 def undeclared_fields(state: TableState) -> tuple[str, ...]:
-    """Names of fields that come for the first time and that no column takes; bronze keeps them."""
+    """Return the new fields without a column, which only bronze keeps."""
     if state.contract is None:
         return ()
     taken = {field for column in state.contract.columns for field in state.contract.needs(column)}
@@ -189,7 +189,7 @@ def undeclared_fields(state: TableState) -> tuple[str, ...]:
 
 
 def warnings(table: Table, state: TableState) -> list[str]:
-    """Write what a user should know of what is about to be taken, and of what is not: a sentence each."""
+    """Return warnings about the files to read and the files that wait, one sentence each."""
     waiting = state.taken.deferred
     found = [f"{path} waits: {reason}" for path, reason in waiting[:_SHOWN]]
     if waiting[_SHOWN:]:
@@ -201,7 +201,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
             f"frazil erase --table {table.name} --pii ends what was begun"
         )
     if again := state.taken.loads_again:
-        # Without one, full loads stand before all change files.
+        # Without sequence_by, full loads precede all change files.
         loses = "" if table.sequence_by else ", and changes taken before win over its rows"
         found.append(
             f"{again[0]} is a full load, and one of that name was taken before: rows that are in no file of it "
@@ -220,7 +220,7 @@ def warnings(table: Table, state: TableState) -> list[str]:
 
 
 def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> list[str]:
-    """Say which fields are in no column; ``evolve`` would take those that came later than the first file."""
+    """Return a warning about fields without a column; ``evolve`` would add those that the first file lacks."""
     if not fields:
         return []
     shown = ", ".join(map(repr, fields[:_SHOWN])) + (f" and {len(fields) - _SHOWN} more" if fields[_SHOWN:] else "")
@@ -233,11 +233,11 @@ def _undeclared(fields: Sequence[str], policy: OnChange, *, is_later: bool) -> l
 
 
 def input_bytes(steps: Sequence[Step]) -> int | None:
-    """Sum up the files that steps take.
+    """Return the size of the files that steps ingest.
 
     Returns:
-        Bytes, or None where they do not tell how much there is to do: a step reads more than what its table takes
-        now, as in a rebuild or where an earlier run was killed.
+        Bytes; None if a step reads more than the files that its table ingests now, as in a rebuild or after a run that
+        was killed.
     """
     takes = {step.table: step for step in steps if isinstance(step, Ingest)}
     for step in steps:

@@ -1,4 +1,4 @@
-"""Thresholds by which a run decides how to read, apply and compact."""
+"""Thresholds for the decisions of a run: how to read, apply and compact."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Strategy: TypeAlias = Literal["load", "recompute", "overwrite", "delete_append",
 """How a batch is applied to a mart: see :mod:`frazil.plan.apply_strategy`."""
 
 Reader: TypeAlias = Literal["driver", "stream", "executors"]
-"""Who reads a batch's files: the driver, which keeps the records for the steps that follow; the driver, which streams
-them to bronze; or Spark's executors."""
+"""Reader of a batch's files: the driver, which keeps the records for later steps; the driver, which streams them to
+bronze; or Spark's executors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,55 +18,55 @@ class Policy:
     """All thresholds of a run. Users get the defaults; tests set others.
 
     Attributes:
-        driver_bytes: files of a batch up to this size are read into the driver's memory and stay there until the marts
-            have them; larger batches are streamed.
-        plain: what Arrow proves to be plain changes is made by it, and Spark gets what is left; else Spark makes all.
-        plain_bytes: memory that plain changes of a larger batch may take between the two passes over it; more of them
-            are typed twice.
+        driver_bytes: maximum size of a batch that the driver reads into memory and keeps until the marts have it;
+            larger batches are streamed.
+        plain: Arrow makes the changes that it can prove to be plain, Spark makes the others. False: Spark makes all.
+        plain_bytes: maximum memory for plain changes of a larger batch between the two passes over it; further ones are
+            typed twice.
         reader: the reader of every batch; None chooses by size.
-        task_bytes: bytes of files that one task or thread reads, about.
-        task_files: most files that it reads.
-        file_bytes: memory that the rows of one data file take which is written without Spark; the file itself is some
-            six times smaller.
-        tables_at_once: source tables that a run works on side by side.
-        short_run_bytes: runs that take no more are done before Java's optimising compiler pays.
-        small_run_bytes: batches up to this size are planned once and in few tasks, and go into all marts of a table at
-            once: adapting a plan costs more than it can gain.
-        overwrite_share: from this share of a mart's rows on, overwriting the mart costs less than to let Spark find and
-            delete what is replaced.
-        dead_share: a batch above that share is a row delta where it can be one and leaves no more than this share of
-            the mart's rows dead, which every reader reads.
-        dead_rows: so many dead rows are left in any mart: they cost readers nothing to speak of.
-        broadcast_changes: batches of more changes are not compared with a mart at all, and where more are folded at
-            once, Spark sorts bronze to leave their records out.
-        row_delta_bytes: memory that a batch and the rows it replaces may take on the driver.
-        driver_scan_bytes: in marts up to this size the driver finds the rows of a row delta and judges the rules of
-            whole marts by itself; in larger ones Spark does. So it is with the deletes in silver that may make a change
-            late.
-        driver_scan_files: files of a table up to which it does: it reads what the manifests say of each.
-        unpacked_factor: how many times larger rows are in memory than in their files, about.
-        strategy: the strategy of every batch of a mart that has rows, ``delete_append`` where it takes no row deltas;
-            None chooses by size.
-        single_task_changes: batches of up to this many changes are folded in one task: what one task holds is not
-            shuffled.
-        single_task_files: silver's files up to which one task reads the deletes among them: about half are deletes, and
-            Iceberg gives so many small files to one task by itself.
-        order_column_rows: rows of a current table up to which the first order column is read along with the positions.
-            In larger tables one more scan, of what is not older than the batch, costs less: it reads few of many files.
-        merge_every: batches after which the driver merges a mart's small files.
-        merge_bytes: size up to which it also writes a file again that has many deleted rows.
-        compact_every: batches after which a run looks whether Spark is to compact files that the driver cannot: what
-            cannot be compacted further, such as the one file of each of many partitions, is not tried again with
-            every batch.
-        compact_files: data files, or files of deletes, from which on a mart is compacted.
-        compact_partition_files: files of a partition of which fewer are not rewritten.
-        small_file_share: a file is small below this share of ``target_file_mb``, and of its table.
-        manifests: manifests of a table from which on upkeep merges them, where half as many would hold them.
-        manifest_bytes: size of one that is full, as Iceberg has it.
-        touched_groups: an incremental aggregate of which a batch touches more groups is computed whole: their names
-            pass through the driver.
-        touched_share: so is one of which it touches more than this share.
-        open_cost_bytes: bytes that are read in the time it takes to open a file; Iceberg plans scans with the same
+        task_bytes: approximate bytes of files for one task or thread.
+        task_files: maximum number of files for one task or thread.
+        file_bytes: memory of the rows in one data file that is written without Spark; the file is about six times
+            smaller.
+        tables_at_once: number of source tables in progress at the same time.
+        short_run_bytes: maximum input of a run that ends before Java's optimizing compiler pays.
+        small_run_bytes: maximum size of a batch that is planned once, in few tasks, and applied to all marts of a table
+            at once: adapting a plan costs more than it gains.
+        overwrite_share: share of a mart's rows above which overwriting the mart costs less than finding and deleting
+            the replaced rows by Spark.
+        dead_share: a batch above ``overwrite_share`` is still a row delta, if possible, up to this share of dead rows
+            in the mart; every reader reads dead rows.
+        dead_rows: number of dead rows that any mart may have, as their cost for readers is negligible.
+        broadcast_changes: maximum number of changes to compare with a mart; for a larger fold, Spark sorts bronze to
+            remove the folded records.
+        row_delta_bytes: maximum memory of a batch and its replaced rows on the driver.
+        driver_scan_bytes: maximum size of a mart in which the driver finds the rows of a row delta and checks the rules
+            of whole marts; Spark does so in larger ones. The same limit holds for silver's deletes, by which a change
+            may be late.
+        driver_scan_files: maximum number of files for such a scan, which reads the manifest entry of each file.
+        unpacked_factor: approximate ratio of the size of rows in memory and in files.
+        strategy: the strategy of every batch of a mart with rows, ``delete_append`` if it allows no row deltas; None
+            chooses by size.
+        single_task_changes: maximum number of changes to fold in one task, without a shuffle.
+        single_task_files: maximum number of silver's files for reading deletes in one task: about half of the files are
+            deletes, and Iceberg itself assigns so many small files to one task.
+        order_column_rows: maximum rows of a current table for reading the first order column together with the
+            positions. In larger tables a second scan of the rows not older than the batch reads few files and costs
+            less.
+        merge_every: number of batches after which the driver merges a mart's small files.
+        merge_bytes: maximum size of a file with many deleted rows that the driver also rewrites.
+        compact_every: number of batches after which a run checks whether Spark should compact files that the driver
+            cannot. Files that cannot be compacted further, such as one file in each of many partitions, are not tried
+            again with every batch.
+        compact_files: number of data files, or of delete files, from which a mart is compacted.
+        compact_partition_files: minimum number of files in a partition to rewrite it.
+        small_file_share: a file below this share of ``target_file_mb``, and of its table, is small.
+        manifests: number of manifests from which upkeep merges them, if half as many can hold the entries.
+        manifest_bytes: size of a full manifest, as in Iceberg.
+        touched_groups: maximum number of groups that a batch may touch in an incremental aggregate, as their names pass
+            through the driver; above it, the aggregate is computed whole.
+        touched_share: maximum share of groups that a batch may touch in an incremental aggregate.
+        open_cost_bytes: cost of opening a file, as bytes read in the same time; Iceberg plans scans with the same
             number.
     """
 

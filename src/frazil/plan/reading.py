@@ -1,4 +1,4 @@
-"""Whether bronze was read as the declaration reads the source now."""
+"""Check that bronze was read with the settings of the present declaration."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _WORDS: Final = {
 
 
 class SourceChangedError(SchemaError):
-    """The declaration reads the source in another way than bronze was read."""
+    """The declaration reads the source with other settings than bronze was read with."""
 
     code = "FZ504"
 
 
 def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -> None:
-    """Refuse to go on with a bronze table that was read in another way: a fresh lake would hold other records.
+    """Raise if bronze was read with other settings, so that a fresh lake would have other records.
 
     Args:
         table: the declaration.
-        bronze: bronze's bookmark, which may be empty.
-        taken: what the source offers.
+        bronze: bronze's bookmark; may be empty.
+        taken: the new files of the source.
 
     Raises:
-        SourceChangedError: a setting is another, or a field is treated in another way.
+        SourceChangedError: a setting or the treatment of a field has changed.
     """
     before: Mapping[str, Any] | None = bronze.get("reading")
     if before is None:
@@ -65,14 +65,14 @@ def check_reading(table: Table, bronze: Mapping[str, Any], taken: SourceDelta) -
 
 
 def check_kept(table: Table, bronze: Mapping[str, Any]) -> None:
-    """Refuse to treat in another way, or no longer, what was treated: nobody can say what its values were.
+    """Raise if the treatment of a field changed: its original values are lost.
 
     Args:
         table: the declaration.
         bronze: bronze's bookmark.
 
     Raises:
-        SourceChangedError: a field is treated in another way than when it was read.
+        SourceChangedError: the treatment of a field differs from that of its read records.
     """
     now = treated_fields(table, bronze.get("fields", {}))
     for name, way in kept_ways(table, bronze).items():

@@ -1,4 +1,4 @@
-"""What a plan is built from: where every table stands."""
+"""State of the lake, from which a plan is built: batches, contracts, and due rebuilds and alterations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class FormatVersionError(SchemaError):
-    """A mart is declared with an older table format than it has; Iceberg cannot go back."""
+    """A mart is declared with an older table format than it has; Iceberg cannot downgrade."""
 
     code = "FZ505"
 
@@ -52,7 +52,7 @@ class FormatVersionError(SchemaError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableState:
-    """Where the tables of one source table stand: the batch of bronze each of them holds, 0 for none."""
+    """State of the tables of one source table: the batch of bronze that each of them has reached, 0 for none."""
 
     bronze: int = 0
     silver: int = 0
@@ -63,26 +63,26 @@ class TableState:
     """Fields of the source that bronze has."""
     taken: SourceDelta = field(default_factory=SourceDelta)
     fields: Mapping[str, str] = field(default_factory=dict)
-    """Fields of the source with their types, as bronze has them and the new files bring them; none if none is known."""
+    """Fields of the source with their types, from bronze and the new files; empty while no field is known."""
     contract: Contract | None = None
-    """The columns of silver and marts as they will be; None while no field is known."""
+    """The contract of silver and marts after the run; None while no field is known."""
     rebuilds: Mapping[str, str] = field(default_factory=dict)
-    """Marts, and ``SILVER``, that must be rebuilt -> why."""
+    """Marts, and ``SILVER``, to rebuild -> the reason."""
     alters: Mapping[str, TableChange] = field(default_factory=dict)
-    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts that are not what they will have to hold -> what differs."""
+    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts to alter -> the differences."""
     fold: FoldChanges | None = None
-    """The fold that the table begins with."""
+    """The fold at the start of the run, or None."""
     treating: bool = False
-    """Values that columns had before they said ``pii`` may be left in old snapshots and files."""
+    """Old snapshots and files may still have plain values of columns with ``pii``."""
     snapshots: Mapping[str, int | None] = field(default_factory=dict)
-    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot, None without one; empty if not kept."""
+    """``BRONZE``, ``SILVER``, ``QUARANTINE`` and marts -> newest snapshot or None; empty if not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Where a whole lake stands, and what the sources have.
+    """State of a lake and of its sources.
 
-    A source table is in ``tables`` or in ``failed``; one that is in neither is not looked at.
+    A source table is in ``tables`` or in ``failed``; a table in neither was not read.
     """
 
     tables: Mapping[str, TableState] = field(default_factory=dict)
@@ -101,32 +101,32 @@ def table_state(
     rows: Mapping[str, int] | None = None,
     columns: Mapping[str, Mapping[str, str]] | None = None,
 ) -> TableState:
-    """Read a table's state off its bookmarks, and refuse what cannot become what is declared.
+    """Return a table's state from its bookmarks, or raise if the declaration cannot be reached.
 
     Args:
         pipeline: the declaration.
         table: one of its tables.
-        bookmarks: of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart by name; empty for a table never written.
-        taken: what the source offers.
-        rows: of each mart by name, and of ``QUARANTINE``.
-        columns: of each table that exists, by the keys of ``bookmarks``: name -> type; None where they are not known,
-            and of columns no alteration is planned.
+        bookmarks: bookmarks of ``BRONZE``, ``SILVER``, ``QUARANTINE`` and each mart by name; empty if never written.
+        taken: the new files of the source.
+        rows: number of rows of each mart by name, and of ``QUARANTINE``.
+        columns: name -> type of each existing table, by the keys of ``bookmarks``; None if unknown, so that no
+            alteration of columns is planned.
 
     Raises:
-        OtherOwnerError: one of the tables belongs to something else.
-        SourceChangedError: bronze was read in another way than the declaration says.
+        OtherOwnerError: one of the tables has another owner.
+        SourceChangedError: bronze was read with other settings than the declared ones.
         FormatVersionError: a mart is declared with an older table format than it has.
-        DeclarationProblems: an expression or a setting names a field or a column that there is not.
-        MissingFieldError: a declared column is a field of no file, neither of those taken nor of those offered.
-        EvolutionError: the source changed shape, and ``evolution`` says that the run then fails.
-        BaselineError: what is declared needs changes that are folded into the baseline.
+        DeclarationProblems: an expression or a setting names an unknown field or column.
+        MissingFieldError: neither bronze nor a new file has the field of a declared column.
+        EvolutionError: the source changed shape, and ``evolution`` says ``fail``.
+        BaselineError: the declaration needs changes that are folded into the baseline.
     """
     rebuilds = moved_marts(pipeline, table, bookmarks)
     check_reading(table, bookmarks[BRONZE], taken)
     contract, fields, hint = _contract(table, bookmarks, taken)
     batches = {name: int(bookmark.get("batch", 0)) for name, bookmark in bookmarks.items()}
-    # Of columns that are wider now all rows stay, if no record waits in quarantine for the wider type; of renamed ones
-    # too, if no change lists its columns by name.
+    # With wider columns all rows stay, if no record waits in quarantine for the wider type; with renamed columns too,
+    # if no change lists its columns by name.
     lists = bookmarks[SILVER].get("partial") or bookmarks[BRONZE].get("lists", True)
     may_stay = not (rows or {}).get(QUARANTINE) and not (table.renames and lists)
     made = dict(columns or {}) if may_stay else {}
@@ -140,7 +140,7 @@ def table_state(
         rebuilds[SILVER] = changed_settings(silver.get("settings"), table)
     elif silver and (reason := _why_otherwise(table, contract, bookmarks, (columns or {}).get(SILVER, {}))):
         rebuilds[SILVER] = reason
-    # What was checked before, and is not used again, is not parsed again.
+    # Expressions that were checked before and are not used again are not parsed again.
     is_used = bool(taken.files) or SILVER in rebuilds or silver.get("declared") != declared(table)
     if is_used:
         _check_names(pipeline, table, contract, hint)
@@ -174,7 +174,7 @@ def with_altered(
     columns: Mapping[str, Mapping[str, str]],
     altered: Mapping[str, Mapping[str, str]],
 ) -> TableState:
-    """Return a table's state with the rebuilds of tables whose columns another engine renamed or dropped.
+    """Add rebuilds of the tables whose columns another engine renamed or dropped.
 
     Args:
         state: from :func:`table_state`.
@@ -184,8 +184,8 @@ def with_altered(
         altered: see :func:`frazil.plan.tables.altered.altered_tables`.
 
     Raises:
-        AlteredTableError: it is bronze.
-        BaselineError: what is to be rebuilt needs changes that are folded into the baseline.
+        AlteredTableError: the altered table is bronze.
+        BaselineError: the rebuild needs changes that are folded into the baseline.
     """
     rebuilds = altered_tables(table, altered)
     if not rebuilds:
@@ -200,19 +200,19 @@ def with_altered(
 def with_fold(
     state: TableState, table: Table, bookmarks: Mapping[str, Mapping[str, Any]], today: dt.date | None
 ) -> TableState:
-    """Return a table's state with the fold that is due; none begins where tables must be rebuilt.
+    """Add the fold that a table needs; tables with rebuilds start no fold.
 
     Args:
         state: from :func:`table_state`.
         table: the declaration.
         bookmarks: as for :func:`table_state`.
-        today: the present day in UTC; None where only one that was killed is to be ended.
+        today: the present day in UTC; None only completes a killed fold.
     """
     return replace(state, fold=fold_due(table, bookmarks, None if state.rebuilds else today))
 
 
 def _check_names(pipeline: Pipeline, table: Table, contract: Contract | None, hint: str | None) -> None:
-    """Refuse expressions and settings that name a field or a column that there is not."""
+    """Raise if an expression or a setting names an unknown field or column."""
     if problems := table_name_problems(pipeline, table, contract):
         refused = DeclarationProblems(map(str, problems))
         refused.hint = hint or refused.hint
@@ -222,9 +222,9 @@ def _check_names(pipeline: Pipeline, table: Table, contract: Contract | None, hi
 def _contract(
     table: Table, bookmarks: Mapping[str, Mapping[str, Any]], taken: SourceDelta
 ) -> tuple[Contract | None, dict[str, str], str | None]:
-    """Return the contract that the tables will have, the fields of the source, and what may be wrong with its settings.
+    """Return the contract of the tables, the fields of the source, and a hint about its settings.
 
-    There is no contract while no field is known.
+    The contract is None while no field is known.
     """
     files = [file for file in taken.files if not file.broken]
     source, bronze = source_of(table), bookmarks[BRONZE]
@@ -246,12 +246,12 @@ def _contract(
 def _why_otherwise(
     table: Table, contract: Contract | None, bookmarks: Mapping[str, Mapping[str, Any]], present: Mapping[str, str]
 ) -> str | None:
-    """Return why silver is rebuilt though what its rows depend on in the declaration is as it was; None if it is not.
+    """Return why silver is rebuilt although the settings of its rows have not changed; None if it is not.
 
     Args:
         table: the declaration.
         contract: its contract.
-        bookmarks: of bronze and silver.
+        bookmarks: bookmarks of bronze and silver.
         present: column -> type of silver.
     """
     if bookmarks[SILVER].get("laws", 0) < LAWS:
@@ -265,13 +265,13 @@ def _why_otherwise(
 
 
 def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, int]]:
-    """Read off their bookmarks which batches of which marts the aggregates were computed from.
+    """Return aggregate -> mart -> batch that the aggregate was computed from.
 
-    An aggregate counts as computed from nothing when its SELECT, or a mart it reads, was declared otherwise then.
+    The inputs are empty if the declaration of the aggregate, or of a mart that it reads, has changed since.
 
     Args:
         pipeline: the declaration.
-        bookmarks: of each aggregate by name; empty for one never computed.
+        bookmarks: bookmark of each aggregate by name; empty if never computed.
     """
 
     def inputs(gold: Gold) -> Mapping[str, int]:
@@ -283,13 +283,18 @@ def gold_state(pipeline: Pipeline, bookmarks: Mapping[str, Mapping[str, Any]]) -
 
 
 def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Verify whose each table is, before anything else is read of it.
+    """Check the owner of each table, before any other check.
+
+    Args:
+        pipeline: the declaration.
+        table: one of its tables.
+        bookmarks: as for :func:`table_state`.
 
     Returns:
-        Marts that were made of another source table -> that as a reason to rebuild them.
+        Marts that were computed from another source table -> the reason to rebuild them.
 
     Raises:
-        OtherOwnerError: one of the tables belongs to something else.
+        OtherOwnerError: one of the tables has another owner.
     """
     made = source_tables(pipeline, table)
     own = {mart.name: mart for mart in made.marts}
@@ -302,12 +307,12 @@ def moved_marts(pipeline: Pipeline, table: Table, bookmarks: Mapping[str, Mappin
 
 
 def _why_rebuilt(table: Table, was: Table, index: int, bookmark: Mapping[str, Any]) -> str | None:
-    """Return why a mart must be rebuilt; None where its rows stay. ``was`` is from :func:`as_made`."""
+    """Return why a mart must be rebuilt; None if its rows stay. ``was`` is from :func:`as_made`."""
     mart = table.marts[index]
     if not bookmark:
         return None
     before, after = bookmark.get("layout"), mart_layout(mart)
-    # A rebuild keeps the table, and with it the format.
+    # A rebuild keeps the table and its format.
     if before is not None and after["format_version"] < before["format_version"]:
         raise FormatVersionError(table.mart_name(mart), before["format_version"], after["format_version"])
     if bookmark.get("declared") not in {declared_mart(table, mart), declared_mart(was, was.marts[index])}:
@@ -320,15 +325,15 @@ def _why_rebuilt(table: Table, was: Table, index: int, bookmark: Mapping[str, An
 def gold_problems(
     pipeline: Pipeline, tables: Mapping[str, TableState], gold: Mapping[str, Mapping[str, int]]
 ) -> dict[str, FrazilError]:
-    """Find aggregates that have to be refreshed and whose SELECT names a column that its marts have not.
+    """Return the aggregates to refresh whose SELECT names a column that its marts lack.
 
     Args:
         pipeline: the declaration.
-        tables: source table -> where its tables stand.
+        tables: source table -> state of its tables.
         gold: aggregate -> mart -> batch of the mart it was computed from.
 
     Returns:
-        ``gold.<name>`` -> what is wrong; aggregates over a table that is not in ``tables`` are passed over.
+        ``gold.<name>`` -> the error; aggregates over other tables than ``tables`` are not checked.
     """
     contracts = {name: stand.contract for name, stand in tables.items() if stand.contract is not None}
     reached = {mart: batch for stand in tables.values() for mart, batch in stand.marts.items()}

@@ -1,7 +1,8 @@
-"""The horizon of a table, and what its baseline serves: silver's bookmark keeps both.
+"""The horizon of a table and its baseline, which silver's bookmark keeps.
 
-A baseline is made of changes: of those older than the horizon silver keeps the ones that a mart needs, each with
-every column, and drops the others. So the same folds read it, and nothing else in the lake has to know of it.
+A baseline consists of changes: of the changes older than the horizon, silver keeps those that a mart needs, each with
+every column, and drops the others. The same folds read it, so no other part of the lake needs a special case.
+
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ BASELINE: Final = "baseline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What marts need of the changes before the horizon, beside the newest upsert of each living key.
+    """Changes before the horizon that marts need in addition to the newest upsert of each live key.
 
     Attributes:
-        deleted: last known values of deleted keys.
-        tracked: of each history the columns that open a version; the beginnings and ends of its versions.
+        deleted: the last known values of deleted keys are kept.
+        tracked: for each history, the columns that open a version; the beginnings and ends of its versions are kept.
     """
 
     deleted: bool = False
     tracked: tuple[tuple[str, ...], ...] = ()
 
     def covers(self, other: Served) -> bool:
-        """Return whether a baseline that serves this serves another too.
+        """Return whether a baseline for this also serves another need.
 
-        Versions by fewer columns begin and end where versions by more columns do.
+        Versions by fewer columns begin and end at boundaries of versions by more columns.
         """
         finer = [set(columns) for columns in self.tracked]
         is_tracked = all(any({*columns} <= one for one in finer) for columns in other.tracked)
@@ -46,18 +47,17 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """What silver's bookmark keeps of its baseline.
+    """The baseline as silver's bookmark describes it.
 
     Attributes:
-        before: the horizon in time: a change is folded if its first sequence column is less. With ``by_place``,
-            where histories are served, no change that is not folded has a time that is less, nor may one that comes
-            later.
-        batch: silver's batch when it was made.
-        position, row: the last place among the folded changes; None for none.
-        served: what it was made for.
+        before: the horizon, a time: a change is folded if its first sequence column is less. With ``by_place`` and
+            histories, all other changes have times at or after it, also changes that arrive later.
+        batch: silver's batch at the time of the fold.
+        position, row: the last place among the folded changes; None without any.
+        served: the needs of marts that it was made for.
         by_place: the source orders its changes itself, so the horizon is a place: a change at or before it is in the
             baseline, or came too late.
-        asked: the time that the fold was to reach; with ``by_place`` some changes before it may not be folded.
+        asked: the requested time of the fold; with ``by_place`` some changes before it may not be folded.
     """
 
     before: str
@@ -70,16 +70,16 @@ class Baseline:
 
     @property
     def reaches(self) -> str:
-        """Return the time that the fold was to reach: bronze notes it too, and no two folds have the same."""
+        """Return the requested time of the fold, which identifies it; bronze notes it too."""
         return self.asked or self.before
 
     def in_bookmark(self) -> dict[str, Any]:
-        """Return it as plain values."""
+        """Return the bookmark entry, as plain values."""
         return {BASELINE: asdict(self)}
 
 
 def baseline_of(bookmark: Mapping[str, Any]) -> Baseline | None:
-    """Return the baseline that silver's bookmark tells of; None for none."""
+    """Return the baseline of silver's bookmark; None without one."""
     found = bookmark.get(BASELINE)
     if found is None:
         return None
@@ -88,14 +88,14 @@ def baseline_of(bookmark: Mapping[str, Any]) -> Baseline | None:
 
 
 def kept_baseline(bookmark: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the next bookmark keeps of a baseline; nothing where there is none."""
+    """Return the baseline entry for the next bookmark; empty without one."""
     return {BASELINE: bookmark[BASELINE]} if BASELINE in bookmark else {}
 
 
 def is_older(contract: Contract, baseline: Baseline) -> str:
-    """Write the condition that a change is one of those that a baseline stands for.
+    """Write the condition that a change is folded into a baseline.
 
-    A delete that lacks its sequence is never one: the sequence that it takes may yet change.
+    A delete without its own sequence is never folded: a later change can still alter the sequence that it takes.
     """
     if not baseline.by_place:
         return f"({is_before(contract, baseline.before)} AND NOT {lacks_sequence(contract)})"
@@ -111,16 +111,16 @@ def is_before(contract: Contract, time: str) -> str:
 
 
 def came_too_late(contract: Contract, baseline: Baseline) -> str:
-    """Write the condition that a change that is not in the baseline cannot be applied any more.
+    """Write the condition that a change outside of the baseline can no longer be applied.
 
-    A truncate takes away what stands before it, so it is too late too where a folded change stands behind it. A history
-    is cut at its times, so where the horizon is a place, a change behind it with a time before it is too late as well.
+    A truncate before a folded change is too late, because it would delete that change. A history is cut by time: if the
+    horizon is a place, a change after that place with a time before the horizon is too late as well.
     """
     older = is_older(contract, baseline)
     if baseline.by_place:
         if not baseline.served.tracked or contract.event_time is None:
             return older
-        # A delete ends what stands, whatever time it repeats.
+        # A delete ends the current version, whatever time it repeats.
         is_early = f"{r.CLASS} <> {literal(r.DELETE)} AND {_is_less(contract, contract.event_time, baseline.before)}"
         return f"({older} OR ({is_early}))"
     if baseline.position is None:

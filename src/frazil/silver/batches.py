@@ -1,4 +1,4 @@
-"""Read the batches that a step has to take on."""
+"""Filter rows by a range of batches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NO_BATCH = 0
 def batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
     """Keep the rows of batches ``after < batch <= upto``; files of other batches are not opened.
 
-    The numbers are given as a set, with one that no batch has so that it never is a single number: Spark
-    passes a set to its generated code by reference, so the code is the same for every batch and stays compiled.
+    The condition is a set of numbers. It includes 0, which no batch has, so that the set never has one element: Spark
+    passes sets to generated code by reference, so all batches share one compiled class.
     """
     return rows.where(_among(after, upto))
 
 
 def other_batches(rows: DataFrame, after: int, upto: int) -> DataFrame:
-    """Keep the rows that :func:`batches` leaves out."""
+    """Keep the rows of all other batches than :func:`batches`."""
     return rows.where(f"NOT {_among(after, upto)}")
 
 

@@ -1,10 +1,10 @@
 r"""Text to contracted types, exactly or not at all.
 
-Spark's own casts guess: ``now`` becomes the time of day, ``1.005`` becomes 1.01, ``2022`` a January. Here
-a text is the value it says or it is no value, and the caller sends the record to quarantine.
+Spark's own casts guess: ``now`` becomes the time of day, ``1.005`` becomes 1.01, ``2022`` a January. The casts here
+return the exact value of a text, or NULL; the caller then sends the record to quarantine.
 
-One rule for blanks: spaces around a value do not matter, whatever its type but string, so that exports padded to a
-width (``CHAR(10)``) can be read. Every other sign counts: a tab, a line end or a NUL makes a text no value.
+Spaces around a value are ignored for all types except string, so that exports padded to a width (``CHAR(10)``) can be
+read. All other characters count: a text with a tab, a line end or a NUL is invalid.
 
 =============  ==============================================================================
 type           what a text must look like, spaces around it aside
@@ -38,7 +38,7 @@ from frazil.spec.sql.names import literal
 if TYPE_CHECKING:
     from frazil.spec.model.types import BeyondMicroseconds
 
-# Java's "$" also stands before a last line end, so patterns end with "\z".
+# Java's "$" also matches before a final line end, so patterns end with "\z".
 _NUMBER = literal(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\z")
 _ZERO = literal(r"^[+-]?[0.]+([eE][+-]?\d+)?\z")
 _INFINITY = literal(r"(?i)^[+-]?(NaN|Infinity|inf)\z")
@@ -55,15 +55,15 @@ _BEFORE_BYTES = literal(r"^\\x")
 
 
 def exact(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") -> str:
-    """Write the cast of a text column to a type, NULL where the text is not exactly such a value.
+    """Write the cast of a text column to a type; NULL if the text is not exactly such a value.
 
     Args:
         text: SQL that names a string column, repeated in the result; NULL stays NULL.
         type_name: a type of the contract in normal form, such as ``decimal(12,2)``.
-        beyond: what becomes of the digits of a timestamp beyond microseconds.
+        beyond: policy for digits of a timestamp beyond microseconds.
 
     Returns:
-        SQL of a value of that type. Where it is NULL and the text is not, the cast has failed.
+        SQL of a value of that type. A NULL for a text that is not NULL means that the cast failed.
 
     Cost: no UDF; regular expressions only for types that Spark reads too freely.
     """
@@ -76,12 +76,15 @@ def exact(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") ->
 
 
 def why_not(text: str, type_name: str, beyond: BeyondMicroseconds = "truncate") -> str:
-    """Write what a text that is not exactly such a value says instead, for people: of JSON the place and the value."""
+    """Write the part of an invalid text for an error message; for JSON its path and value.
+
+    Arguments as for :func:`exact`.
+    """
     return NestedCast(partial(exact, beyond=beyond)).problem(text, type_name) if is_nested(type_name) else text
 
 
 def field_left_out(text: str, type_name: str) -> str:
-    """Write the path of a field that an object in a text has and a nested type does not name; NULL for none."""
+    """Write the path of a field in a text's objects that a nested type does not name; NULL without any."""
     return NestedCast(exact).left_out(text, type_name)
 
 
@@ -99,7 +102,7 @@ def _integer(text: str, type_name: str) -> str:
 
 
 def _ends_as_a_number(text: str) -> str:
-    """Ask for a first and a last sign of a number: Spark's casts pass over blanks, NUL and the like around one."""
+    """Write the condition that a text begins and ends like a number; Spark's casts ignore blanks, NUL and so on."""
     return f"{text} BETWEEN '+' AND ':' AND substring({text}, -1) BETWEEN '.' AND '9'"
 
 
@@ -120,7 +123,7 @@ def _decimal(text: str, type_name: str) -> str:
     has_exponent = f"(instr({text}, 'e') > 0 OR instr({text}, 'E') > 0)"
     fits = f"({dot} = 0 OR {size} - {dot} <= {scale})"
     plain = f"{fits} AND NOT {has_exponent} AND {is_ascii} AND {_ends_as_a_number(text)}"
-    # The rare rest is looked at digit by digit: zeros beyond the scale pass, an exponent moves the point.
+    # Rare forms are checked digit by digit: zeros beyond the scale are allowed, an exponent moves the point.
     zeros_beyond = literal(rf"^[+-]?(?=\.?\d)\d*(\.\d{{0,{scale}}}0*)?\z")
     digits = f"length(regexp_extract({text}, {_BEFORE_POINT}, 1))"
     exponent = f"try_cast(regexp_extract({text}, {_EXPONENT}, 1) AS int)"
@@ -133,7 +136,7 @@ def _date(text: str, type_name: str) -> str:
 
 
 def _timestamp(text: str, type_name: str, beyond: BeyondMicroseconds) -> str:
-    """Spark's cast cuts what is beyond microseconds."""
+    """Write the cast to a timestamp; Spark's own cast truncates digits beyond microseconds."""
     fraction = _ANY_FRACTION if beyond in {"truncate", "round"} else _EXACT_FRACTION
     form = literal(_TIME % fraction + (_ZONE if type_name == "timestamp" else r"\z"))
     value = _try(text, type_name)

@@ -46,16 +46,16 @@ class NestedCast:
         self._names: Iterator[int] = count(1)
 
     def value(self, text: str, kind: str) -> str:
-        """Write the value of a text, NULL where it is not exactly one."""
+        """Write the value of a text; NULL if the text is not exactly such a value."""
         return self._let(self._parsed(text, kind), lambda json: self._value(json, kind))
 
     def problem(self, text: str, kind: str) -> str:
-        """Write where in a text the first wrong value stands, and what it is; NULL for none."""
+        """Write the path and the text of the first invalid value in a text; NULL without any."""
         found = self._let(self._parsed(text, kind), lambda json: self._problem(json, kind, literal("$")))
         return f"coalesce({found}, {literal('no JSON')})"
 
     def left_out(self, text: str, kind: str) -> str:
-        """Write the path of a field that an object in a text has and the type does not name; NULL for none."""
+        """Write the path of a field in a text's objects that the type does not name; NULL without any."""
         return self._let(self._parsed(text, kind), lambda json: self._left_out(json, kind, literal("")))
 
     def _parsed(self, text: str, kind: str) -> str:
@@ -70,7 +70,7 @@ class NestedCast:
         return self._let(as_json, _parsed)
 
     def _let(self, value: str, body: Callable[[str], str]) -> str:
-        """Write an expression with a value that stands in it more than once, computed once."""
+        """Write an expression that uses a value more than once but computes it once."""
         name = self._name()
         return f"get(transform(array({value}), {name} -> {body(name)}), 0)"
 
@@ -160,9 +160,9 @@ class NestedCast:
 
 
 def _parsed(text: str) -> str:
-    """Write the JSON of a text that is nothing but one JSON value: what stands behind it would be passed over.
+    """Write the JSON of a text that is exactly one JSON value; Spark's parser ignores text after the value.
 
-    Behind it could stand what ends an array or what ends an object, but not both.
+    The text is parsed once inside an array and once inside an object: no trailing text can end both.
     """
     items, field = _as(f"try_parse_json(concat('[', {text}, ']'))", _ARRAY), literal('{"v":')
     is_alone = f"size({items}) = 1 AND try_parse_json(concat({field}, {text}, '}}')) IS NOT NULL"
@@ -189,23 +189,23 @@ _QUOTE: Final = literal('"')
 
 
 def tokens_of(text: str) -> str:
-    """Write the signs and values of an array as an array of texts, NULL for a text that begins otherwise."""
+    """Write the tokens of a printed array as an array of texts; NULL for a text with another beginning."""
     begins = f"startswith({text}, '{{') OR {text} RLIKE {_BOUNDS}"
     return f"CASE WHEN {begins} THEN regexp_extract_all({_without_bounds(text)}, {_TOKENS}, 0) END"
 
 
 def json_of(text: str, tokens: str, token: str) -> str:
-    """Write a text as JSON, if PostgreSQL printed it as an array; any other stays as it is.
+    """Write a text as JSON if it is an array in the form of PostgreSQL; other texts are unchanged.
 
     Args:
         text: SQL of the text, repeated in the result.
-        tokens: SQL of its :func:`tokens_of`, repeated too.
-        token: name for a variable, used nowhere else.
+        tokens: SQL of its :func:`tokens_of`, repeated in the result.
+        token: unused name for a variable.
 
     Cost: none for texts that begin neither with a brace nor with bounds.
     """
     json = f"array_join(transform({tokens}, {token} -> {_token(token)}), '')"
-    # A sign that is part of no token is in no array.
+    # An array consists of tokens only.
     is_whole = f"array_join({tokens}, '') = {_without_bounds(text)}"
     return f"CASE WHEN {is_whole} AND try_parse_json({json}) IS NOT NULL THEN {json} ELSE {text} END"
 

@@ -1,7 +1,7 @@
-"""Records of any source become change rows.
+"""Turn records of any source into change rows.
 
-What a record means comes from its source as SQL: :class:`frazil.sources.base.RecordMeaning`. Where it names the keys
-before the change, a changed key is two changes at one order: a delete of the old key and an upsert of the new one
+The source defines the meaning of a record as SQL: :class:`frazil.sources.base.RecordMeaning`. If a record has the
+previous key, a changed key becomes two changes at the same order: a delete of the old key and an upsert of the new key
 (KEY-CHANGE).
 """
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 PROBLEM = "_cdc_problem"
 TEXT = "_cdc_text"
 FAILS = "expr"
-"""Rule of a record on which a column's expression fails."""
+"""Rule for records on which a column's expression fails."""
 BEFORE_HORIZON = "before_horizon"
-"""Rule of a change that came too late."""
+"""Rule for changes that came too late."""
 _TOO_LATE = "older than the horizon: the changes of that time are folded into the baseline"
 
 _RECORDS, _TYPED = "frazil_records", "frazil_typed"
@@ -45,16 +45,16 @@ _WHERE_FROM = f"{r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH}"
 
 @dataclass(frozen=True, slots=True)
 class _Carried:
-    """Which fields a record carries, as conditions.
+    """Conditions that a record carries some fields.
 
     Attributes:
-        since: lower-case name of a field that came later than the table -> batch that it came with.
+        since: lower-case name of a field that is newer than the table -> its first batch.
     """
 
     since: Mapping[str, int]
 
     def all_of(self, fields: Collection[str]) -> str:
-        """Return the condition that a record carries some fields, named in lower case."""
+        """Write the condition that a record carries all of some fields, named in lower case."""
         unlisted = "_cdc_carried IS NULL"
         if batch := max((self.since.get(field, 0) for field in fields), default=0):
             unlisted = f"{unlisted} AND {r.BATCH} >= {batch}"
@@ -63,11 +63,11 @@ class _Carried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expressions:
-    """What users wrote, as columns that cannot fail: each a ``struct<value: string>``, NULL where it fails.
+    """Users' expressions as columns that cannot fail: each a ``struct<value: string>``, NULL after a failure.
 
     Attributes:
-        made: name of every column with an ``expr`` -> its value, over bronze.
-        kept: name of every rule with one that sends records to quarantine -> whether it is kept, over typed columns.
+        made: column with an ``expr`` -> its value, over bronze.
+        kept: quarantine rule with an ``expr`` -> whether a record keeps it, over typed columns.
     """
 
     made: Mapping[str, SparkColumn] = field(default_factory=dict)
@@ -83,25 +83,25 @@ def change_rows(
     since: Mapping[str, int] | None = None,
     truncates: bool = False,
 ) -> DataFrame:
-    """Turn bronze records into typed change rows, good and bad ones alike.
+    """Turn bronze records into typed change rows, including bad ones.
 
     Args:
         bronze: n rows of kind ``record`` or ``bad``, in any order.
         contract: the settled columns.
-        source: says what its records mean.
-        expressions: those of the contract.
-        since: name of a field that came later than the table -> batch that it came with; earlier records lack it.
-        truncates: some records may be truncates: good rows of that class have no keys.
+        source: the source, which defines the meaning of records.
+        expressions: expressions of the contract.
+        since: name of a field that is newer than the table -> its first batch; earlier records lack it.
+        truncates: some records may be truncates, which have no keys.
 
     Returns:
-        n rows, one more for every change of key: the contract's columns, then ``_cdc_class``,
+        n rows, plus one for every change of key: the contract's columns, then ``_cdc_class``,
         ``_cdc_position``, ``_cdc_row``, ``_cdc_file``, ``_cdc_batch``, ``_cdc_known``, ``_cdc_source_time`` (of a
         delete), and ``_cdc_problem`` (struct of rule, reason, column; NULL for a good row) and ``_cdc_text`` (the
-        record as text, NULL for a good row). ``_cdc_known`` is NULL when every column is known. Where records may
-        change keys, ``_cdc_moved`` too.
+        record as text, NULL for a good row). ``_cdc_known`` is NULL if every column is known. If records may
+        change keys, also ``_cdc_moved``.
 
-    Cost: narrow, no shuffle, no UDF. One SELECT as text, whatever the number of columns, so that handing it to
-    Spark costs next to nothing.
+    Cost: narrow, no shuffle, no UDF. The query is one SELECT as text, so that building it costs little even for
+    many columns.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     expressions, spark = expressions or Expressions(), bronze.sparkSession
@@ -125,7 +125,7 @@ def change_rows(
 
 
 def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str], since: Mapping[str, int]) -> str:
-    """Write the SELECT of typed values, and of the texts they come from."""
+    """Write the SELECT of typed values and of their texts."""
     typed = ", ".join(
         f"{exact(_text(column, fields), column.type, contract.beyond)} AS {quote(column.name)}"
         for column in contract.columns
@@ -141,7 +141,7 @@ def _typed(contract: Contract, meaning: RecordMeaning, fields: Mapping[str, str]
     carried = _carried(by_source)
     known, change_class = _known(contract, carried, since), meaning.change_class
     happened = exact("_cdc_happened", "timestamp")
-    if not meaning.old_keys:  # only a delete asks for it, and a change of key is one too
+    if not meaning.old_keys:  # only deletes need it, and a change of key includes one
         happened = f"CASE WHEN {change_class} <> {literal(r.UPSERT)} THEN {happened} END"
     return f"""SELECT {typed}{said}{made}{old}, {change_class} AS {r.CLASS}, _cdc_op, {r.KIND}, {r.RAW}, {r.REASON},
         {happened} AS {r.SOURCE_TIME}, {_WHERE_FROM}, {carried} AS _cdc_carried, {meaning.problem} AS _cdc_wrong,
@@ -161,7 +161,7 @@ def _checked(
     """Write the SELECT of change rows with their problems."""
     columns = ", ".join(map(quote, contract.names))
     old = "".join(f", {quote(OLD + key)}" for key in old_keys)
-    # A record that carries every column lists none.
+    # A record that carries every column has no list.
     carries = _carries_values(contract) if contract.ignores_nulls else r.KNOWN
     known = f"CASE WHEN size({carries}) < {len(contract.columns)} THEN {carries} END"
     if contract.sequence_by:
@@ -177,7 +177,7 @@ def _nothing() -> str:
 
 
 def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
-    """Name the text a column is made from; ``prefix`` stands before the fields' names."""
+    """Return the name of a column's text; ``prefix`` precedes the names of fields."""
     if column.expr is not None:
         return quote(_MADE + column.name, "value")
     field = fields.get(column.name.lower())
@@ -185,7 +185,7 @@ def _text(column: Column, fields: Mapping[str, str], prefix: str = "") -> str:
 
 
 def _record_text(fields: Mapping[str, str], carried: _Carried) -> str:
-    """Show a record to people: bad ones as they came (the exact bytes stay in bronze), others as JSON of its fields."""
+    """Write a record as text: a bad one raw (bronze keeps the exact bytes), others as JSON of their fields."""
     raw = valid_text(r.RAW)
     if not fields:
         return raw
@@ -210,9 +210,9 @@ def _carried(by_source: Iterable[Column]) -> str:
 
 
 def _known(contract: Contract, carried: str, since: Mapping[str, int]) -> str:
-    """List the contract's columns a record carries, NULL for all fields of its table.
+    """Write the list of the contract's columns that a record carries; NULL for all.
 
-    Only a change of key carries the values that keys had before: with columns for those, every record lists its own.
+    Only a change of key carries previous keys. With columns for them, every record has a list.
     """
 
     def if_carried(column: Column) -> str:
@@ -235,7 +235,7 @@ def _known(contract: Contract, carried: str, since: Mapping[str, int]) -> str:
 
 
 def _carries_values(contract: Contract) -> str:
-    """List the columns in which an upsert has a value, and those that name and order it; of others all it carries."""
+    """Write the list of an upsert's columns with a value, plus keys and order; for others all that they carry."""
     must = {*contract.keys, *contract.sequence_by}
 
     def if_carried(column: Column) -> str:
@@ -248,7 +248,7 @@ def _carries_values(contract: Contract) -> str:
 
 
 def _known_of_deletes(contract: Contract, known: str) -> str:
-    """List what a row carries; a delete in which a column that orders changes is NULL carries no such column."""
+    """Write the list of carried columns; a delete with NULL in a sequence column carries no sequence columns."""
     ordering = f"array({', '.join(map(literal, contract.sequence_by))})"
     every = f"array({', '.join(map(literal, contract.names))})"
     is_null = " OR ".join(f"{quote(name)} IS NULL" for name in contract.sequence_by)
@@ -257,17 +257,17 @@ def _known_of_deletes(contract: Contract, known: str) -> str:
 
 
 def _has(fields: Collection[str], carried: str) -> str:
-    """Return the condition that a record carries some fields: all of none is always true."""
+    """Write the condition that a record carries all of some fields; true without fields."""
     has = " AND ".join(f"array_contains({carried}, {literal(field)})" for field in sorted(fields))
     return has if fields else "true"
 
 
 def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *, truncates: bool) -> str:
-    """Return why a record cannot be a change; the first rule that fails speaks."""
+    """Write the reason why a record cannot be a change: that of the first broken rule."""
     is_kept = f"NOT coalesce({r.CLASS} = {literal(r.DELETE)}, false)"
     has_key = "true"
     if truncates:
-        # It names no row; of its values only the order counts.
+        # A truncate names no row; only its order matters.
         is_kept = f"NOT coalesce({r.CLASS} IN ({literal(r.DELETE)}, {literal(r.TRUNCATE)}), false)"
         has_key = f"NOT coalesce({r.CLASS} = {literal(r.TRUNCATE)}, false)"
     rules = [
@@ -278,7 +278,7 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
     must = {*contract.keys, *contract.sequence_by}
     for column in contract.columns:
         if column.expr is not None:
-            # What a record does not carry comes from an earlier one, whatever the expression says without it.
+            # A missing value comes from an earlier record, whatever the expression returns without it.
             fails = f"{quote(_MADE + column.name)} IS NULL AND {carried.all_of(contract.needs(column))}"
             broken = _broken(FAILS, _fails_on(contract, column, fields), column.name)
             rules.append((fails if column.name in must else f"{fails} AND {is_kept}", broken))
@@ -306,9 +306,9 @@ def _problem(contract: Contract, fields: Mapping[str, str], carried: _Carried, *
 
 
 def _nulls(contract: Contract, has_key: str) -> Iterator[tuple[str, str]]:
-    """Yield the conditions under which a record lacks what names or orders it, and what they break.
+    """Yield (condition, problem) for records without a key or sequence.
 
-    A delete may lack what orders it: see :mod:`frazil.silver.unsequenced`.
+    A delete may lack its sequence: see :mod:`frazil.silver.unsequenced`.
     """
     for name in contract.keys:
         is_null = f"{quote(name)} IS NULL" + ("" if has_key == "true" else f" AND {has_key}")
@@ -319,7 +319,7 @@ def _nulls(contract: Contract, has_key: str) -> Iterator[tuple[str, str]]:
 
 
 def _evolution(contract: Contract, fields: Mapping[str, str], carried: _Carried) -> Iterator[tuple[str, str]]:
-    """Yield the conditions under which a record has another shape than the declaration takes, and what they break."""
+    """Yield (condition, problem) for records with new or missing fields that the declaration quarantines."""
     for name in contract.blocked:
         if name in fields:
             text = quote(_SAID + fields[name])
@@ -341,7 +341,7 @@ def _breaks(rule: RowRule) -> str:
 
 
 def _why_broken(rule: RowRule) -> str:
-    """Return what a rule says, and the values that break it."""
+    """Write the message of a broken rule, with the values that break it."""
     if rule.name == NOT_NULL:
         return literal(rule.says)
     values = [
@@ -354,7 +354,7 @@ def _why_broken(rule: RowRule) -> str:
 
 
 def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> str:
-    """Return on which fields an expression fails."""
+    """Write the message of a failed expression, with the values of its fields."""
     parts, quotation = [literal("expr fails")], literal("'")
     for number, name in enumerate(sorted(contract.needs(column) & fields.keys())[:_REASON_FIELDS]):
         text = f"substring({quote(_SAID + fields[name])}, 1, {_REASON_SIGNS})"
@@ -365,5 +365,5 @@ def _fails_on(contract: Contract, column: Column, fields: Mapping[str, str]) -> 
 
 def _broken(rule: str, reason: str, column: str | None = None) -> str:
     at = _nothing() if column is None else literal(column)
-    # Arrow does not take a NULL in place of a struct with a field that cannot be NULL.
+    # Arrow does not accept NULL for a struct with a field that cannot be NULL.
     return f"named_struct('rule', nullif({literal(rule)}, ''), 'reason', {reason}, 'column', {at})"

@@ -1,4 +1,4 @@
-"""The contract of a table, settled: which columns, of which type, from which fields."""
+"""The settled contract of a table: its columns, their types and their fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TIMES = ("timestamp", "timestamp_ntz", "date")
 
 LAWS: Final = 1
-"""Number of the laws that silver's changes follow. Silver keeps it; one of older laws is made from bronze again.
+"""Version of the laws of silver's changes. Silver's bookmark keeps it; silver of an older version is rebuilt.
 
 1: a delete has the source's own time.
 """
@@ -46,16 +46,16 @@ class Contract:
         columns: in table order; a column without ``expr`` is the field of its own name.
         keys: names of the columns that name a row.
         sequence_by: names of the columns that order the changes of a key.
-        event_time: the column history takes its times from, or None.
-        rules: what rows keep over several columns, and what whole marts keep.
-        fields: the source's fields with their types, in order of first appearance.
-        blocked: fields of which a value sends a record to quarantine, in lower case.
+        event_time: the column with the times of history, or None.
+        rules: rules over several columns, and over whole marts.
+        fields: (name, type) of the source's fields, in order of first appearance.
+        blocked: fields whose values send a record to quarantine, in lower case.
         whole: a record that lacks a field of a column goes to quarantine.
-        renames: old name of a field, in lower case, and the one that it has now.
+        renames: (old name in lower case, current name) of renamed fields.
         ignores_nulls: an upsert does not carry the columns in which it has NULL.
-        too_late: SQL condition of a change that can no longer be applied; None for none.
-        previous: column with the value that a key had before it was changed, and the column of the key.
-        beyond: what becomes of the digits of a timestamp beyond microseconds.
+        too_late: SQL condition of a change that can no longer be applied, or None.
+        previous: (column, key) of columns with the value of a key before a change of key.
+        beyond: policy for digits of a timestamp beyond microseconds.
     """
 
     columns: tuple[Column, ...]
@@ -74,11 +74,11 @@ class Contract:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Column names in table order."""
+        """Return the column names in table order."""
         return tuple(column.name for column in self.columns)
 
     def needs(self, column: Column) -> frozenset[str]:
-        """Fields that a column is made of, lower case."""
+        """Return the fields of a column, in lower case."""
         names = (column.name,) if column.expr is None else fields_of(column.expr)
         return frozenset(map(str.lower, names))
 
@@ -86,18 +86,18 @@ class Contract:
 def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = None) -> Contract:
     """Settle the contract of a table against the fields its files have.
 
-    Declared columns keep their order and types. Every other field that is not left out follows with the type the file
-    gives it, in order of first appearance, under its :func:`frazil.silver.evolution.open_name`; what the source keeps
-    its own books with, such as an op column, stays in bronze.
+    Declared columns come first, with their order and types. Every other field that is not left out follows in order of
+    first appearance, with its type in the files and its :func:`frazil.silver.evolution.open_name`. Bookkeeping fields
+    of the source, such as an op column, stay in bronze.
 
     Args:
         table: the declaration.
-        fields: name of every field seen so far -> its type (``string`` for CSV).
-        evolved: which of them are left out; None for all others in a closed contract, and for none in an open one (no
-            ``columns``, or a last ``"*"``).
+        fields: name of every known field -> its type (``string`` for CSV).
+        evolved: the fields to leave out. With None, a closed contract leaves out all undeclared fields, and an open one
+            (no ``columns``, or a last ``"*"``) leaves out none.
 
     Raises:
-        MissingFieldError: a declared column without ``expr`` is a field of no file.
+        MissingFieldError: no file has the field of a declared column without ``expr``.
     """
     declared = [*declared_columns(table).values()]
     previous = {name: key for name, key in previous_keys(table).items() if name.lower() not in map(str.lower, fields)}
@@ -138,7 +138,7 @@ def settle(table: Table, fields: Mapping[str, str], evolved: Evolved | None = No
 
 
 def _kept_as_text(table: Table, field: str, kind: str) -> str:
-    """Return the type of a column that nobody declared: with ``text``, timestamps keep all of their digits."""
+    """Return the type of an undeclared column; ``beyond_microseconds: text`` keeps timestamps as text."""
     is_time = kind.startswith("timestamp") and field not in {table.effective_at, *table.source.own_fields}
     return "string" if is_time and table.beyond_microseconds == "text" else kind
 
@@ -149,30 +149,36 @@ def _open_column(field: str, kind: str, *, renames: Collection[str]) -> Column:
 
 
 def declared(table: Table) -> str:
-    """Fingerprint of what a table's changes depend on; when it differs, silver is rebuilt from bronze."""
+    """Return the fingerprint of the settings of a table's changes; if it differs, silver is rebuilt from bronze."""
     return fingerprint(_table_settings(table))
 
 
 def declared_mart(table: Table, mart: Current | History) -> str:
-    """Fingerprint of what a mart's rows depend on; when it differs, the mart is rebuilt from silver."""
+    """Return the fingerprint of the settings of a mart's rows; if it differs, the mart is rebuilt from silver."""
     return fingerprint({"table": declared(table), **_mart_settings(mart)})
 
 
 def settings(table: Table, mart: Current | History | None = None) -> dict[str, str]:
-    """Return a fingerprint of each setting that a table's changes, or a mart's rows, depend on, by its name."""
+    """Return setting -> fingerprint, for the settings of a table's changes or a mart's rows."""
     chosen = _table_settings(table) | ({} if mart is None else _mart_settings(mart))
     return {name: fingerprint(value)[:8] for name, value in chosen.items()}
 
 
 def changed_settings(before: Mapping[str, str] | None, table: Table, mart: Current | History | None = None) -> str:
-    """Return which settings differ from ``before``, what :func:`settings` gave in an earlier run, if it was kept."""
+    """Write which settings changed since an earlier run.
+
+    Args:
+        before: :func:`settings` of that run; None if it was not kept.
+        table: the declaration.
+        mart: the mart, for the settings of its rows; None for those of the table's changes.
+    """
     now = settings(table, mart)
     changed = [name for name in dict.fromkeys((*now, *(before or ()))) if before and before.get(name) != now.get(name)]
     return f"{', '.join(changed)} changed" if changed else "the declaration changed"
 
 
 def fingerprint(value: object) -> str:
-    """Shorten plain values to a text that differs when they do."""
+    """Return a short hash of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -195,7 +201,7 @@ def _table_settings(table: Table) -> dict[str, Any]:
 
 
 def _column_settings(column: Column) -> dict[str, Any]:
-    """Return what changes depend on of a column. Rules that only warn or stop a run leave silver as it is."""
+    """Return the settings of a column that changes depend on; rules that warn or fail do not affect silver."""
     settings = column.model_dump(mode="json", include={"name", "type", "nullable", "expr"})
     if column.on_violation != "quarantine":
         return settings | {"nullable": True}
@@ -205,6 +211,6 @@ def _column_settings(column: Column) -> dict[str, Any]:
 
 def _mart_settings(mart: Current | History) -> dict[str, Any]:
     left_out = {"name", "partition_by", "sort_by", "format_version", "properties", "live_view", "bitemporal"}
-    # Only where it is set: the settings of histories that older versions made have no such name.
+    # Only if set: settings that older versions kept do not have this name.
     known = {"bitemporal": True} if isinstance(mart, History) and mart.bitemporal else {}
     return mart.model_dump(mode="json", exclude=left_out) | known

@@ -1,7 +1,7 @@
-"""Which fields of the source become columns, once it has changed shape: the table's ``evolution``, settled.
+"""The settled ``evolution`` of a table: which fields of a changed source become columns.
 
-What is new is told by the batch that a field came with, in the first batch by the file, and what became of earlier
-fields is in silver's bookmark. So a rebuild makes the columns that were there before it.
+The first batch of a field, or in the first batch its file, decides whether it is new. Silver's bookmark keeps the
+decision for earlier fields, so a rebuild makes the same columns.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _SOURCE = "source_"
 
 
 class EvolutionError(SchemaError):
-    """The source changed shape, and the declaration says that a run then fails."""
+    """The source changed shape, and the declaration says ``fail``."""
 
     code = "FZ506"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolved:
-    """What becomes of fields that no declared column is made of; names in lower case.
+    """Decisions on undeclared fields; names are in lower case.
 
     Attributes:
         closed: the contract lists its columns.
-        left_out: fields that are no columns.
-        followed: fields that a closed contract has taken as they came.
-        blocked: fields that are no columns, and whose values send a record to quarantine.
-        new: fields that came after silver's bookmark.
+        left_out: fields that do not become columns.
+        followed: new fields that became columns of a closed contract.
+        blocked: fields that do not become columns and whose values send a record to quarantine.
+        new: fields that are newer than silver's bookmark.
         renamed: fields that become columns of a closed contract under another name, see
             :func:`open_name`.
     """
@@ -53,7 +53,7 @@ class Evolved:
     renamed: tuple[str, ...] = ()
 
     def in_bookmark(self) -> dict[str, Any]:
-        """Return what silver's bookmark keeps."""
+        """Return the entries for silver's bookmark."""
         taken = {"followed": sorted(self.followed)} if self.closed else {"left_out": sorted(self.left_out)}
         return {
             "closed": self.closed,
@@ -64,13 +64,13 @@ class Evolved:
 
 
 def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], offered: Iterable[str] = ()) -> Evolved:
-    """Settle which fields are columns.
+    """Decide which fields become columns.
 
     Args:
         table: the declaration.
-        bronze: its bookmark; empty for a table never written.
-        silver: its bookmark; likewise.
-        offered: names of the fields that files bring that are not in bronze yet.
+        bronze: bronze's bookmark; empty if never written.
+        silver: silver's bookmark; empty if never written.
+        offered: fields of files that are not in bronze yet.
     """
     since = {name.lower(): batch for name, batch in bronze.get("since", {}).items()}
     known = {name.lower() for name in bronze.get("fields", {}) if not table.source.is_bookkeeping(name)}
@@ -80,7 +80,7 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
     came = {*_called_now(table, bronze.get("later", ())), *since} & (known | coming)
     read = {name.lower() for column in columns if column.expr is not None for name in fields_of(column.expr)}
     batch = int(silver.get("batch", 0))
-    # What is there when silver is made is no change.
+    # Fields that exist when silver is first built are not new.
     new = (coming | {name for name in known if since.get(name, 0) > batch}) - own if batch else set[str]()
     noted = silver if silver.get("closed") == is_closed(table) else {}
     left_out, followed, blocked = (
@@ -111,7 +111,7 @@ def evolved(table: Table, bronze: Mapping[str, Any], silver: Mapping[str, Any], 
 
 
 def later_fields(named: Iterable[Sequence[tuple[str, str]]]) -> list[str]:
-    """Return the fields that come later than the first of some files; ``named``: what each names, in their order."""
+    """Return the fields that the first file lacks; ``named`` has (name, type) of each file's fields, in order."""
     first: set[str] | None = None
     found: dict[str, str] = {}
     for fields in named:
@@ -127,14 +127,14 @@ def _called_now(table: Table, names: Iterable[str]) -> set[str]:
 
 
 def open_name(field: str, added: Collection[str]) -> str:
-    """Return the column name of a field that nobody declared.
+    """Return the column name of an undeclared field.
 
-    A field with the name of a column that one of the table's marts adds gets the prefix ``source_``, and so does one
-    that has such a name behind the prefix already: decided by the name alone, so that no two fields ever meet in one
-    column, whichever of them comes first.
+    A field with the name of a column that one of the table's marts adds gets the prefix ``source_``. A field with that
+    name after the prefix gets the prefix again. The name alone decides, so two fields never share a column, whichever
+    comes first.
 
     Args:
-        field: the field's name.
+        field: the name of the field.
         added: from :func:`added`.
     """
     bare = field.lower()
@@ -144,14 +144,14 @@ def open_name(field: str, added: Collection[str]) -> str:
 
 
 def added(table: Table) -> tuple[str, ...]:
-    """Name the columns that the table's marts have besides the contract's, sorted."""
+    """Return the sorted names of the columns that the table's marts add to the contract."""
     return tuple(sorted({name for mart in table.marts for name in added_columns(mart)}))
 
 
 def treated_otherwise(now: Evolved, silver: Mapping[str, Any]) -> str | None:
-    """Return why silver must be rebuilt for what becomes of fields that it has seen; None where it need not be."""
+    """Return why silver must be rebuilt after new decisions on its fields; None if it need not be."""
     if silver.get("closed") != now.closed:
-        return None  # tables of before evolution could be declared; or the declaration changed, which is said elsewhere
+        return None  # a table older than evolution, or a changed declaration, which another check reports
     blocked = frozenset(silver["blocked"])
     followed = now.followed - now.new - frozenset(silver.get("followed", ()))
     if taken := sorted(followed | (frozenset(silver.get("left_out", ())) - now.left_out)):
@@ -164,16 +164,16 @@ def treated_otherwise(now: Evolved, silver: Mapping[str, Any]) -> str | None:
 
 
 def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files: Sequence[NewFile]) -> None:
-    """Stop where the source changed shape in a way that the declaration forbids.
+    """Raise if the source changed shape in a way that the declaration forbids.
 
     Args:
         table: the declaration.
-        bronze: its bookmark; with an empty one nothing has changed.
+        bronze: bronze's bookmark; an empty one means no change.
         now: from :func:`evolved`.
-        files: those that are about to be taken, broken ones left out.
+        files: the files to read, without broken ones.
 
     Raises:
-        EvolutionError: nothing was written.
+        EvolutionError: the change is forbidden; nothing was written.
     """
     fields = {name.lower(): kind for name, kind in bronze.get("fields", {}).items()}
     if not fields:
@@ -203,13 +203,13 @@ def check_evolution(table: Table, bronze: Mapping[str, Any], now: Evolved, files
 
 
 def _types(table: Table, file: NewFile) -> dict[str, str]:
-    """Return the fields of a file under the names that they have now, in lower case, with their types."""
+    """Return the fields of a file by current name in lower case, with their types."""
     finals = final_names(table)
     return {finals.get(name.lower(), name).lower(): kind for name, kind in file.fields}
 
 
 def _used(table: Table, fields: Mapping[str, str], now: Evolved) -> set[str]:
-    """Name the fields that columns are made of without an expression."""
+    """Return the fields of columns without an expression."""
     own = {column.name.lower() for column in declared(table).values() if column.expr is None}
     rest = {name for name in fields if name not in now.left_out and not table.source.is_bookkeeping(name)}
     return (own & fields.keys()) | rest

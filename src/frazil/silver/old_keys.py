@@ -1,4 +1,4 @@
-"""KEY-CHANGE: a record with another key than before is a delete of the old key and an upsert of the new one."""
+"""KEY-CHANGE: a record with a changed key is a delete of the old key and an upsert of the new one."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 MOVED: Final = "_cdc_moved"
-"""The old key, see :func:`key_text`, of a change of key that does not carry every column; ``WHOLE`` of one that does;
-``LEFT`` of the delete that stands beside a change of key; else NULL."""
+"""Column with the old key, see :func:`key_text`, of a change of key that does not carry every column; ``WHOLE`` if it
+does; ``LEFT`` in the delete of a change of key; otherwise NULL."""
 LEFT: Final = ""
 WHOLE: Final = "whole"
 LACKS: Final = f"{MOVED} NOT IN ({literal(LEFT)}, {literal(WHOLE)})"
-"""SQL condition of a change of key that does not carry every column; NULL where no key changes."""
+"""SQL condition of a change of key that does not carry every column; NULL for other changes."""
 OLD: Final = "_cdc_old_"
-"""Before the names of keys: their values before the change, typed."""
+"""Prefix of columns with the typed values of keys before a change."""
 
 
 def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tuple[str, str]) -> str:
     """Write the SELECT that adds a delete of the old key to every change of key.
 
     Args:
-        rows: the SELECT of change rows, with the old keys.
-        contract: the table's contract; a change of key has the old values in its columns for previous keys.
-        newest: the batch that the newest column came with: records of earlier batches do not carry it.
-        beside: the columns with a row's problem, and with its record as text.
+        rows: SELECT of change rows, with the old keys.
+        contract: the table's contract; its columns for previous keys get the old values.
+        newest: the first batch of the newest column: records of earlier batches do not carry it.
+        beside: the columns with a row's problem and with its record as text.
     """
     problem, text = beside
     whole = " AND ".join(f"{quote(OLD + key)} IS NOT NULL" for key in contract.keys)
@@ -67,5 +67,5 @@ def with_old_keys_deleted(rows: str, contract: Contract, newest: int, beside: tu
 
 
 def key_text(keys: Iterable[str], prefix: str = "") -> str:
-    """Write a key as one text that no other key has; ``prefix`` stands before the columns' names."""
+    """Write a key as a unique text; ``prefix`` precedes the column names."""
     return f"to_json(struct({', '.join(f'{quote(prefix + key)} AS {quote(key)}' for key in keys)}))"

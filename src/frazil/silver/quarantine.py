@@ -25,11 +25,11 @@ QUARANTINE_COLUMNS = {
     "column": "string",
     "raw": "string",
 }
-"""Shape of ``silver.<t>_quarantine``: where the record stands, the rule it breaks, and the record itself."""
+"""Columns of ``silver.<t>_quarantine``: the place of a record, the broken rule, and the record."""
 
 
 def change_columns(contract: Contract) -> dict[str, str]:
-    """Shape of ``silver.<t>_changes``: column name -> type."""
+    """Return the columns of ``silver.<t>_changes``: name -> type."""
     return {column.name: column.type for column in contract.columns} | {
         r.CLASS: "string",
         r.POSITION: "string",
@@ -51,7 +51,7 @@ def quarantined(rows: DataFrame, said: Mapping[str, str] | None = None) -> DataF
 
     Args:
         rows: from :func:`frazil.silver.changes.change_rows`.
-        said: reason of a problem -> what is told in its place; few.
+        said: reason of a problem -> the text to write instead; a few entries.
     """
     reason = f"{PROBLEM}.reason"
     if said:

@@ -1,4 +1,4 @@
-"""Which key each record of bronze has, and the keyed hash of a key."""
+"""Keys of bronze records, and the keyed hash of a key."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _BLOCK_BYTES: Final = 64
 
 
 def with_keys(records: DataFrame, contract: Contract, source: Source, expressions: Expressions) -> DataFrame:
-    """Add ``KEY`` and ``OLD_KEY``, the texts of a record's key and of the one before it, and :func:`key_parts` of both.
+    """Add ``KEY`` and ``OLD_KEY``, the texts of a record's key and previous key, and the :func:`key_parts` of both.
 
     Args:
-        records: n rows of bronze, of any kind, in any order, with the names that fields have now.
+        records: n rows of bronze, of any kind, in any order, with current field names.
         contract: the settled columns.
-        source: says what records mean.
-        expressions: those of the contract.
+        source: the source, which defines the meaning of records.
+        expressions: expressions of the contract.
 
     Returns:
-        The n rows. A text is as :func:`frazil.silver.old_keys.key_text` writes it; it and the parts are NULL where a
-        record has no such key or where it cannot be read.
+        The n rows. Texts have the form of :func:`frazil.silver.old_keys.key_text`. Texts and parts are NULL if a
+        record has no such key or cannot be read.
 
     Cost: narrow, no shuffle, no UDF.
     """
@@ -76,9 +76,9 @@ def with_keys(records: DataFrame, contract: Contract, source: Source, expression
 
 
 def key_parts(keys: Sequence[str], prefix: str = "") -> str:
-    """Write the text of a key's column, of several an array; ``prefix`` stands before the columns' names.
+    """Write the text of a key column, or an array of texts for several; ``prefix`` precedes the column names.
 
-    Cheaper to compare than :func:`frazil.silver.old_keys.key_text`: no JSON is written.
+    Comparing parts is cheaper than comparing :func:`frazil.silver.old_keys.key_text`, which writes JSON.
     """
     texts = [f"CAST({quote(prefix + key)} AS string)" for key in keys]
     return texts[0] if len(texts) == 1 else f"array({', '.join(texts)})"
@@ -95,7 +95,7 @@ def _texts(keys: Sequence[str], prefix: str | None, text: str, parts: str) -> tu
 
 
 def key_hash_sql(salt: bytes, text: str) -> str:
-    """Write HMAC-SHA256 of a text, a SQL expression, as hexadecimal digits; NULL for NULL."""
+    """Write the HMAC-SHA256 of a text as hexadecimal digits; ``text`` is SQL, and NULL stays NULL."""
     key = (hashlib.sha256(salt).digest() if len(salt) > _BLOCK_BYTES else salt).ljust(_BLOCK_BYTES, b"\0")
     inner, outer = bytes(byte ^ 0x36 for byte in key).hex(), bytes(byte ^ 0x5C for byte in key).hex()
     return f"sha2(concat(X'{outer}', unhex(sha2(concat(X'{inner}', encode({text}, 'UTF-8')), 256))), 256)"

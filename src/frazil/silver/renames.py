@@ -1,6 +1,6 @@
-"""Fields that have another name now: their records are read as if they always had it.
+"""Renamed fields: all records are read under the current names.
 
-Bronze keeps every record under the names it came with.
+Bronze keeps every record under its original names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def renamed_fields(table: Table, fields: Mapping[str, str]) -> dict[str, str]:
-    """Return fields with their types under the names that they have now, each where the first of its names stands."""
+    """Return fields by current name with their types, each at the position of its first name."""
     finals, found = final_names(table), dict[str, tuple[str, str]]()
     for name, kind in fields.items():
         now = finals.get(name.lower(), name)
@@ -31,11 +31,11 @@ def renamed_fields(table: Table, fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def renamed_bookmark(table: Table, bronze: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return bronze's bookmark with the names that fields have now; one that came under two names came with the first.
+    """Return bronze's bookmark with current field names; a field with two names gets its earlier first batch.
 
     Args:
         table: the declaration.
-        bronze: the bookmark, which may be empty.
+        bronze: the bookmark; may be empty.
     """
     if not table.renames or not bronze:
         return bronze
@@ -52,7 +52,7 @@ def renamed_bookmark(table: Table, bronze: Mapping[str, Any]) -> Mapping[str, An
 
 
 def renamed_records(records: DataFrame, table: Table, bronze: Mapping[str, Any]) -> DataFrame:
-    """Give records of bronze the fields as they are called now.
+    """Rename the fields of bronze records to their current names.
 
     Args:
         records: n rows of bronze.
@@ -60,7 +60,7 @@ def renamed_records(records: DataFrame, table: Table, bronze: Mapping[str, Any])
         bronze: bronze's own bookmark.
 
     Returns:
-        The same rows. Where a record carries a field under several names, the newest name counts.
+        The same rows. If a record carries a field under several names, the newest name counts.
     """
     finals = final_names(table)
     here = {name.lower(): name for name in records.columns}
@@ -74,7 +74,7 @@ def renamed_records(records: DataFrame, table: Table, bronze: Mapping[str, Any])
     gone = {name for olds in targets.values() for name in olds}
     made = []
     for now, olds in targets.items():
-        # The last rename stands last in the declaration.
+        # The declaration lists the latest rename last.
         names = [here[now.lower()], *reversed(olds)] if now.lower() in here else [*reversed(olds)]
         cases = " ".join(f"WHEN {_carries(name, since.get(name.lower(), 0))} THEN {quote(name)}" for name in names)
         made.append(f"CASE {cases} END AS {quote(now)}")

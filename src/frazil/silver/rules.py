@@ -1,4 +1,4 @@
-"""Rules of a contract as SQL: one compiler, for Spark, which takes changes, and for DuckDB, which tests tables."""
+"""Compile the rules of a contract to SQL: of Spark, which checks changes, and of DuckDB, which tests tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_NULL: Final = "not_null"
 
 
 class Dialect(Protocol):
-    """What engines write differently."""
+    """SQL syntax that differs between engines."""
 
     def name(self, column: str) -> str:
         """Write the name of a column."""
@@ -27,10 +27,10 @@ class Dialect(Protocol):
         """Write a text."""
 
     def typed(self, value: str, type_name: str) -> str:
-        """Write a value of a type that is neither text nor decimal."""
+        """Write a value of a type other than text and decimal."""
 
     def finds(self, text: str, pattern: str) -> str:
-        """Write the condition that a pattern, SQL too, is found in a text."""
+        """Write the condition that a text contains a match of a pattern; both are SQL."""
 
 
 class Spark:
@@ -49,22 +49,22 @@ class Spark:
         return f"CAST({names.literal(value)} AS {type_name})"
 
     def finds(self, text: str, pattern: str) -> str:
-        """Write the condition that a pattern is found in a text."""
+        """Write the condition that a text contains a match of a pattern."""
         return f"{text} RLIKE {pattern}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRule:
-    """A rule that each row keeps or breaks by itself.
+    """A rule over single rows.
 
     Attributes:
-        name: of the rule.
-        column: whose rule it is; None for one over several columns.
-        columns: those that it reads: a record that does not carry all of them cannot break it.
-        on_violation: what becomes of a change that breaks it.
-        type: of the column; empty without one.
-        values: what is declared: the accepted values, the bound, the pattern; none for ``not_null``.
-        expr: the expression of a rule over several columns.
+        name: name of the rule.
+        column: the column of the rule; None for a rule over several columns.
+        columns: the columns that it reads; a record that does not carry all of them cannot break it.
+        on_violation: effect on a change that breaks it.
+        type: type of the column; empty without a column.
+        values: the declared accepted values, bound or pattern; empty for ``not_null``.
+        expr: expression of a rule over several columns.
     """
 
     name: str
@@ -77,12 +77,12 @@ class RowRule:
 
     @property
     def full_name(self) -> str:
-        """Return the rule and its column, as one name: ``accepted_values of status``."""
+        """Return the rule and its column as one name, such as ``accepted_values of status``."""
         return self.name if self.column is None else f"{self.name} of {self.column}"
 
     @property
     def says(self) -> str:
-        """Return what is not so where it is broken, for people; the value follows."""
+        """Return the message of a violation; callers add the value."""
         if self.expr is not None:
             return f"not so: {' '.join(self.expr.split())}"
         shown = ", ".join(self.values)
@@ -98,9 +98,9 @@ class RowRule:
 
 
 def row_rules(contract: Contract) -> tuple[RowRule, ...]:
-    """Return all rules of a contract: those of its columns, in their order, then those over several columns.
+    """Return all row rules of a contract: those of columns, in order, then those over several columns.
 
-    Keys, and columns that order changes, cannot be NULL whatever is declared, so they have no rule ``not_null``.
+    Keys and sequence columns are never NULL, whatever is declared, so they have no rule ``not_null``.
     """
     must = {*contract.keys, *contract.sequence_by}
     found = [rule for column in contract.columns for rule in _of_column(column, is_must=column.name in must)]
@@ -139,7 +139,7 @@ def _of_column(column: Column, *, is_must: bool) -> list[RowRule]:
 
 
 def breaks(rule: RowRule, sql: Dialect) -> str:
-    """Write the condition that a row breaks a rule of one column; never fails, and NULL breaks ``not_null`` alone.
+    """Write the condition that a row breaks a rule of one column; it never fails, and NULL breaks only ``not_null``.
 
     Cost: no UDF.
     """
@@ -159,7 +159,7 @@ def breaks(rule: RowRule, sql: Dialect) -> str:
 
 
 def _value(text: str, type_name: str, sql: Dialect) -> str:
-    """Write a declared value so that nothing of it is rounded."""
+    """Write a declared value without rounding."""
     if type_name == "string":
         return sql.text(text)
     if type_name.startswith("decimal"):

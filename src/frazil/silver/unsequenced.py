@@ -1,8 +1,8 @@
 """SEQUENCE-OF-DELETES: a delete that lacks a column of ``sequence_by`` is ordered by its place.
 
 It takes the greatest sequence among the changes of its key at earlier places, so it comes after all of them. Places
-are the source's, so that follows from the set of changes and not from their arrival. Silver holds complete sequences;
-the columns that order changes are missing in ``_cdc_known`` of such a delete.
+are those of the source, so the result depends on the set of changes and not on their arrival. Silver has complete
+sequences; ``_cdc_known`` of such a delete leaves out the sequence columns.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _SEQUENCE, _IS_OPEN = "_cdc_sequence", "_cdc_is_open"
 
 
 def lacks_sequence(contract: Contract) -> str:
-    """Write the condition that a change of silver is a delete that lacks its sequence; never NULL."""
+    """Write the condition that a change of silver is a delete without its own sequence; never NULL."""
     lacks = " OR ".join(f"NOT array_contains({r.KNOWN}, {literal(name)})" for name in contract.sequence_by)
     return f"({r.CLASS} = {literal(r.DELETE)} AND coalesce({lacks or 'false'}, false))"
 
 
 def last_position(contract: Contract) -> str:
-    """Write the aggregate of change rows that is the last position of a delete that lacks its sequence."""
+    """Write the aggregate with the last position of a delete without its own sequence, over change rows."""
     return f"max(CASE WHEN {PROBLEM} IS NULL AND {lacks_sequence(contract)} THEN {r.POSITION} END) AS {POSITION}"
 
 
 def with_sequences(rows: DataFrame, held: DataFrame | None, contract: Contract, *, orders_records: bool) -> DataFrame:
-    """Give deletes that lack their sequence the greatest one of their key at earlier places.
+    """Give deletes without a sequence the greatest sequence of their key at earlier places.
 
     Args:
         rows: from :func:`frazil.silver.changes.change_rows`, without truncates.
-        held: changes of silver that stay beside them; None for none.
+        held: other changes in silver; None without any.
         contract: the table's contract.
-        orders_records: the position alone says where a change stands in its source.
+        orders_records: the position alone defines the place of a change.
 
     Returns:
-        The same rows. A delete of a key without earlier changes has the least value of each column: it comes before
-        every upsert by its sequence.
+        The same rows. A delete of a key without earlier changes gets the least value of each sequence column, so it
+        comes before every upsert.
 
     Cost: a scan of the keys, sequences and places of silver; a shuffle and sort of the changes of these keys.
     """
@@ -87,13 +87,13 @@ def with_sequences(rows: DataFrame, held: DataFrame | None, contract: Contract, 
 
 
 def late_sequences(rows: DataFrame, held: DataFrame, contract: Contract, *, orders_records: bool) -> DataFrame:
-    """Return a row for each change that gives a delete of silver another sequence than it has taken.
+    """Return one row for each change that gives a delete in silver a new sequence.
 
     Args:
         rows: change rows of the batch.
         held: the changes of silver.
         contract: the table's contract.
-        orders_records: the position alone says where a change stands in its source.
+        orders_records: the position alone defines the place of a change.
 
     Cost: the deletes of silver that lack their sequence against the batch.
     """
@@ -108,7 +108,7 @@ def late_sequences(rows: DataFrame, held: DataFrame, contract: Contract, *, orde
 
 
 def _least(kind: str) -> str:
-    """Write a value that no value of a type is less than."""
+    """Write the least value of a type."""
     if kind.startswith("decimal"):
         digits, scale = map(int, re.findall(r"\d+", kind))
         return f"CAST('-{'9' * (digits - scale) or '0'}.{'9' * scale}' AS {kind})"

@@ -1,1 +1,1 @@
-"""Marts of small batches, computed by Arrow in the memory of the driver; the rows are those of Spark."""
+"""Marts of small batches, computed by Arrow in the driver's memory; rows are the same as Spark's."""

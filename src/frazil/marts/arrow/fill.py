@@ -1,4 +1,4 @@
-"""Fill changes that are in the driver's memory, as :func:`frazil.marts.fold.fill_from` does with any number of them."""
+"""Fill changes in the driver's memory; the Arrow version of :func:`frazil.marts.fold.fill_from`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
     Args:
         changes: n change rows in the shape of silver, in any order, all newer than ``held``.
         key_numbers: n numbers from 0, the same for the changes of one key.
-        held: the values in force before, the row of key ``i`` at ``i``; NULL where the key has none.
+        held: the values in force before, with the row of key ``i`` at ``i``; NULL for a key without a row.
         spec: the table's parts.
 
     Returns:
-        The same rows in another order, every column of an upsert filled; those that are none of the contract's are
-        as they were.
+        The same rows in another order, with every contract column of upserts filled; other columns are unchanged.
 
-    Cost: a sort of the order columns; memory as the changes take.
+    Cost: a sort of the order columns, and memory for a copy of the changes.
     """
     oldest_first = ranked(changes, spec)
     changes, key_numbers = changes.take(oldest_first), key_numbers.take(oldest_first)
@@ -40,7 +39,7 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
     is_delete = pc.not_equal(changes[r.CLASS], r.UPSERT)
     for name in lacking_columns(changes, spec):
         carries = _carries(changes, name, spec)
-        # A delete ends all values: it carries NULL in every column.
+        # A delete ends all values: it counts as NULL in every column.
         own = pc.if_else(carries, changes[name], pa.scalar(None, changes[name].type))
         at = pc.if_else(pc.or_(carries, is_delete), rows, held_at)
         values = pa.chunked_array([*own.chunks, *held[name].chunks], own.type)
@@ -50,9 +49,9 @@ def fill_arrow(changes: pa.Table, key_numbers: pa.ChunkedArray, held: pa.Table, 
 
 
 def lacking_columns(changes: pa.Table, spec: FoldSpec) -> list[str]:
-    """Return the columns that some upsert does not carry, in the order of the table.
+    """Return the columns that some upsert does not carry, in table order.
 
-    A column that a delete lacks is none: it ends all values.
+    Deletes do not count: a delete ends all values.
     """
     some = changes.filter(is_incomplete(changes, spec)) if spec.fills else changes.slice(0, 0)
     if not some.num_rows:
@@ -62,7 +61,7 @@ def lacking_columns(changes: pa.Table, spec: FoldSpec) -> list[str]:
 
 
 def _carries(changes: pa.Table, name: str, spec: FoldSpec) -> pa.ChunkedArray:
-    """Return which changes are upserts that carry a column."""
+    """Return a mask of upserts that carry a column."""
     known = changes[r.KNOWN].combine_chunks()
     parents = pc.list_parent_indices(known).filter(pc.equal(pc.list_flatten(known), name))
     lists = pc.is_in(pa.array(range(changes.num_rows), parents.type), value_set=parents)

@@ -1,4 +1,4 @@
-"""Fold changes that are in the driver's memory, as :mod:`frazil.marts.fold` does with any number of them."""
+"""Fold changes in the driver's memory; the Arrow version of :mod:`frazil.marts.fold`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from frazil.marts.fold_spec import FoldSpec
 
 BEGINS: Final = "_cdc_begins"
-"""Of the changes of a key, the least value of the order's first column."""
+"""The least value of the first order column among the changes of a key."""
 INCOMPLETE: Final = "_cdc_incomplete"
-"""Whether an upsert of the key does not carry every column, so that older changes fill it."""
+"""Whether some upsert of the key does not carry every column, so that older changes fill it."""
 _AT, _VALUES = "_cdc_at", "_cdc_values"
 _MINE, _THEIRS = "_cdc_mine", "_cdc_theirs"
 _TIME: Final = pa.timestamp("us", tz="UTC")
@@ -38,10 +38,10 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
         One row per key, in any order: the contract's columns, those of the newest upsert or NULL beside the keys;
         ``_cdc_event_time``, ``_cdc_source_time``, ``_cdc_position`` and ``_cdc_row`` of the newest change;
         ``_cdc_begins``;
-        ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. None where two changes of a key that are not
-        equal differ in nothing but their content: only Spark has the hash by which they are ordered.
+        ``_cdc_incomplete``, ``_cdc_is_live`` and ``_cdc_delete_only``. None if two changes of a key differ in
+        content but not in order: only Spark has the hash that orders them.
 
-    Cost: a sort of the order columns and a hash of the keys; memory as the changes take.
+    Cost: a sort of the order columns, a hash of the keys, and memory for a copy of the changes.
     """
     if has_ties(changes, spec):
         return None
@@ -75,14 +75,14 @@ def newest_arrow(changes: pa.Table, spec: FoldSpec) -> pa.Table | None:
 
 
 def ranked(changes: pa.Table, spec: FoldSpec) -> pa.Array:
-    """Number the changes from the oldest to the newest; equal ones anyhow. NaN is the greatest number, as in Spark."""
-    # At one place a delete goes before an upsert, as it does in the alphabet.
+    """Return the indexes of the changes, oldest first; equal changes in any order. NaN is the greatest number."""
+    # At one place a delete precedes an upsert, as it does in the alphabet.
     order = dict.fromkeys((*spec.order_columns, r.CLASS))
     return pc.sort_indices(changes.select([*order]), sort_keys=[(name, "ascending") for name in order])
 
 
 def has_ties(changes: pa.Table, spec: FoldSpec) -> bool:
-    """Return whether two changes of a key differ in their content and not in their order."""
+    """Return whether two changes of a key differ in content but not in order."""
     at = [r.POSITION, r.ROW]
     if _groups(changes, at) == changes.num_rows:
         return False
@@ -97,33 +97,33 @@ def _groups(rows: pa.Table, names: list[str]) -> int:
 
 
 def grouped_keys(changes: pa.Table, spec: FoldSpec) -> pa.Table:
-    """Return the keys as Spark groups by them: zero has no sign."""
+    """Return the keys as Spark groups them: negative zero becomes zero."""
     keys = changes.select(spec.keys)
     return pa.table([pc.add(key, 0.0) if pa.types.is_floating(key.type) else key for key in keys.columns], keys.schema)
 
 
 def is_incomplete(changes: pa.Table, spec: FoldSpec) -> pa.ChunkedArray:
-    """Return of each change what :func:`frazil.marts.late.is_incomplete` does."""
+    """Return a mask of incomplete upserts; the Arrow version of :func:`frazil.marts.late.is_incomplete`."""
     oldest = max(spec.since.values(), default=0)
     lacks = pc.or_(pc.is_valid(changes[r.KNOWN]), pc.less(changes[r.BATCH], oldest))
     return pc.and_(pc.equal(changes[r.CLASS], r.UPSERT), lacks)
 
 
 def event_times(changes: pa.Table, spec: FoldSpec) -> pa.Array | pa.ChunkedArray:
-    """Return the event times that :func:`frazil.marts.fold_spec.with_event_time` does."""
+    """Return event times; the Arrow version of :func:`frazil.marts.fold_spec.with_event_time`."""
     times = [timestamps(changes[name]) for name in spec.event_times]
     return pc.coalesce(*times) if times else pa.nulls(changes.num_rows, _TIME)
 
 
 def times_of_deletes(deletes: pa.Table, told: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return what :func:`frazil.marts.fold_spec.time_of_delete` does, of deletes with both times."""
+    """Return times of deletes with both times; the Arrow version of :func:`frazil.marts.fold_spec.time_of_delete`."""
     declared, source = (deletes[name] for name in _TIMES)
     is_own = pc.or_(pc.is_null(told), pc.fill_null(pc.greater(declared, told), fill_value=False))
     return pc.if_else(is_own, pc.coalesce(declared, source), later(source, told))
 
 
 def later(one: pa.ChunkedArray | pa.Array, other: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Return the later of each two times; NULL is the earliest."""
+    """Return the later of two times, row by row; NULL is the earliest."""
     is_one = pc.or_(pc.is_null(other), pc.fill_null(pc.greater(one, other), fill_value=False))
     return pc.if_else(is_one, one, other)
 
@@ -135,12 +135,18 @@ def timestamps(times: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def match_keys(keys: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """Return the number of the row of ``others`` with the key of each row of ``keys``, NULL where there is none."""
+    """Return, for each row of ``keys``, the number of the row of ``others`` with the same key, or NULL.
+
+    Args:
+        keys: n rows with unique keys.
+        others: m rows with unique keys; key types may be wider.
+        names: the key columns.
+    """
     mine, theirs = (
         rows.select([*names]).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
         for rows, number in ((keys, _MINE), (others, _THEIRS))
     )
-    # A key of the mart may have a wider type than the batch's.
+    # A key of the mart may have a wider type than the key of the batch.
     theirs = theirs.cast(pa.schema([*(mine.schema.field(name) for name in names), theirs.schema.field(_THEIRS)]))
     both = theirs.join(mine, keys=[*names], join_type="inner")
     return both[_THEIRS].take(pc.index_in(mine[_MINE], value_set=both[_MINE]))

@@ -1,4 +1,4 @@
-"""Build versions on the driver, as :func:`frazil.marts.history.next_versions` does with any number of changes."""
+"""Build versions on the driver; the Arrow version of :func:`frazil.marts.history.next_versions`."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def next_versions_arrow(
     *,
     deletes: Literal["close", "mark"],
 ) -> pa.Table | None:
-    """Build the versions that a batch leaves of its keys: of each the open one, and what follows it.
+    """Build the versions of a batch's keys after the batch: from the open version of each key on.
 
     Args:
-        changes: n changes of the batch in any order, repeats allowed, all newer than the open versions of their keys
-            and with every column: as silver has them, with event time.
+        changes: n changes of the batch in the shape of silver, with event time and every column; any order, repeats
+            allowed, all newer than the open versions of their keys.
         change_keys: n numbers from 0, the same for the changes of one key.
-        held: the m open versions of these keys, as the mart has them.
-        held_keys: their m numbers.
+        held: the m open versions of these keys in the mart.
+        held_keys: their m key numbers.
         spec: the table's parts.
         deletes: as for :func:`frazil.marts.history.versions`.
 
     Returns:
-        The versions, as that gives them. None where a column has another type in the mart than in the batch, or one
-        that Arrow does not compare as Spark does.
+        The versions, as from :func:`frazil.marts.history.versions`. None if a column has different types in mart and
+        batch, or a type that Arrow compares differently than Spark.
 
-    Cost: a sort of the order columns; memory as the changes and the versions take.
+    Cost: a sort of the order columns, and memory for a copy of changes and versions.
     """
     shown = [*spec.columns, r.POSITION, r.ROW]
     if any(not _is_alike(changes.schema.field(name).type, held.schema.field(name).type) for name in shown):
@@ -59,7 +59,7 @@ def next_versions_arrow(
     oldest_first = ranked(changes, spec)
     rows = pa.concat_tables([base, changes.select(base.column_names).take(oldest_first)]).combine_chunks()
     numbers = np.concatenate([held_keys.to_numpy(), change_keys.take(oldest_first).to_numpy()])
-    by_key = np.argsort(numbers, kind="stable")  # the open version of a key stands before its changes
+    by_key = np.argsort(numbers, kind="stable")  # the open version of a key precedes its changes
     if spec.snapshot_places is not None:
         by_key = by_key[~_never_went(rows, by_key, numbers[by_key], held.num_rows, spec.snapshot_places)]
     timeline = _Timeline.of(rows, by_key, numbers[by_key], held.num_rows, spec)
@@ -72,17 +72,17 @@ def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Timeline:
-    """The changes that stand at their event time, by key and order.
+    """The effective changes, one for each event time, by key and order.
 
     Attributes:
-        rows: of each, its row.
-        known: the row with what was last known of its key; of a delete that leads it is of no meaning.
-        begins: whether it begins a version: equal consecutive states are one.
-        is_last: whether it is the last of its key.
-        is_upsert: whether it brings values.
-        leads: whether it is the first that is known of its key.
-        times: event times, in order; NULL is the first.
-        since: of each, the number of its time.
+        rows: row number of each change.
+        known: row number of the last known values of its key; undefined for a leading delete.
+        begins: mask of changes that begin a version; equal consecutive states are one version.
+        is_last: mask of the last change of each key.
+        is_upsert: mask of upserts.
+        leads: mask of changes that are the first known of their key.
+        times: event times in order; NULL is the first.
+        since: number in ``times`` of each change's time.
     """
 
     rows: Numbers
@@ -96,7 +96,15 @@ class _Timeline:
 
     @classmethod
     def of(cls, rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, spec: FoldSpec) -> _Timeline:
-        """Read rows in the order ``by_key``, of which the first ``held`` are open versions."""
+        """Build the timeline of rows in the order ``by_key``.
+
+        Args:
+            rows: open versions, then changes.
+            by_key: row numbers, sorted by key and order.
+            keys: the key number of each entry of ``by_key``.
+            held: number of open versions.
+            spec: the table's parts.
+        """
         number = np.arange(len(keys))
         is_first = _changes_at(keys)
         is_upsert = np.asarray(pc.equal(rows[r.CLASS], r.UPSERT))[by_key]
@@ -108,7 +116,7 @@ class _Timeline:
         at = rows.select([EVENT_TIME, r.SOURCE_TIME]).take(pa.array(by_key))
         taken = pc.if_else(pa.array(brings), at[EVENT_TIME], times_of_deletes(at, told))
         times, since = _running_times(taken, is_first)
-        # Of several upserts at one event time, which may be NULL, the last in order stands. So of several deletes.
+        # Among several upserts at one event time, which may be NULL, the last in order counts. So it is for deletes.
         differs = (since[1:] != since[:-1]) | (is_upsert[1:] != is_upsert[:-1])
         stands = _are_last(is_first) | np.append(differs, True)[: len(since)]
         rest = np.flatnonzero(stands)
@@ -128,7 +136,13 @@ class _Timeline:
         )
 
     def versions(self, rows: pa.Table, spec: FoldSpec, deletes: Literal["close", "mark"]) -> pa.Table:
-        """Build the versions; each shows the values of its last change."""
+        """Build the versions, each with the values of its last change.
+
+        Args:
+            rows: the rows of the timeline.
+            spec: the table's parts.
+            deletes: as for :func:`frazil.marts.history.versions`.
+        """
         ends = np.flatnonzero(self.is_last | _are_last(self.begins))
         starts = np.maximum.accumulate(np.where(self.begins, np.arange(len(self.rows)), 0))[ends]
         lives, is_current = self.is_upsert[ends], self.is_last[ends]
@@ -137,7 +151,7 @@ class _Timeline:
         if deletes == "close":
             kept, is_deleted = lives, ~is_current & ~self.is_upsert[after]
         else:
-            # A key that begins with a delete was never seen alive, not even for an instant.
+            # A key whose first change is a delete was never live.
             kept = lives | ~self.leads[starts]
             shown, placed = np.where(lives, shown, self.known[starts]), np.where(lives, placed, self.rows[starts])
             is_deleted = ~lives
@@ -157,12 +171,12 @@ class _Timeline:
 
 
 def _never_went(rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, snapshot_places: str) -> Flags:
-    """Return of each row, in order, whether it is a snapshot's delete of a row that it brings itself."""
+    """Return a mask of a snapshot's deletes of rows that the same snapshot brings again, in the order ``by_key``."""
     places = rows[r.POSITION].take(pa.array(by_key))
     is_upsert = np.asarray(pc.equal(rows[r.CLASS], r.UPSERT))[by_key]
     brought = is_upsert & np.asarray(pc.match_like(places, snapshot_places))
     number = np.arange(len(keys))
-    # Of each row, the next upsert, of whatever key; a delete may be there twice.
+    # The next upsert after each row, of any key; a delete may be repeated.
     then = np.minimum.accumulate(np.where(is_upsert, number, len(keys) - 1)[::-1])[::-1]
     found: Flags = ~is_upsert & (by_key >= held) & brought[then] & (keys == keys[then])
     for at in np.flatnonzero(found):
@@ -171,27 +185,27 @@ def _never_went(rows: pa.Table, by_key: Numbers, keys: Numbers, held: int, snaps
 
 
 def _changes_at(keys: Numbers) -> Flags:
-    """Return of each row whether it is the first of its key."""
+    """Return a mask of the first row of each key."""
     return np.append(True, keys[1:] != keys[:-1])[: len(keys)]
 
 
 def _are_last(are_first: Flags) -> Flags:
-    """Return of each row whether it is the last before one that is first."""
+    """Return a mask of the rows before each first row."""
     return np.append(are_first[1:], True)[: len(are_first)]
 
 
 def _running_times(column: pa.ChunkedArray, is_first: Flags) -> tuple[pa.Array, Numbers]:
-    """Return all times, NULL first, and of each row the number of the greatest one so far in its key."""
+    """Return all times, NULL first, and for each row the number of the greatest time so far in its key."""
     some = pc.unique(column.drop_null())
     some = some.take(pc.sort_indices(some))
     times = pa.concat_arrays([pa.nulls(1, some.type), some])
     numbers = pc.fill_null(pc.add(pc.index_in(column, value_set=some).cast(pa.int64()), 1), 0).to_numpy()
-    apart = (np.cumsum(is_first) - 1) * len(times)  # the times of a key are all greater than those of the one before
+    apart = (np.cumsum(is_first) - 1) * len(times)  # times of a key exceed those of the previous one
     return times, np.maximum.accumulate(numbers + apart) - apart
 
 
 def _equal(rows: pa.Table, ones: Numbers, others: Numbers, names: Sequence[str]) -> Flags:
-    """Return of each pair of rows whether some columns are equal; NULL is equal to NULL, NaN to NaN."""
+    """Return a mask of row pairs with equal columns; NULL equals NULL, and NaN equals NaN."""
     equal = np.ones(len(ones), np.bool_)
     for name in names:
         column = rows[name]

@@ -1,4 +1,4 @@
-"""Which changes of a batch are late, judged on the driver, as :mod:`frazil.marts.late` does of any number of them."""
+"""Find late changes of a batch on the driver; the Arrow version of :mod:`frazil.marts.late`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _RANK = "_cdc_rank"
 
 
 def tombstones_arrow(deletes: pa.Table, spec: FoldSpec) -> pa.Table:
-    """Return what :func:`frazil.marts.late.tombstones` does.
+    """Return the newest delete of each key; the Arrow version of :func:`frazil.marts.late.tombstones`.
 
     Args:
-        deletes: those of earlier batches for the keys of a batch: the keys, the order columns, the class and the
-            columns of the event time and the source's.
+        deletes: deletes of earlier batches for the keys of a batch, with the keys, the order columns, the class, and
+            the columns of event time and source time.
         spec: the table's parts.
     """
     latest = later(event_times(deletes, spec), deletes[r.SOURCE_TIME])
@@ -54,20 +54,20 @@ def verdicts_arrow(
     *,
     newest_time: int | None,
 ) -> pa.Table | None:
-    """Judge changes of keys by the newest order already held for them.
+    """Find late changes of keys, by the newest order already held for each key.
 
     Args:
         changes: n changes, with event time.
         keys: n numbers, the same for the changes of one key.
-        held: tables of n rows each with the order columns and the event time, all NULL where a key has none.
+        held: tables of n rows each with the order columns and the event time; all NULL for a key without a row.
         mart: the mart.
         spec: the table's parts.
-        newest_time: as :func:`frazil.marts.late.is_not_after` takes it.
+        newest_time: as for :func:`frazil.marts.late.is_not_after`.
 
     Returns:
         One row per key: ``_cdc_key_number``, and ``_cdc_late``, ``_cdc_recompute`` and
-        ``_cdc_superseded`` of :mod:`frazil.marts.verdict`. None where a column of the order has a type or a NULL that
-        Arrow compares otherwise than Spark.
+        ``_cdc_superseded`` of :mod:`frazil.marts.verdict`. None if an order column has a type or a NULL that Arrow
+        compares differently than Spark.
     """
     is_late = pa.repeat(False, changes.num_rows)
     is_not_after = is_late
@@ -80,7 +80,7 @@ def verdicts_arrow(
     is_hard = isinstance(mart, Current) and mart.deletes == "hard" and not spec.fills
     if isinstance(mart, History):
         again = pc.or_(is_late, is_not_after)
-    else:  # A whole row needs no older one, so a late change simply drops out.
+    else:  # An upsert with every column needs no older change: a late one is dropped.
         again = pa.repeat(False, changes.num_rows) if is_hard else is_late
     judged = pa.table({KEY_NUMBER: keys, LATE: pc.cast(is_late, pa.int64()), RECOMPUTE: again, SUPERSEDED: is_late})
     verdicts = judged.group_by(KEY_NUMBER).aggregate([(LATE, "sum"), (RECOMPUTE, "max"), (SUPERSEDED, "min")])
@@ -90,7 +90,7 @@ def verdicts_arrow(
 def _not_after(
     times: pa.ChunkedArray, held: pa.Table, spec: FoldSpec, newest_time: int | None
 ) -> pa.ChunkedArray | pa.Array:
-    """Return of each change what :func:`frazil.marts.late.is_not_after` does, of a row beside it."""
+    """Return a mask; the Arrow version of :func:`frazil.marts.late.is_not_after`, for the held row of each change."""
     there = pc.is_valid(held[r.POSITION])
     if not spec.times_follow_order and newest_time is None:
         return there
@@ -100,7 +100,7 @@ def _not_after(
 
 
 def _not_newer(changes: pa.Table, held: pa.Table, spec: FoldSpec) -> pa.ChunkedArray | None:
-    """Return of each change whether its order is not greater than that of a row beside it, if there is one."""
+    """Return a mask of changes not newer than their held row; None if only Spark can compare them."""
     there = pc.is_valid(held[r.POSITION])
     not_newer = there  # if all columns are equal
     for name in reversed(spec.order_columns):

@@ -1,1 +1,1 @@
-"""How tables change shape: which columns and layouts a plan alters, and which it builds again."""
+"""Layouts of tables, and their changes: columns and layouts to alter, and tables to rebuild."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TypeChangedError(SchemaError):
-    """A declared type is not the one the table has, and data would have to be converted."""
+    """A declared type differs from the type in the table, and the data would need a conversion."""
 
     code = "FZ503"
 
@@ -27,11 +27,11 @@ class TypeChangedError(SchemaError):
 def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
     """Return what to alter, in order: names of columns, columns, sort order, properties, live view.
 
-    Columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Columns that are not wanted
-    any more stay. Partitions are not compared: a table that is partitioned otherwise is written again.
+    Columns are added, ``int`` and ``float`` columns and decimal precisions are widened. Removed columns stay.
+    Partitions are not compared: a table with other partitions is rewritten.
 
     Raises:
-        TypeChangedError: a column has another type that no widening reaches.
+        TypeChangedError: a column has a type that cannot be widened to the wanted one.
     """
     columns = _renamed(present.columns, wanted)
     renames = [
@@ -41,7 +41,7 @@ def alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, 
 
 
 def _renamed(present: Mapping[str, str], wanted: TableLayout) -> dict[str, str]:
-    """Give the columns of a table the names that they will have; one whose new name is taken keeps its own."""
+    """Return the columns of a table by their new names; a column keeps its name if the new one exists."""
     names = {name.lower() for name in present}
     return {
         name if (now := wanted.renames.get(name.lower(), name)).lower() in names else now: kind
@@ -50,15 +50,15 @@ def _renamed(present: Mapping[str, str], wanted: TableLayout) -> dict[str, str]:
 
 
 def settings_alterations(present: TableLayout, wanted: TableLayout) -> tuple[Alteration, ...]:
-    """Return what to alter beside the columns: for a table whose columns are replaced with its rows."""
+    """Return the alterations except those of columns, for a table that is replaced with its columns."""
     return tuple(_settings(present, wanted))
 
 
 def fits(present: Mapping[str, str], wanted: TableLayout) -> bool:
-    """Return whether a table of some columns can be altered so that it has just the wanted ones.
+    """Return whether alterations can give a table exactly the wanted columns.
 
-    Others have columns that are not wanted, or of types that no widening reaches: they are replaced, see
-    :func:`frazil.lake.commit.replace_table`.
+    Otherwise it has columns that are not wanted, or types that cannot be widened, and is replaced: see
+    :func:`frazil.lake.replace.replace_table`.
     """
     types = {column.lower(): kind for column, kind in wanted.columns.items()}
     columns = _renamed(present, wanted)
@@ -99,13 +99,13 @@ def _reaches(have: str, want: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableChange:
-    """What differs between a table and its declaration.
+    """The difference between a table and its declaration.
 
     Attributes:
         name: namespace and name of the table.
-        changes: what to alter.
-        fits: altered, the table has just the declared columns and partitions; otherwise it is replaced where all of its
-            rows are written.
+        changes: the alterations.
+        fits: after the alterations, the table has exactly the declared columns and partitions; otherwise a full write
+            replaces it.
     """
 
     name: str
@@ -124,11 +124,11 @@ def table_changes(
     Args:
         table: the declaration.
         wanted: layout of each table by its key, see :mod:`frazil.plan.tables.layout`.
-        columns: of tables that exist: key -> name -> type. Columns of the others are not compared.
-        bookmarks: key -> bookmark; those of marts note how their tables were laid out.
+        columns: key -> name -> type, for existing tables; columns of other tables are not compared.
+        bookmarks: key -> bookmark; those of marts have the layout of their tables.
 
     Returns:
-        Only tables that differ.
+        Key -> difference, for tables that differ.
     """
     marts = {table.mart_name(mart): mart for mart in table.marts}
     found: dict[str, TableChange] = {}

@@ -1,4 +1,4 @@
-"""Columns that another engine renamed or dropped: by name they would look like new ones, and be empty in every row."""
+"""Columns that another engine renamed or dropped: by name they would look new, and be NULL in every row."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 class AlteredTableError(HistoryChangedError):
-    """Another engine renamed or dropped columns of bronze, which nothing can make again."""
+    """Another engine renamed or dropped columns of bronze, which cannot be rebuilt."""
 
     code = "FZ710"
 
 
 def altered_tables(table: Table, altered: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return which tables have to be rebuilt because of that, and why.
+    """Return the tables to rebuild after such changes -> the reason.
 
-    A declared rename that was altered and not committed yet is none.
+    Declared renames that are applied but not committed yet do not count.
 
     Args:
         table: the declaration.
-        altered: by ``BRONZE``, ``SILVER``, ``QUARANTINE`` and names of marts, see
+        altered: altered columns by ``BRONZE``, ``SILVER``, ``QUARANTINE`` and names of marts; see
             :attr:`frazil.iceberg.snapshot.TableSnapshot.altered`.
 
     Raises:
-        AlteredTableError: it is bronze.
+        AlteredTableError: columns of bronze were altered.
     """
     if altered.get(BRONZE):
         raise AlteredTableError(
@@ -49,6 +49,6 @@ def altered_tables(table: Table, altered: Mapping[str, Mapping[str, str]]) -> di
 
 
 def said_of(altered: Mapping[str, str]) -> str:
-    """Write what became of columns."""
+    """Describe altered columns."""
     each = (f"renamed {old} to {new}" if new else f"dropped {old}" for old, new in sorted(altered.items()))
     return f"another engine {', '.join(each)}"

@@ -1,4 +1,4 @@
-"""How every table of the lake is laid out: columns, partitions, sort order, properties."""
+"""Layout of every table of the lake: columns, partitions, sort order, properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BRONZE: Final = "layer:bronze"
 SILVER: Final = "layer:silver"
 QUARANTINE: Final = "layer:quarantine"
 LAYERS: Final = (BRONZE, SILVER, QUARANTINE)
-"""Keys of a source table's own tables beside its marts, which are keyed by name: no mart can be called so."""
+"""Keys of the tables other than marts; marts are keyed by name, and no mart can have these names."""
 
 _DEFAULTS: Final = {
     "format-version": "2",
@@ -30,7 +30,7 @@ _DEFAULTS: Final = {
     "write.delete.mode": "merge-on-read",
     "write.delete.isolation-level": "serializable",
     "write.metadata.delete-after-commit.enabled": "true",
-    # Who reads a table has its metadata at once. Each file more is named in all that follow.
+    # Each table load reads the metadata, and each earlier file is listed in all later ones.
     "write.metadata.previous-versions-max": "8",
     "commit.retry.num-retries": "10",
 }
@@ -40,7 +40,7 @@ _APPENDED: Final = {
     "write.spark.fanout.enabled": "true",
     # A twelfth less work than the default level, and files of the same size.
     "write.parquet.compression-level": "1",
-    # Iceberg notes least and greatest values for the first hundred columns only, and these stand behind the user's.
+    # Iceberg keeps minimum and maximum of the first hundred columns only, and this one follows the user's.
     f"write.metadata.metrics.column.{r.BATCH}": "full",
 }
 """Properties of a table that only grows, record by record in the source's order."""
@@ -54,10 +54,10 @@ class TableLayout:
         path: catalog, namespace and name.
         columns: column -> type, in order.
         partition_by: partition transforms as SQL.
-        sort_by: columns by which each file is sorted.
-        properties: those that differ from the defaults of :attr:`all_properties`.
-        live_view: name of the view over a soft mart that leaves its deleted rows out.
-        renames: old name of a column, in lower case -> the one that it has now.
+        sort_by: columns that sort each file.
+        properties: properties that differ from the defaults of :attr:`all_properties`.
+        live_view: name of the view of a soft mart without deleted rows.
+        renames: old name of a column in lower case -> current name.
     """
 
     path: tuple[str, ...]
@@ -75,7 +75,7 @@ class TableLayout:
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """All properties that the table has: Frazil's own, and over them those of the layout."""
+        """All properties of the table: Frazil's defaults, overridden by those of the layout."""
         distribution = "hash" if self.partition_by else "none"
         return _DEFAULTS | {"write.distribution-mode": distribution} | dict(self.properties)
 
@@ -83,12 +83,12 @@ class TableLayout:
 def source_layouts(
     pipeline: Pipeline, table: Table, fields: Iterable[str], contract: Contract
 ) -> dict[str, TableLayout]:
-    """Return the layout of every table made of a source table, by ``BRONZE``, ``SILVER``, ``QUARANTINE`` and mart name.
+    """Return the layout of each table of a source table, by ``BRONZE``, ``SILVER``, ``QUARANTINE`` and mart name.
 
     Args:
         pipeline: the declaration.
         table: one of its tables.
-        fields: of the source, as bronze has them or will have them.
+        fields: fields of the source in bronze after the run.
         contract: the table's contract over these fields.
     """
     made = source_tables(pipeline, table)
@@ -101,7 +101,7 @@ def source_layouts(
 
 
 def bronze_layout(table: LakeTable, fields: Iterable[str]) -> TableLayout:
-    """Return the layout of a bronze table whose source has some fields."""
+    """Return the layout of a bronze table with these fields of the source."""
     columns = dict.fromkeys(fields, "string") | r.BRONZE_COLUMNS
     return TableLayout(path=table.path, columns=columns, partition_by=(r.KIND,), properties=_APPENDED)
 
@@ -135,12 +135,12 @@ def mart_table_layout(table: LakeTable, contract: Contract) -> TableLayout:
 
 
 def made_layout(layout: TableLayout, mart: Current | History, noted: Mapping[str, Any]) -> TableLayout:
-    """Return the layout that a mart's table was made with, as far as its bookmark notes it.
+    """Return the layout of an existing mart's table, as far as its bookmark has it.
 
     Args:
-        layout: the declared one; columns are taken from it.
+        layout: the declared layout, which supplies the columns.
         mart: the declared mart.
-        noted: what :func:`frazil.marts.layout.mart_layout` gave when the table was written.
+        noted: :func:`frazil.marts.layout.mart_layout` at the time of the write.
     """
     own = len(partitioning(mart)) - len(mart.partition_by)
     was = mart.model_copy(

@@ -1,4 +1,4 @@
-"""Columns that get a wider type, and those that no record has had yet: their rows stay as they are."""
+"""Declared changes that keep all rows: wider types, renamed columns, and columns without any value so far."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def later_columns(table: Table, bronze: Mapping[str, Any], made: Mapping[str, Any]) -> frozenset[str]:
-    """Return the declared columns, in lower case, of which no record has a field that a table of the lake is made of.
+    """Return the declared columns, in lower case, whose field no record of a table has so far.
 
-    Where their fields come, they are not carried by any change before: the table gets the columns, and no row of it is
-    another one. Columns that may not be NULL, and those made by an ``expr``, are never among them.
+    Earlier changes do not carry such a field, so adding the column keeps all rows. Columns that are not nullable, and
+    columns with an ``expr``, are left out.
 
     Args:
         table: the declaration.
-        bronze: its bookmark, with the names that fields have now.
-        made: the bookmark of the table of the lake.
+        bronze: bronze's bookmark, with current field names.
+        made: the bookmark of the table.
     """
     if table.evolution.on_missing_column == "quarantine":
         return frozenset()
@@ -36,15 +36,14 @@ def later_columns(table: Table, bronze: Mapping[str, Any], made: Mapping[str, An
 
 
 def as_made(table: Table, present: Mapping[str, str], later: Collection[str] = ()) -> Table:
-    """Return a declaration with the narrower types, and the former names, that a table of the lake still has.
+    """Return a declaration with the narrower types and former names that a table of the lake still has.
 
-    Where its fingerprint is that of the table, wider, renamed and later columns are all that changed, and every row is
-    as it would be made now.
+    If its fingerprint equals that of the table, only wider, renamed and later columns changed, and all rows stay valid.
 
     Args:
         table: the declaration.
-        present: column -> type of the table; empty for a table that is not there, or may not stay.
-        later: columns that are left out, see :func:`later_columns`.
+        present: column -> type of the table; empty for a table that does not exist or must not stay.
+        later: columns to leave out, see :func:`later_columns`.
     """
     if later:
         kept = tuple(column for column in table.columns or () if column.name.lower() not in later)
@@ -64,7 +63,7 @@ def as_made(table: Table, present: Mapping[str, str], later: Collection[str] = (
 
 
 def _with_former_names(table: Table, former: Mapping[str, str], present: Collection[str]) -> Table:
-    """Return a declaration as it was before fields were renamed; ``former``: name now -> name before."""
+    """Return a declaration before renames; ``former`` is current name -> former name."""
 
     def names(some: tuple[str, ...] | None) -> tuple[str, ...] | None:
         return None if some is None else tuple(former.get(name, name) for name in some)
@@ -89,9 +88,9 @@ def _with_former_names(table: Table, former: Mapping[str, str], present: Collect
 
 
 def retyped(contract: Contract, present: Mapping[str, str]) -> str | None:
-    """Return which column has another type now that its rows must be made for; None where they may stay.
+    """Return the reason to rebuild rows because a column has another type; None if they can stay.
 
-    That is a type that no widening reaches, and a ``double`` of which the rows hold rounded values.
+    Rows are rebuilt for a type that cannot be reached by widening, and for a ``double`` that was a rounded ``float``.
     """
     types = {name.lower(): plain_type(kind) for name, kind in present.items()}
     for column in contract.columns:

@@ -1,1 +1,1 @@
-"""Changes of small batches, typed by Arrow in the memory of the driver; the rows are those of Spark."""
+"""Changes of small batches, typed by Arrow in the driver's memory; rows are the same as Spark's."""

@@ -36,17 +36,17 @@ _PASSED_ON = (r.POSITION, r.ROW, r.FILE, r.BATCH)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainChanges:
-    """Makes plain changes of a table's records.
+    """Converts records of a table to plain changes.
 
     Attributes:
-        contract: all of its columns are fields, of types that can be proven.
-        meaning: what records mean.
-        field_of: column -> the field of bronze that it is made of.
-        must: columns of which no NULL is a plain value.
-        kept: column, and the function that tells which of its values keep a rule; deletes are not judged.
-        exprs: rules over several columns, which Arrow cannot judge; the caller has to.
-        since: the batch that brought the newest field: from it on, a record that lists no fields carries all of them.
-        baseline: changes that came too late for it are not plain; None for none.
+        contract: a contract whose columns are all fields of provable types.
+        meaning: meaning of the records.
+        field_of: column -> its field in bronze.
+        must: columns that cannot be NULL in a plain change.
+        kept: (column, function) of each rule; the function returns a mask of values that keep it. Deletes are exempt.
+        exprs: rules over several columns, which the caller must check.
+        since: first batch of the newest field; from it on, a record without a list of fields carries all fields.
+        baseline: changes that are too late for it are not plain; None without one.
     """
 
     contract: Contract
@@ -66,13 +66,13 @@ class PlainChanges:
         since: Mapping[str, int],
         baseline: Baseline | None = None,
     ) -> Self | None:
-        """Return what makes the changes of a contract; None where some setting asks for more.
+        """Return the converter of a contract; None if some setting needs Spark.
 
         Args:
             contract: the settled columns.
-            meaning: what records of the source mean; None where only SQL can say it.
-            since: column that came later than the table -> batch that it came with.
-            baseline: that of silver; None for none.
+            meaning: meaning of the source's records; None if only SQL can express it.
+            since: column that is newer than the table -> its first batch.
+            baseline: the baseline of silver, or None.
         """
         fields = {name.lower(): name for name, _ in contract.fields}
         if meaning is None or contract.blocked or contract.whole or contract.renames or contract.ignores_nulls:
@@ -97,13 +97,13 @@ class PlainChanges:
 
     @property
     def reads(self) -> list[str]:
-        """Return the columns of bronze that plain changes are made of."""
+        """Return the columns of bronze that the conversion reads."""
         named = (self.meaning.operation, self.meaning.problem, self.meaning.happened, *self.meaning.old_keys.values())
         own = [name for name in named if name is not None]
         return [*dict.fromkeys((*self.field_of.values(), *own, r.KIND, r.KNOWN, *_PASSED_ON))]
 
     def may_move(self, records: pa.RecordBatch) -> bool:
-        """Return whether some record may change a key: it has an old key whose text is not that of the new one."""
+        """Return whether some record may change a key: the text of its old key differs from the new key."""
         return any(
             pc.any(pc.not_equal(records[old], records[self.field_of[key]])).as_py()
             or pc.any(pc.and_(records[old].is_valid(), records[self.field_of[key]].is_null())).as_py()
@@ -111,13 +111,13 @@ class PlainChanges:
         )
 
     def made_of(self, records: pa.RecordBatch) -> tuple[pa.Table, Any]:
-        """Return the plain changes among records of bronze, and which records those are.
+        """Return the plain changes among records of bronze, and a mask of these records.
 
         Args:
-            records: with the columns of :attr:`reads`, in any order.
+            records: n records with the columns of :attr:`reads`, in any order.
 
         Returns:
-            Rows in the shape of ``silver.<t>_changes``, and booleans without NULL.
+            Rows in the shape of ``silver.<t>_changes``, and n booleans without NULL.
         """
         classes, is_known = self._classes(records)
         known, is_listed = self._known(records)
@@ -145,7 +145,7 @@ class PlainChanges:
         return (made if pc.all(is_plain).as_py() else made.filter(is_plain)), is_plain
 
     def _source_times(self, records: pa.RecordBatch, is_deleted: Any) -> tuple[Any, Any]:
-        """Return the source's own time of each delete, NULL where it says none, and of which records that is sure."""
+        """Return the source's time of each delete, NULL without one, and a mask of records with a proven time."""
         happened = self.meaning.happened
         if happened is None or not pc.any(is_deleted).as_py():
             return pa.nulls(len(records), pa.timestamp("us", "UTC")), pa.repeat(pa.scalar(value=True), len(records))
@@ -157,7 +157,7 @@ class PlainChanges:
         return proven(pc.if_else(is_deleted, texts, pa.scalar(None, texts.type)), "timestamp")
 
     def _known(self, records: pa.RecordBatch) -> tuple[Any, Any]:
-        """Return the columns that each record carries, NULL for all, and of which records that is known."""
+        """Return the columns that each record carries, NULL for all, and a mask of records where this is known."""
         carried = records[r.KNOWN]
         is_listed = pa.repeat(pa.scalar(value=True), len(carried))
         if self.since:
@@ -177,7 +177,7 @@ class PlainChanges:
         return lists.take(pa.array(number.reshape(-1), mask=unlisted)), is_listed
 
     def _classes(self, records: pa.RecordBatch) -> tuple[Any, Any]:
-        """Return the class of each record, NULL where it is not known, and whether it is known."""
+        """Return the class of each record, NULL if unknown, and a mask of known classes."""
         said, unsaid = self.meaning.operation, self.meaning.unsaid
         operations = pa.nulls(len(records), pa.string()) if said is None else records[said]
         place = pc.index_in(operations, pa.array([*self.meaning.classes], pa.string()))
@@ -192,7 +192,7 @@ class PlainChanges:
 def _are_in_time(
     contract: Contract, baseline: Baseline, columns: dict[str, Any], records: pa.RecordBatch, is_deleted: Any
 ) -> Iterator[Any]:
-    """Yield booleans: all are true of a change that may still be applied, by its times and its place."""
+    """Yield masks that are all true for a change that is not too late, by its times and its place."""
     times: str | None = contract.sequence_by[0] if contract.sequence_by else None
     if baseline.by_place:
         times = contract.event_time if baseline.served.tracked else None
@@ -204,7 +204,7 @@ def _are_in_time(
         horizon = pa.scalar(datetime.fromisoformat(f"{baseline.before}+00:00")).cast(pa.timestamp("us", "UTC"))
         is_newer = pc.greater_equal(columns[times], horizon.cast(columns[times].type))
         is_newer = pc.fill_null(is_newer, fill_value=False)
-        # A delete ends what stands, whatever time it repeats.
+        # A delete ends the current version, whatever time it repeats.
         yield pc.or_(is_newer, is_deleted) if baseline.by_place else is_newer
 
 
@@ -212,21 +212,21 @@ _SIGN: Final = r"[A-Za-z0-9 _\-@:;,'\"/#%=!<>~]|\\[.dw\-/+*?()\[\]{}^$|\\]"
 _CLASS: Final = r"\[-?(?:[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _@:;,/#%=!<>~.+*?()]|\\[dw.\-\[\]/\\])+-?\]"
 _REPEATED: Final = r"(?:[*+?]|\{[0-9]{1,3}(?:,[0-9]{0,3})?\})?"
 _ALIKE: Final = re.compile(rf"\^?(?:(?:{_SIGN}|{_CLASS}){_REPEATED}|\((?:\?:)?|\){_REPEATED}|\|)*\$?")
-"""Patterns that Java's engine finds wherever Arrow's does. They have no dot and no negated class, which stand for other
-characters there, and anchors at the ends alone."""
+"""Patterns with the same matches in Java and in Arrow: without a dot or negated class, which differ between the two,
+and with anchors at the ends only."""
 
 _COMPARE: Final = {"min": pc.greater_equal, "max": pc.less_equal}
 
 
 def kept_in_arrow(rule: RowRule) -> Callable[[Any], Any] | None:
-    """Return a function that tells which values of a column keep a rule; None where Spark has to judge.
+    """Return a function from a column to a mask of the values that keep a rule; None if only Spark can check it.
 
-    It takes a column of the rule's type and gives booleans without NULL; NULL keeps every rule but ``not_null``.
+    The mask has no NULL. A NULL value keeps every rule except ``not_null``.
 
     Args:
-        rule: of one column.
+        rule: a rule of one column.
 
-    Cost: of what is returned, one pass over the column.
+    Cost: the returned function makes one pass over the column.
     """
     match rule.name:
         case "not_null":
@@ -257,7 +257,7 @@ def _null_keeps(keeps: Any) -> Any:
 
 
 def _values(rule: RowRule) -> pa.Array | None:
-    """Return what is declared, in the column's type; None where some of it has an unusual form."""
+    """Return the declared values in the column's type; None if one has an unusual form."""
     if not is_provable(rule.type):
         return None
     values, is_proven = proven(pa.array(rule.values, pa.string()), rule.type)

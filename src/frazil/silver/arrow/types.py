@@ -1,7 +1,7 @@
-"""Text to contracted types by Arrow, for the usual forms of each type.
+"""Cast texts to contracted types by Arrow, for the usual forms of each type.
 
-What is proven here is the value that :func:`frazil.silver.cast.exact` gives the same text. Of any other text nothing is
-said, neither that it is a value nor that it is none: who asks leaves it to that one.
+A proven value equals that of :func:`frazil.silver.cast.exact` for the same text. Other texts may be valid or invalid;
+callers leave them to that function.
 """
 
 from __future__ import annotations
@@ -32,22 +32,21 @@ _UTC: Final = pa.timestamp("us", "UTC")
 
 
 def is_provable(type_name: str) -> bool:
-    """Return whether texts of a type can be proven at all."""
+    """Return whether Arrow can prove texts of a type."""
     return type_name.partition("(")[0] in {*_PROOFS, "string", "decimal", *TIMES}
 
 
 def proven(texts: Any, type_name: str, beyond: BeyondMicroseconds = "quarantine") -> tuple[Any, Any]:
-    """Return the values of texts, and which of them are proven.
+    """Return the values of texts, and a mask of the proven ones.
 
     Args:
         texts: a text column.
         type_name: a type of the contract in normal form, for which :func:`is_provable` holds.
-        beyond: what becomes of the digits of a timestamp beyond microseconds; but for ``truncate`` nothing is proven
-            of a text that has some.
+        beyond: policy for digits of a timestamp beyond microseconds; texts with such digits are proven only with
+            ``truncate``.
 
     Returns:
-        A column of that type, and booleans without NULL: a text that is NULL is a proven NULL; the value of one that is
-        not proven is NULL too.
+        A column of that type, and booleans without NULL. A NULL text is a proven NULL. Unproven values are NULL.
 
     Cost: one regular expression and one cast of the column.
     """
@@ -94,7 +93,7 @@ def _days(texts: Any) -> tuple[Any, Any]:
 
 
 def _by(texts: Any, pattern: str, cast: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Cast the texts that a pattern matches from end to end; the cast cannot fail on one of them."""
+    """Cast the texts that a pattern matches in full; the cast cannot fail on these."""
     is_proven = pc.fill_null(pc.match_substring_regex(texts, rf"\A(?:{pattern})\z"), fill_value=True)
     if not pc.all(is_proven).as_py():
         texts = pc.if_else(is_proven, texts, None)
