@@ -1,4 +1,4 @@
-"""The delta of one mart, computed on the driver by Arrow: for small batches."""
+"""Compute the delta of one mart on the driver with Arrow, for small batches."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ _KEYS = "_cdc_keys"
 
 
 def arrow_delta(batch: MartBatch) -> PositionDelta | None:
-    """Return what a batch changes in a mart.
+    """Return the changes of a batch to a mart.
 
-    None where changes of a key differ in nothing but their content, and where a key must be recomputed that has many
-    changes, or some that lack columns, as all must in a bitemporal history.
+    Returns:
+        The delta. None if two changes of a key differ only by content, or if a key to recompute has many changes or
+        changes that lack columns. A bitemporal history recomputes all keys.
 
-    Cost: one look at the mart, which brings the values that changes lack too, and of a history all; where changes may
-    be late one at the tombstones, and one at the order of those keys that may have such changes; for deletes without
-    values a look for those. What it brings is as large as the batch, but for keys that are recomputed: all their
-    changes.
+    Cost: one lookup in the mart, including the values that changes lack (all values for a history). Possible late
+    changes add a lookup of tombstones and of the order of their keys; deletes without values add a lookup of these
+    values. The fetched rows are about as large as the batch, plus all changes of recomputed keys.
     """
     if isinstance(batch.mart, History) and batch.mart.bitemporal:
         return None
@@ -76,7 +76,7 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
             return None
         keys, changes = filled
     gone = keys.filter(pc.and_not(pc.and_not(keys[late.IN_TARGET], keys[SUPERSEDED]), keys[RECOMPUTE]))
-    # Of a key that is not recomputed only the newest version goes.
+    # A key that is not recomputed loses only its newest version.
     positions, replaced = places(gone, pa.repeat(True, gone.num_rows)), gone.select([*batch.spec.keys])
     if whole is not None:
         positions = pa.concat_tables([positions, whole.places])
@@ -90,12 +90,12 @@ def arrow_delta(batch: MartBatch) -> PositionDelta | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Folded:
-    """A batch in memory, folded.
+    """A folded batch in memory.
 
     Attributes:
         changes: the batch.
         keys: one row per key, with its verdicts and the position of the mart's row.
-        lacking: columns that some upserts do not carry.
+        lacking: columns that some upserts lack.
         found: the mart's rows of these keys, with ``lacking``.
     """
 
@@ -106,7 +106,7 @@ class _Folded:
 
 
 def _fold(batch: MartBatch) -> _Folded | None:
-    """Fold the batch; None where Spark must."""
+    """Fold the batch; None if Spark must do it."""
     spec, changes = batch.spec, batch.changes.in_memory(batch.spec)
     lacking = lacking_columns(changes, spec)
     spark = batch.changes.spark.sparkContext
@@ -134,7 +134,7 @@ def _fold(batch: MartBatch) -> _Folded | None:
 
 
 def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
-    """Fold the batch, compared with nothing."""
+    """Fold the batch without comparing it with earlier changes."""
     keys = newest_arrow(changes, batch.spec)
     if keys is None:
         return None
@@ -152,12 +152,12 @@ def _folded(batch: MartBatch, changes: pa.Table) -> pa.Table | None:
 
 
 def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | None] | None:
-    """Fill what changes do not carry with what the mart's row has: the folded keys, and for history all changes.
+    """Fill missing values from the mart's row: in the folded keys, and for a history in all changes.
 
-    None where the mart has other types, or only the content of two changes says which is newer.
+    None if the mart has other types, or if only the content of two changes decides which is newer.
     """
     spec, names, keys, held = batch.spec, batch.spec.keys, folded.keys, folded.found.rows
-    # A change took effect when it says itself: a time that is filled in is that of an older one.
+    # A change takes effect at its own time; a filled-in time belongs to an older change.
     changes = folded.changes.append_column(EVENT_TIME, event_times(folded.changes, spec))
     held = held.filter(held[late.LIVED]).select([*names, *folded.lacking])
     if any(held.schema.field(name).type != changes.schema.field(name).type for name in folded.lacking):
@@ -181,7 +181,7 @@ def _filled(batch: MartBatch, folded: _Folded) -> tuple[pa.Table, pa.Table | Non
 
 
 def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeKeys | None) -> pa.Table | None:
-    """Return the new rows of a current table; ``whole``: keys that are recomputed; None where Spark must."""
+    """Return the new rows of a current table, or None if Spark must compute them; ``whole`` has the recomputed keys."""
     spec, is_soft = batch.spec, isinstance(batch.mart, Current) and batch.mart.deletes == "soft"
     shown = [*spec.columns, *(FLAGS if is_soft else (r.POSITION, r.ROW))]
     keys = _with_deleted_at(keys.filter(pc.invert(keys[RECOMPUTE])), batch)
@@ -200,7 +200,7 @@ def _states(batch: MartBatch, keys: pa.Table, counts: DeltaCounts, whole: WholeK
 
 
 def _with_deleted_at(keys: pa.Table, batch: MartBatch) -> pa.Table:
-    """Add to folded keys of a soft table when they were deleted, by the values that they have."""
+    """Add the time of deletion to folded keys of a soft-delete table, from their own values."""
     if isinstance(batch.mart, History) or batch.mart.deletes != "soft":
         return keys
     times = times_of_deletes(keys, event_times(keys, batch.spec))
@@ -208,9 +208,9 @@ def _with_deleted_at(keys: pa.Table, batch: MartBatch) -> pa.Table:
 
 
 def _last_known(batch: MartBatch, dead: pa.Table) -> pa.Table:
-    """Return the rows of a soft table for keys whose delete came without values.
+    """Return the rows of a soft-delete table for keys whose delete came without values.
 
-    ``dead`` are the keys, with the flags and the times.
+    ``dead`` has these keys, with flags and times.
     """
     spec = batch.spec
     values = [name for name in spec.columns if name not in spec.keys]
@@ -228,12 +228,12 @@ def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole:
 
     Args:
         batch: the batch.
-        folded: folded.
-        filled: its changes, where some did not carry every column.
-        whole: keys that are recomputed.
+        folded: the folded batch.
+        filled: its changes with filled values, if some lack columns.
+        whole: recomputed keys.
 
     Returns:
-        The rows; None where Spark must make them.
+        The rows; None if Spark must compute them.
     """
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
     keys, changes = folded.keys, filled
@@ -261,23 +261,23 @@ def _versions(batch: MartBatch, folded: _Folded, filled: pa.Table | None, whole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeKeys:
-    """Some keys of a batch, with all that there is of them.
+    """Keys of a batch with all their changes and mart rows.
 
     Attributes:
-        changes: all their changes, the batch's among them, in the shape of silver, each with every column.
-        places: where the mart's rows of them are, as :mod:`frazil.lake.row_delta` takes it.
+        changes: all their changes, including the batch's, in the shape of silver, each with every column.
+        places: positions of their rows in the mart, as :mod:`frazil.lake.row_delta` takes them.
     """
 
     changes: pa.Table
     places: pa.Table
 
     def among(self, changes: pa.Table, keys: pa.Table, spec: FoldSpec) -> pa.Table:
-        """Return the changes of a batch with all changes of these keys in place of the batch's, with event time.
+        """Return the changes of a batch, for these keys replaced by all their changes, with event time.
 
         Args:
-            changes: of the batch, with event time.
-            keys: folded, with verdicts.
-            spec: the table's parts.
+            changes: changes of the batch, with event time.
+            keys: folded keys, with verdicts.
+            spec: key, order and value columns of the table.
         """
         is_whole = keys[RECOMPUTE].take(match_keys(grouped_keys(changes, spec), keys, spec.keys))
         every = self.changes.append_column(EVENT_TIME, event_times(self.changes, spec))
@@ -285,12 +285,13 @@ class WholeKeys:
 
 
 def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | None:
-    """Find all changes of some folded keys, and all rows of the mart.
+    """Find all changes and all mart rows of some folded keys.
 
-    None where Spark must: some upserts of the table came without columns that it had, or there are too many changes,
-    or of other types than the batch's.
+    Returns:
+        The keys; None if Spark must find them: some upserts of the table lack columns, there are too many changes, or
+        their types differ from the batch's.
 
-    Cost: a look at silver for the keys, and in a history one at the mart.
+    Cost: a lookup of the keys in silver, and for a history one in the mart.
     """
     spec, shape = batch.spec, batch.changes.in_memory(batch.spec).schema
     if spec.partial:
@@ -320,5 +321,5 @@ def whole_keys(batch: MartBatch, keys: pa.Table) -> WholeKeys | None:
 
 
 def places(rows: pa.Table, living: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """Return where rows of a mart that were found are; ``living``: of each, whether it is current."""
+    """Return file and position of rows found in a mart; ``living`` says for each row whether it is current."""
     return pa.table({FILE_PATH: rows[AT_FILE], POS: rows[AT_POS], LIVING: living})

@@ -1,4 +1,4 @@
-"""Which changes of a batch in the driver's memory are late, and what that means for their keys."""
+"""Find late changes of a batch in the driver's memory, and decide the treatment of their keys."""
 
 from __future__ import annotations
 
@@ -35,12 +35,21 @@ _VERSION = ("valid_from", _IS_DELETED)
 
 
 def find_tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa.Table | None:
-    """Return the newest delete of each of the batch's keys in earlier batches; None where nobody asks."""
+    """Return the newest delete of each of the batch's keys in earlier batches.
+
+    Args:
+        batch: the batch and the mart.
+        changes: its changes.
+        collect: collects a DataFrame, for what the driver cannot look up.
+
+    Returns:
+        One row per deleted key; None if no change can be late.
+    """
     if not batch.compares:
         return None
     spec, first = batch.spec, batch.spec.order_columns[0]
     wanted = [*dict.fromkeys([r.BATCH, *spec.order_columns, *spec.event_times, r.SOURCE_TIME])]
-    # Of a column with NaN, the greatest number, files have no bounds that Arrow and Spark see alike.
+    # File bounds of a column with NaN, the greatest number, differ between Arrow and Spark.
     has_bounds = (
         bool(spec.sequence_by) and batch.by_order and not pa.types.is_floating(changes.schema.field(first).type)
     )
@@ -60,12 +69,12 @@ def find_tombstones(batch: MartBatch, changes: pa.Table, collect: Collect) -> pa
 
 
 def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: TargetRows, dead: pa.Table) -> pa.Table:
-    """Compare the keys that do not begin after what the mart and the tombstones have of them, change by change.
+    """Compare keys change by change if they do not begin after the mart's rows and tombstones.
 
     Args:
         batch: the batch.
         changes: its changes.
-        keys: folded, with verdicts as if none was late.
+        keys: folded keys, with verdicts as if no change was late.
         found: the mart's rows.
         dead: from :func:`find_tombstones`.
     """
@@ -79,7 +88,7 @@ def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Ta
         is_after = pc.greater(keys[BEGINS].cast(end.type), end.take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
     if isinstance(batch.mart, History) and batch.spec.times_follow_order:
-        # A delete may have ended a version later than its order says.
+        # A delete may end a version later than its order implies.
         at = match_keys(keys, dead, names)
         is_after = pc.greater(timestamps(keys[BEGINS]), dead[late.HELD_TIME].take(at))
         is_sure = pc.and_(is_sure, pc.or_(pc.is_null(at), pc.fill_null(is_after, fill_value=False)))
@@ -98,7 +107,7 @@ def with_verdicts(batch: MartBatch, changes: pa.Table, keys: pa.Table, found: Ta
 
 
 def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.ChunkedArray | pa.Array:
-    """Return of each key whether all its event times are after those of earlier batches, where that matters."""
+    """Return for each key whether all its event times are after those of earlier batches, for marts that need it."""
     if batch.by_order:
         return pa.repeat(True, keys.num_rows)
     before = batch.stats.before.time
@@ -114,7 +123,7 @@ def _are_timely(batch: MartBatch, changes: pa.Table, keys: pa.Table) -> pa.Chunk
 def _verdicts_on_driver(
     batch: MartBatch, changes: pa.Table, doubtful: pa.Table, found: TargetRows, dead: pa.Table
 ) -> pa.Table | None:
-    """Judge the changes of some keys by all of the order; None where Spark must."""
+    """Decide the changes of some keys by the full order; None if Spark must do it."""
     spec, names, order = batch.spec, batch.spec.keys, [*batch.spec.order_columns]
     is_current = isinstance(batch.mart, Current)
     rows = batch.target.find(doubtful, order) if is_current else found.rows
@@ -123,7 +132,7 @@ def _verdicts_on_driver(
     numbers = match_keys(grouped_keys(changes, spec), doubtful, names)
     some = changes.filter(pc.is_valid(numbers))
     some = some.append_column(EVENT_TIME, event_times(some, spec))
-    # Only what a history holds is asked for its event times.
+    # Only a history compares event times.
     times = pa.nulls(rows.num_rows, some[EVENT_TIME].type) if is_current else event_times(rows, spec)
     tombstone_ends = {name: pc.struct_field(dead[late.HELD], name) for name in order} | {
         EVENT_TIME: dead[late.HELD_TIME]
@@ -141,14 +150,14 @@ def _verdicts_on_driver(
 
 
 def _verdicts(batch: MartBatch, changes: DataFrame) -> pa.Table:
-    """Judge changes that were joined with prior order, by Spark."""
+    """Decide changes that are joined with prior order, with Spark."""
     newest_time = batch.stats.before.time
     aggregates = map(F.expr, verdict_sql(batch.mart, batch.spec, compares=True, newest_time=newest_time))
     return to_arrow(changes.groupBy(*map(quote, batch.spec.keys)).agg(*aggregates))
 
 
 def _replaced(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
-    """Return the keys with the verdicts of some replaced."""
+    """Return the keys with some verdicts replaced."""
     at = match_keys(keys, verdicts, batch.spec.keys)
     for name in (LATE, RECOMPUTE, SUPERSEDED):
         column = pc.coalesce(verdicts[name].take(at), keys[name])
@@ -158,12 +167,12 @@ def _replaced(batch: MartBatch, keys: pa.Table, verdicts: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRows:
-    """The mart's rows of a batch's keys: the keys, ``_cdc_lived``, file and position, and what was asked for.
+    """Rows of the mart for a batch's keys: the keys, ``_cdc_lived``, file, position and the requested columns.
 
     Attributes:
-        rows: all that may be the newest of their key.
-        newer: those of them that may make a change late, with the first order column.
-        by_driver: the driver found them by itself; those of a history have all columns then.
+        rows: all rows that may be the newest of their key.
+        newer: the rows that may make a change late, with the first order column.
+        by_driver: the driver found the rows; rows of a history then have all columns.
     """
 
     rows: pa.Table
@@ -172,10 +181,16 @@ class TargetRows:
 
 
 def find_target(batch: MartBatch, changes: pa.Table, lacking: Sequence[str], collect: Collect) -> TargetRows:
-    """Find the mart's rows of the batch's keys. Of the mart's values only those that changes lack are read.
+    """Find the mart's rows for the batch's keys; only the values that changes lack are read.
 
-    Where changes may be late, with the first column of the order: most keys begin after what the mart has of it, and
-    the rest of the order is read of the others.
+    If changes may be late, the rows include the first order column. Most keys begin after its value in the mart; the
+    other order columns are read later, for the other keys only.
+
+    Args:
+        batch: the batch and the mart.
+        changes: its changes.
+        lacking: columns that some changes lack.
+        collect: collects a DataFrame if Spark must find the rows.
     """
     names = batch.spec.keys
     first = [name for name in batch.spec.order_columns[:1] if batch.compares and name not in names]
@@ -190,12 +205,12 @@ def find_target(batch: MartBatch, changes: pa.Table, lacking: Sequence[str], col
 
 
 def _by_spark(batch: MartBatch, wanted: Sequence[str]) -> DataFrame:
-    """Return the mart's rows of the batch's keys, as Spark finds them, with some columns."""
+    """Return the mart's rows for the batch's keys with some columns, found by Spark."""
     return batch.target_rows.select(*map(quote, (*batch.spec.keys, late.LIVED, AT_FILE, AT_POS, *wanted)))
 
 
 def _by_driver(batch: MartBatch, changes: pa.Table, wanted: Sequence[str]) -> pa.Table | None:
-    """Return the same, as the driver finds them by itself; None where Spark must."""
+    """Return the same rows, found by the driver; None if Spark must find them."""
     find, mart, spec = batch.target.find, batch.mart, batch.spec
     keys = changes.select([*spec.keys])
     if isinstance(mart, History):

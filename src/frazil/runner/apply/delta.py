@@ -1,4 +1,4 @@
-"""The delta of one mart: what one batch changes in it."""
+"""The delta of one mart: the changes of one batch to it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaCounts:
-    """How many keys of a batch there are of each verdict; ``late`` counts changes.
+    """Number of keys of a batch by verdict; ``late`` counts changes.
 
     Attributes:
         late, inserted, updated, deleted: as :class:`frazil.runner.report.report.MartReport` defines them.
-        recompute: keys whose rows are made from all their changes.
-        replaced: keys of which the mart loses rows.
-        deletes_without_values: keys that go, by a change that came without the row's values.
+        recompute: keys whose rows are computed from all their changes.
+        replaced: keys that lose rows of the mart.
+        deletes_without_values: deleted keys whose delete came without the row's values.
     """
 
     late: int
@@ -36,7 +36,7 @@ class DeltaCounts:
 
     @classmethod
     def of(cls, kinds: pa.Table, keys: str) -> Self:
-        """Count from numbers of keys of each kind.
+        """Return the counts from the number of keys of each kind.
 
         Args:
             kinds: the columns ``KINDS`` of :mod:`frazil.marts.verdict`, ``_cdc_late`` summed up, and
@@ -63,8 +63,8 @@ class PositionDelta:
     """A delta in the driver's memory.
 
     Attributes:
-        counts: what becomes of the keys.
-        rows: Arrow table of the new rows: the mart's columns, among others.
+        counts: counts of the keys by verdict.
+        rows: Arrow table of the new rows: the mart's columns and others.
         positions: Arrow table of the positions of replaced rows, see :mod:`frazil.lake.row_delta`.
         keys: Arrow table of their keys.
     """
@@ -77,10 +77,10 @@ class PositionDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyDelta:
-    """A delta that Spark computes as it is written.
+    """A delta that Spark computes while writing it.
 
     Attributes:
-        counts: what becomes of the keys.
+        counts: counts of the keys by verdict.
         rows: the new rows, with the mart's columns.
         keys: the keys of replaced rows, with ``_cdc_recompute``: see :func:`frazil.marts.verdict.replaced_sql`.
     """
@@ -94,13 +94,13 @@ MartDelta: TypeAlias = PositionDelta | KeyDelta
 
 
 class ApplyBackend(Protocol):
-    """Computes the delta of one mart. Called once per batch and mart; it reads tables and writes none.
+    """Computes the delta of one mart. It is called once per batch and mart, reads tables and writes none.
 
-    For the same batch all backends return the same counts, and deltas that lead to the same rows. A backend may return
-    None where its result would not be exact, but for :func:`frazil.runner.apply.spark.spark_delta`, which takes every
-    batch. ``tests/marts/test_apply_backends.py`` holds all of them to the oracle.
+    For the same batch all backends return the same counts, and deltas that lead to the same rows. A backend returns
+    None if its result would not be exact; :func:`frazil.runner.apply.spark.spark_delta` accepts every batch.
+    ``tests/marts/test_apply_backends.py`` compares all backends with the oracle.
     """
 
     def __call__(self, batch: MartBatch) -> MartDelta | None:
-        """Return what a batch changes in a mart; None where another backend must compute it."""
+        """Return the delta of a batch; None if another backend must compute it."""
         ...

@@ -1,4 +1,4 @@
-"""What a batch leaves in a mart, before it is published: for the rules that whole marts keep."""
+"""Rows of a mart after a batch, before it is published: for rules over whole marts, and for counts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _FLAGS = ("is_current", "is_deleted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a batch leaves in a mart.
+    """Rows of a mart after a batch.
 
     Attributes:
         rows: the living rows.
-        before: the living rows that the mart has until the batch is published; None where it has none, or is rebuilt.
-        gained: how many more it has then, where there are some before.
+        before: the living rows of the mart before the batch; None for a new or rebuilt mart.
+        gained: difference in the number of living rows, if ``before`` is given.
     """
 
     rows: LeftRows
@@ -50,15 +50,14 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftInMemory:
-    """What a row delta will leave, of which nothing is written yet, as far as it is in the driver's memory.
+    """An unwritten row delta, as far as it is in the driver's memory.
 
     Attributes:
-        new: living rows that the batch writes: the keys, the columns that rules name, ``_cdc_position`` and
-            ``_cdc_row``.
-        replaced: keys of the rows of the mart that go.
-        keys: columns that name a row.
-        columns: those of the contract.
-        gained: how many living rows more the mart has then.
+        new: living rows that the batch adds: the keys, the columns that rules name, ``_cdc_position`` and ``_cdc_row``.
+        replaced: keys of the mart's replaced rows.
+        keys: key columns.
+        columns: columns of the contract.
+        gained: difference in the number of living rows.
     """
 
     new: pa.Table
@@ -69,7 +68,13 @@ class LeftInMemory:
 
 
 def left_in_memory(batch: MartBatch, delta: PositionDelta, columns: Collection[str]) -> LeftInMemory:
-    """Return what a row delta will leave; ``columns`` are those that rules name."""
+    """Return the part of a row delta that rules on the driver need.
+
+    Args:
+        batch: the batch and the mart.
+        delta: its unwritten delta.
+        columns: columns that rules name.
+    """
     spec, rows = batch.spec, delta.rows
     for name in _FLAGS:
         if name in rows.column_names and name not in spec.columns:
@@ -85,7 +90,13 @@ def left_in_memory(batch: MartBatch, delta: PositionDelta, columns: Collection[s
 
 
 def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[str]) -> Left:
-    """Return what a row delta will leave, of which nothing is written yet; ``columns`` are those that rules name."""
+    """Return the mart's rows after an unwritten row delta.
+
+    Args:
+        batch: the batch and the mart.
+        delta: its unwritten delta.
+        columns: columns that rules name.
+    """
     spec, counts = batch.spec, delta.counts
     flags = [name for name in _FLAGS if name in delta.rows.column_names]
     wanted = dict.fromkeys([*spec.keys, *columns, *flags, r.POSITION, r.ROW])
@@ -100,7 +111,15 @@ def left_by_delta(batch: MartBatch, delta: PositionDelta, columns: Collection[st
 def left_on_branch(
     transaction: TableTransaction, spec: FoldSpec, before: DataFrame, counts: DeltaCounts, *, is_appended: bool
 ) -> Left:
-    """Return what was written to a branch: all that it has, and of it what the last write appended, or all of it."""
+    """Return the mart's rows after a write to the branch of a transaction.
+
+    Args:
+        transaction: the open transaction.
+        spec: key, order and value columns of the table.
+        before: rows of the mart before the batch.
+        counts: counts of the delta.
+        is_appended: the last write appended the new rows; if False, all rows count as new.
+    """
     rows = living_rows(transaction.written(), spec.columns)
     new = living_rows(transaction.appended(), spec.columns) if is_appended else rows
     before, gained = living_rows(before, spec.columns), counts.inserted - counts.deleted
@@ -108,7 +127,14 @@ def left_on_branch(
 
 
 def left_whole(rows: DataFrame, spec: FoldSpec, before: DataFrame | None, counts: WholeCounts | None) -> Left:
-    """Return what is left of a mart that is written whole; ``before`` and ``counts`` where a batch does that."""
+    """Return the rows of a fully written mart.
+
+    Args:
+        rows: all its rows.
+        spec: key, order and value columns of the table.
+        before: rows before the batch; None for a new or rebuilt mart.
+        counts: counts of the batch; None for a new or rebuilt mart.
+    """
     living = living_rows(rows, spec.columns)
     whole = LeftRows(new=living, all=living, keys=spec.keys)
     if before is None or counts is None:
@@ -118,7 +144,7 @@ def left_whole(rows: DataFrame, spec: FoldSpec, before: DataFrame | None, counts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeCounts:
-    """What became of the keys of a mart that was written whole, as ``MartReport`` defines it."""
+    """Inserted, updated and deleted keys after a full write, as ``MartReport`` defines them."""
 
     inserted: int
     updated: int = 0
@@ -126,9 +152,15 @@ class WholeCounts:
 
 
 def whole_rows(mart: Current | History, changes: BatchChanges, spec: FoldSpec, policy: Policy) -> DataFrame:
-    """Return all rows of a mart; only keys with more than one change are folded, unless they are many.
+    """Return all rows of a mart; only keys with several changes are folded, unless they are many.
 
-    A full load has one record a key: its rows go straight through and keep the order of their files.
+    A full load has one record per key: its rows pass through and keep the order of their files.
+
+    Args:
+        mart: declaration of the mart.
+        changes: all changes of its table.
+        spec: key, order and value columns of the table.
+        policy: thresholds.
     """
     rows, cache = changes.all(spec), changes.cache
     keys = cache.keep(("multi_change_keys", changes.upto, spec.fills), lambda: multi_change_keys(rows, spec))
@@ -142,16 +174,16 @@ def whole_rows(mart: Current | History, changes: BatchChanges, spec: FoldSpec, p
 
 
 def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> WholeCounts:
-    """Count what became of the keys of a mart.
+    """Count inserted, updated and deleted keys of a fully written mart.
 
-    Where its keys were others before, or what it was cannot be read any more, all of them came.
+    All keys count as inserted if the key or order columns were others before, or if the old rows are unreadable.
 
     Args:
-        before: its rows as they were; None where there were none.
-        after: its rows as they are.
-        spec: the table's parts.
+        before: old rows; None for a new mart.
+        after: new rows.
+        spec: key, order and value columns of the table.
 
-    Cost: of a first load a count of its living rows; else a shuffle of the keys of all living rows, before and after.
+    Cost: a count of living rows for a first load; else a shuffle of the keys of all living rows, old and new.
     """
     living_after = living(after, spec)
     if before is None or not {*spec.keys, *spec.order_columns} <= {*before.columns}:
@@ -161,13 +193,18 @@ def count_whole(before: DataFrame | None, after: DataFrame, spec: FoldSpec) -> W
     except Exception as error:
         if not isinstance(translate_error(error), DamagedTableError):
             raise
-        # A lost file is no reason not to write the mart again: that is its cure.
+        # Rewriting the mart repairs a lost file.
         return WholeCounts(inserted=living_after.count())
     return WholeCounts(inserted=counts.inserted, updated=counts.updated, deleted=counts.deleted)
 
 
 def count_late(changes: BatchChanges, spec: FoldSpec, *, after: int) -> int:
-    """Count the changes after a batch that are late.
+    """Count the late changes of batches after a given one.
+
+    Args:
+        changes: all changes of the table.
+        spec: key, order and value columns of the table.
+        after: batch before the counted ones.
 
     Cost: a shuffle of all changes, once for all marts of the table.
     """

@@ -1,4 +1,4 @@
-"""One batch and the mart that it is applied to: what a backend takes."""
+"""Input of a backend: one batch and the mart that it is applied to."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class FindRows(Protocol):
     """Finds rows of a mart on the driver."""
 
     def __call__(self, values: pa.Table, also: Sequence[str], flag: str | None = None) -> pa.Table | None:
-        """Return the rows, None where Spark must look for them."""
+        """Return the rows; None if Spark must find them."""
         ...
 
 
@@ -44,13 +44,13 @@ class MartTarget:
     """A mart that has rows.
 
     Attributes:
-        name: of the mart.
-        mart, spec: the mart and the table's parts.
-        read: returns its rows as they are, with event time, ``_cdc_at_file`` and ``_cdc_at_pos``, at ``main``: the
-            branch will have lost rows by the time the new ones are computed.
-        rows: how many they are, about.
-        find: returns the rows of some keys with further columns, which must have a flag where one is named, as
-            :func:`frazil.lake.row_lookup.find_rows`, or None where Spark must look for them.
+        name: name of the mart.
+        mart, spec: its declaration, and key, order and value columns of the table.
+        read: returns its current rows with event time, ``_cdc_at_file`` and ``_cdc_at_pos``. It reads ``main``, because
+            the branch loses rows before the new ones are computed.
+        rows: approximate number of rows.
+        find: returns the rows of some keys with further columns, as :func:`frazil.lake.row_lookup.find_rows` does. With
+            a flag, only rows that have it. None if Spark must find them.
     """
 
     name: str
@@ -62,17 +62,17 @@ class MartTarget:
 
     @cached_property
     def table(self) -> DataFrame:
-        """What ``read`` returns."""
+        """Result of ``read``."""
         return self.read()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MartBatch:
-    """One batch and the mart that it is applied to. What Spark is not asked for is not made.
+    """One batch and the mart that it is applied to; each DataFrame is created on first use.
 
     Attributes:
         target: the mart.
-        changes: the batch's changes, among all of the table.
+        changes: the batch's changes, with access to all changes of the table.
         stats: statistics of the batch.
         policy: thresholds.
     """
@@ -94,12 +94,12 @@ class MartBatch:
 
     @property
     def by_order(self) -> bool:
-        """Whether the order alone decides what is late; history asks for event times, which may differ."""
+        """Whether the order alone decides lateness; a history also compares event times."""
         return self.spec.times_follow_order or not isinstance(self.mart, History)
 
     @property
     def compares(self) -> bool:
-        """Whether changes may be late: where each is newer than all before, and for history after it, none is."""
+        """Whether changes may be late: not if all are newer than earlier changes and, for a history, after them."""
         return not (self.stats.all_newer and (self.stats.all_after or not isinstance(self.mart, History)))
 
     @property
@@ -132,7 +132,7 @@ class MartBatch:
 
     @property
     def living_rows(self) -> DataFrame:
-        """Those of ``newest_rows`` that are not deleted: the values in force before the batch."""
+        """Undeleted rows of ``newest_rows``: the values in force before the batch."""
         if isinstance(self.mart, History):
             return self.target_rows.where(late.LIVED)
         return self.newest_rows.where(self._lives)
@@ -141,9 +141,9 @@ class MartBatch:
     def target_rows(self) -> DataFrame:
         """:func:`frazil.marts.late.target_rows` of the batch, with file and position.
 
-        Where changes may lack columns, with all of them.
+        The rows have all columns if changes may lack some.
 
-        Cost: once it is read, one scan of the mart against a broadcast of the batch's keys.
+        Cost: on read, one scan of the mart against a broadcast of the batch's keys.
         """
         spec, is_history = self.spec, isinstance(self.mart, History)
         also = [AT_FILE, AT_POS]
@@ -165,9 +165,9 @@ class MartBatch:
 
     @property
     def filled(self) -> DataFrame:
-        """The batch's changes, each with every column; not of keys that must be recomputed.
+        """The batch's changes with all columns, except those of keys to recompute.
 
-        Cost: where some do not carry every column, a scan of the mart's rows of their keys.
+        Cost: if some changes lack columns, a scan of the mart's rows of their keys.
         """
         if not self.spec.fills:
             return self.new
@@ -175,9 +175,9 @@ class MartBatch:
         return self.changes.cache.keep(name, lambda: fill_from(self.new, self.living_rows, self.spec))
 
     def with_prior_order(self, changes: DataFrame) -> DataFrame:
-        """Join each of some changes of the batch with the newest order already held for its key.
+        """Join changes of the batch with the newest earlier order of their key.
 
-        Cost: a scan of those rows of the mart and deletes in silver that are not older than the batch.
+        Cost: a scan of the rows of the mart and the deletes in silver that are not older than the batch.
         """
         held = self.target_rows if isinstance(self.mart, History) else self.newer_rows(self.keys)
         name, cache = ("tombstones", self.by_order, self.changes.upto), self.changes.cache
@@ -191,14 +191,14 @@ class MartBatch:
         return late.tombstones(deletes, self.keys, self.spec, in_one_task=in_one_task)
 
     def newer_rows(self, keys: DataFrame) -> DataFrame:
-        """Return the mart's rows of some keys that may make a change late, by the bounds of the batch."""
-        # History has its rows already; a current table is scanned again.
+        """Return the mart's rows of some keys that may make a change late, pruned by the bounds of the batch."""
+        # A history already has its rows; a current table is scanned again.
         if isinstance(self.mart, History):
             return late.filter_keys(self.target_rows, keys, self.spec.keys)
         return late.filter_keys(self.newest_rows.where(self._not_older(among_rows=True)), keys, self.spec.keys)
 
     def _not_older(self, *, among_rows: bool = False) -> str:
-        """SQL condition of all deletes, or rows of the mart, that may make a change late; it prunes files."""
+        """Return SQL for the deletes, or rows of the mart, that may make a change late; it prunes files."""
         if not (self.spec.sequence_by and self.by_order):
             return "true"
         if self.spec.types[self.spec.sequence_by[0]] in ("float", "double"):
@@ -206,7 +206,7 @@ class MartBatch:
         newer = f"{quote(self.spec.sequence_by[0])} >= {self.stats.oldest}"
         if among_rows or not self.spec.times_follow_order:
             return newer
-        # A delete may have ended a version later than its order says.
+        # A delete may end a version later than its order implies.
         return f"({newer} OR {r.SOURCE_TIME} >= CAST({self.stats.oldest} AS timestamp))"
 
 
@@ -216,15 +216,15 @@ class BatchChanges:
 
     Attributes:
         spark: the session that reads them.
-        silver, bronze: quoted names of the table, and of the one with its records.
-        files: number of its data files.
-        after, upto: which batches.
-        driver_batch: the batch's rows, where they are in the driver's memory.
+        silver, bronze: quoted names of the silver and bronze tables.
+        files: number of data files of silver.
+        after, upto: bounds of the batches.
+        driver_batch: the batch's rows if they are in the driver's memory; else None.
         find_deletes: returns the deletes of some keys with further columns, as
-            :func:`frazil.runner.batch.driver_lookup.find_deletes`.
-        find_all: returns all changes of some keys likewise, as :func:`frazil.runner.batch.driver_lookup.find_changes`.
-        cache: what the marts of the table share.
-        is_shared: several marts take the batch.
+            :func:`frazil.runner.batch.driver_lookup.find_deletes` does.
+        find_all: returns all changes of some keys, as :func:`frazil.runner.batch.driver_lookup.find_changes` does.
+        cache: DataFrames that the marts of the table share.
+        is_shared: several marts apply the batch.
     """
 
     spark: SparkSession
@@ -259,7 +259,7 @@ class BatchChanges:
     def in_memory(self, spec: FoldSpec) -> pa.Table:
         """Bring the changes of the batch to the driver, without event time.
 
-        Cost: a Spark job, unless they are there.
+        Cost: a Spark job, unless they are already there.
         """
         if self.driver_batch is not None:
             return self.driver_batch.rows

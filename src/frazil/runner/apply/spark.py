@@ -1,6 +1,6 @@
-"""The delta of one mart, computed by Spark.
+"""Compute the delta of one mart with Spark.
 
-Keys with late changes are recomputed from all their changes; all others from the batch and the mart's rows of them.
+Keys with late changes are recomputed from all their changes, other keys from the batch and their mart rows.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _KEYS: Final = "_cdc_keys"
 
 
 def spark_delta(batch: MartBatch) -> KeyDelta:
-    """Return what a batch changes in a mart.
+    """Return the changes of a batch to a mart.
 
-    Cost: one fold, and one look at the mart; where changes may be late, a scan of those rows of the mart and deletes in
-    silver that are not older than the batch. The counts are collected: one job.
+    Cost: one fold and one scan of the mart. If changes may be late, also a scan of the rows of the mart and the deletes
+    in silver that are not older than the batch. Collecting the counts is one job.
     """
     folded = batch.changes.cache.keep((batch.target.name, "folded"), lambda: _folded(batch))
     counts = _counts(folded)
@@ -72,7 +72,7 @@ def _states(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFra
 
 
 def _new_versions(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> DataFrame:
-    """Versions of the batch's keys: the open one and what follows it, or all of those that are recomputed."""
+    """Versions of the batch's keys: the open one and later ones, or all versions of recomputed keys."""
     spec, deletes = batch.spec, batch.mart.deletes if isinstance(batch.mart, History) else "close"
     if isinstance(batch.mart, History) and batch.mart.bitemporal:
         held, changes = late.filter_keys(batch.target.table, folded, spec.keys), batch.changes
@@ -88,5 +88,5 @@ def _new_versions(batch: MartBatch, folded: DataFrame, counts: DeltaCounts) -> D
 
 
 def _recomputed(batch: MartBatch, folded: DataFrame) -> DataFrame:
-    """All changes of the keys that are recomputed."""
+    """All changes of the recomputed keys."""
     return late.filter_keys(batch.changes.all(batch.spec), folded.where(RECOMPUTE), batch.spec.keys)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 def apply_batch(
     batch: MartBatch, transaction: TableTransaction, strategy: Strategy, judge: Callable[[PositionDelta], None]
 ) -> tuple[Strategy, DeltaCounts]:
-    """Write what a batch changes in a mart; return the strategy that was taken, and the counts.
+    """Write the changes of a batch to a mart; return the actual strategy and the counts.
 
-    A row delta that Arrow cannot compute becomes what Spark does with a batch of its size, and an overwrite that
-    replaces no row ``delete_append``; that becomes an overwrite where the table takes no deletes.
+    If Arrow cannot compute a row delta, Spark's strategy for this batch size is used. An overwrite that replaces no
+    rows becomes ``delete_append``. A ``delete_append`` becomes an overwrite if the table does not accept row deletes.
 
     Args:
         batch: the batch and the mart.
         transaction: an open transaction on the mart's table.
         strategy: ``row_delta``, ``delete_append`` or ``overwrite``.
-        judge: called with a row delta before anything of it is written; what it raises ends the batch.
+        judge: called with a row delta before it is written; an exception stops the batch.
     """
     delta: PositionDelta | KeyDelta | None = None
     if strategy == "row_delta":
@@ -59,7 +59,7 @@ def apply_batch(
         transaction.replace(kept_rows(batch, delta).unionByName(delta.rows))
         return "overwrite", counts
     if counts.replaced:
-        # Another mart of the same session may be at the same place.
+        # Another mart of the same session may be updated at the same time.
         view = f"frazil_keys_{batch.target.name}"
         delta.keys.createOrReplaceTempView(quote(view))
         transaction.delete(_condition(batch, counts, view))
@@ -91,10 +91,10 @@ def kept_rows(batch: MartBatch, delta: KeyDelta) -> DataFrame:
 
 
 def _condition(batch: MartBatch, counts: DeltaCounts, view: str) -> str:
-    """Write the SQL condition of the rows ``t`` of the mart that the batch replaces, its keys in a view."""
+    """Return an SQL condition for the mart's rows ``t`` that the batch replaces; a view has the keys."""
     among = (
         f"EXISTS (SELECT /*+ BROADCAST(k) */ 1 FROM {quote(view)} AS k "
         f"WHERE {same(batch.spec.keys, 't', 'k')} AND {replaced_sql(batch.mart)})"
     )
-    # The open versions are a partition of their own, and only that is read.
+    # The open versions are a separate partition, so only that is read.
     return f"t.is_current AND {among}" if isinstance(batch.mart, History) and not counts.recompute else among

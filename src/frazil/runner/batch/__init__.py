@@ -1,4 +1,4 @@
-"""What the steps of one batch share: its changes, bounds and lookups, on the driver and in Spark.
+"""Data that the steps of one batch share: its changes, bounds and lookups, on the driver and in Spark.
 
-No step stands here.
+Steps themselves belong in `steps`.
 """

@@ -41,16 +41,16 @@ _EPOCH: Final = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What the aggregates of :func:`measure_sql` say of a batch's changes.
+    """Results of the aggregates of :func:`measure_sql` over a batch's changes.
 
     Attributes:
-        changes: their number.
+        changes: number of changes.
         text_bytes: bytes of their texts.
         oldest: least value of the first sequence column, rounded down, as text.
-        least_order, greatest_order: least and greatest of what comes first in the order: that column's value as a
-            number, None where it is no number; without such a column the position.
-        least_time, greatest_time: least and greatest event time, in microseconds since 1970, where history needs them
-            beside the order; the least is None too where a change has none.
+        least_order, greatest_order: least and greatest first sequence value as a number, None for other types; without
+            ``sequence_by`` the position.
+        least_time, greatest_time: least and greatest event time in microseconds since 1970, if a history needs them
+            besides the order. The least is also None if a change has no event time.
         first_key, last_key: least and greatest value of the first key column, rounded down and up, as text.
     """
 
@@ -66,14 +66,14 @@ class Measures:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Read the aggregates from a row that has them among others."""
+        """Return the measures from a result row."""
         return cls(**{field.name: row[field.name] for field in fields(cls)})
 
     @classmethod
     def of_rows(cls, rows: pa.Table, contract: Contract) -> Self | None:
-        """Measure changes in the driver's memory; None where their types order values otherwise than Arrow does.
+        """Measure changes in the driver's memory; None if Arrow orders values of their types differently from Spark.
 
-        The first and last key are None where no file is pruned by them.
+        The first and last key are None if files are not pruned by them.
 
         Cost: one pass over the texts, the first key and the first sequence column.
         """
@@ -109,14 +109,14 @@ class BatchStats:
 
     Attributes:
         changes: number of its changes.
-        size_bytes: memory that they take: eight bytes a value, and the bytes of texts.
-        oldest: SQL of a value that no change's first sequence column is below; ``NULL`` without changes or sequence.
-        all_newer: every change is newer than all of earlier batches, by what comes first in the order.
-        all_after: every event time is after all of earlier batches, and after the source's own of their deletes; false
-            where they are not measured.
-        before: greatest order and event time of earlier batches; None where they are not known.
-        newest: the same with this batch.
-        key_predicate: SQL condition on the first key that holds for all keys of the batch; it prunes files.
+        size_bytes: estimated memory: eight bytes per value plus the bytes of texts.
+        oldest: SQL of a lower bound of the first sequence column; ``NULL`` without changes or sequence.
+        all_newer: every change is newer than all earlier batches, by the first part of the order.
+        all_after: every event time is after all earlier batches, including the source's own times of their deletes.
+            False if times were not measured.
+        before: greatest order and event time of earlier batches; None if unknown.
+        newest: the same including this batch.
+        key_predicate: SQL condition on the first key that is true for all keys of the batch; it prunes files.
     """
 
     changes: int
@@ -130,7 +130,7 @@ class BatchStats:
 
 
 def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
-    """Write the aggregates of :class:`Measures` over the changes that fulfil a SQL condition."""
+    """Return SQL aggregates of :class:`Measures` over the changes that fulfil an SQL condition."""
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
 
@@ -151,7 +151,7 @@ def measure_sql(contract: Contract, condition: str = "true") -> list[str]:
 
 
 def measure(changes: DataFrame, contract: Contract) -> Measures:
-    """Measure changes that were not measured while they were written to silver.
+    """Measure changes that were not measured during the write to silver.
 
     Cost: one Spark job over them.
     """
@@ -165,15 +165,15 @@ def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> Ba
     """Return the statistics of a batch.
 
     Args:
-        measures: what was measured of it.
+        measures: measures of its changes.
         contract: the table's contract.
-        before: greatest order and event time of the batches before.
+        before: greatest order and event time of earlier batches.
     """
     types = {column.name: column.type for column in contract.columns}
     key, sequence = contract.keys[0], _sequence(contract)
     low, high = _literal(measures.first_key, types[key]), _literal(measures.last_key, types[key])
     newest = before.later(Newest(order=measures.greatest_order, time=measures.greatest_time))
-    # Where event times follow the order there need not be a delete with a time of its own.
+    # If event times follow the order, the batch may have no delete with its own time.
     is_timeless = before.time is None and times_follow_order(contract)
     return BatchStats(
         changes=measures.changes,
@@ -182,7 +182,7 @@ def batch_stats(measures: Measures, contract: Contract, *, before: Newest) -> Ba
         all_newer=_begins_after(measures.least_order, before.order),
         all_after=_begins_after(measures.least_time, before.time) or (is_timeless and measures.least_time is not None),
         before=before,
-        # What is not known of the batches before is not known of all of them.
+        # Unknown values of earlier batches make the result unknown too.
         newest=Newest(
             order=None if before.order is None else newest.order,
             time=newest.time if is_timeless or before.time is not None else None,
@@ -200,9 +200,9 @@ def _sequence(contract: Contract) -> str:
 
 
 def _least(value: str, kind: str) -> str:
-    """SQL of a column's least value, rounded down, as text.
+    """Return SQL for a column's least value, rounded down, as text.
 
-    Rounded, so that it is the same for many batches: a literal that changes makes Spark compile its code again.
+    Rounding keeps the literal the same for many batches: a new literal makes Spark compile its code again.
     """
     least = f"min({value})"
     match kind:
@@ -218,7 +218,7 @@ def _least(value: str, kind: str) -> str:
 
 
 def _greatest(value: str, kind: str) -> str:
-    """SQL of a column's greatest value, rounded up, as text; only of columns that files are pruned by."""
+    """Return SQL for a column's greatest value, rounded up, as text; only for columns that prune files."""
     most = f"max({value})"
     if kind in {"int", "bigint"}:
         up = f"{most} + ({_STEP} - 1 - pmod(CAST({most} AS bigint), {_STEP}))"
@@ -236,7 +236,7 @@ def _has_ends(kind: str) -> bool:
 
 
 def _floor(value: Any, kind: str) -> str | None:
-    """Write a least value as :func:`_least` does."""
+    """Return a least value rounded as in :func:`_least`."""
     if value is None:
         return None
     match kind:
@@ -251,7 +251,7 @@ def _floor(value: Any, kind: str) -> str | None:
 
 
 def _ceiling(value: Any, kind: str) -> str | None:
-    """Write a greatest value as :func:`_greatest` does."""
+    """Return a greatest value rounded as in :func:`_greatest`."""
     if value is not None and kind in {"int", "bigint"}:
         return f"{value + _STEP - 1 - value % _STEP if value < _FAR else value}"
     return _floor(value, kind)

@@ -30,19 +30,24 @@ _LEDGER_COLUMNS: Final = (r.FILE, r.POSITION, r.BATCH, r.LEDGER)
 _known_ledgers: Final[dict[tuple[str, ...], tuple[int | None, Ledger]]] = {}
 """Ledgers by the path of their table, each with the snapshot it was read at.
 
-A snapshot never changes, so one that is the table's newest tells all; any other, be it of another lake's table
-with the same name, tells nothing, and the ledger is read again.
+A snapshot never changes: a ledger read at the table's newest snapshot is complete. With any other snapshot, such as one
+of another lake's table of the same name, the ledger is read again.
 """
 
 
 def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, Any]) -> DataFrame:
-    """Return the records of a step's batches, a corrected one in place of what came.
+    """Return the records of a step's batches; a correction replaces the original record.
 
-    In a rebuild a file known under several names stands where the first of them stands.
+    In a rebuild, a file with several names takes the position of its first name.
+
+    Args:
+        context: the table's part of the run.
+        step: the batches.
+        bookmark: bookmark of bronze.
     """
     bronze = context.spark.table(quote(*context.bronze))
     if not bookmark.get("lists", True):
-        # Without a column that is a list, files are read by the column and not by the row.
+        # Without the list column, Spark reads files by column and not by row.
         bronze = bronze.withColumn(r.KNOWN, F.expr("CAST(NULL AS array<string>)"))
     records = bronze.where(IS_RECORD)
     if bookmark.get("corrections"):
@@ -59,14 +64,14 @@ def bronze_records(context: TableRun, step: Normalize, bookmark: Mapping[str, An
         .join(ledger.select(r.FILE, F.col(r.POSITION).alias("_own")), r.FILE)
     )
     placed = records.join(F.broadcast(first), r.FILE, "left")
-    # A record with a change sequence of its own stands there whatever its file is called.
+    # A record with its own change sequence keeps its position, whatever its file's name.
     moves = F.col(r.POSITION) == F.col("_own")
     position = F.when(moves, F.least(r.POSITION, "_first")).otherwise(F.col(r.POSITION))
     return placed.withColumn(r.POSITION, position).drop("_first", "_own")
 
 
 def columns_since(contract: Contract, bookmark: Mapping[str, Any]) -> dict[str, int]:
-    """Return the batch that a column came with, of those that came later than the table; from bronze's bookmark."""
+    """Return column -> batch that introduced it, for columns added after the table's first batch."""
     arrived = {name.lower(): batch for name, batch in bookmark.get("since", {}).items()}
     since = {
         column.name: max((arrived.get(field, 0) for field in contract.needs(column)), default=0)
@@ -78,7 +83,7 @@ def columns_since(contract: Contract, bookmark: Mapping[str, Any]) -> dict[str, 
 def read_ledger(context: TableRun) -> Ledger:
     """Return the files that bronze knows.
 
-    Cost: one Spark job over the ledger's rows, and none while only runs of this process have written to the table.
+    Cost: one Spark job over the ledger's rows; free while only runs of this process write to the table.
     """
     path, at = context.bronze, context.head(context.bronze).snapshot_id
     if at is None:
@@ -91,12 +96,12 @@ def read_ledger(context: TableRun) -> Ledger:
 
 
 def keep_ledger(context: TableRun, before: TableSnapshot, rows: Iterable[pa.Table]) -> None:
-    """Add to a known ledger what the batch brought that has just been published.
+    """Add the files of a published batch to the cached ledger.
 
     Args:
         context: the table's part of the run.
-        before: where bronze stood before.
-        rows: the batch's rows of the ledger, among any others.
+        before: snapshot of bronze before the batch.
+        rows: rows of the batch; other rows than those of the ledger are ignored.
     """
     snapshot, ledger = _known_ledgers.pop(context.bronze, (None, Ledger()))
     if snapshot == before.snapshot_id:

@@ -1,4 +1,4 @@
-"""Rows in the driver's memory, and their way to Spark."""
+"""Rows in the driver's memory, and their conversion to DataFrames."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _SINGLE_PARTITION: Final = {
-    # More records than any batch has that stays in the driver's memory.
+    # More records than any batch in the driver's memory has.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8000000",
-    # Handed over as they are; a local relation would be taken apart and typed row by row in the planner.
+    # Passed as Arrow; the planner would convert a local relation row by row.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
 }
 _TYPES: Final[Mapping[str, DataType]] = {
@@ -57,36 +57,42 @@ class DriverBatch:
 
     Attributes:
         rows: an Arrow table.
-        types: its columns as Spark knows them.
+        types: its columns with Spark's types.
     """
 
     rows: pa.Table
     types: StructType
 
     def filter(self, mask: pa.ChunkedArray, names: Sequence[str]) -> Self:
-        """Keep the rows where a mask is true, and some columns."""
+        """Return the rows where a mask is true, with some columns."""
         kept = self.rows.select([*names]).filter(mask)
         return replace(self, rows=kept, types=StructType([self.types[name] for name in names]))
 
     def frame(self, spark: SparkSession, names: Sequence[str] = ()) -> DataFrame:
         """Create a DataFrame of some columns, or of all; see :func:`spark_frame`.
 
-        Cost: as large as what is handed over, each time that it is read.
+        Cost: each read transfers the rows again.
         """
         names = [*names] or self.types.names
         return spark_frame(spark, self.rows.select(names), StructType([self.types[name] for name in names]))
 
 
 def spark_frame(spark: SparkSession, rows: pa.Table, types: StructType | None = None) -> DataFrame:
-    """Create a single-partition DataFrame from Arrow; ``types`` where Arrow's do not imply Spark's."""
+    """Create a single-partition DataFrame from Arrow.
+
+    Args:
+        spark: the session.
+        rows: an Arrow table.
+        types: Spark's types, if Arrow's types do not imply them.
+    """
     for name, value in _SINGLE_PARTITION.items():
         spark.conf.set(name, value)
-    # PySpark takes no columns that are not at least one empty piece.
+    # PySpark needs at least one chunk per column, even an empty one.
     return from_arrow(spark, rows if rows.num_rows else rows.schema.empty_table(), types)
 
 
 def spark_types(columns: Mapping[str, str]) -> StructType:
-    """Return columns as Spark knows them; ``columns``: name -> type that Arrow can prove, or ``array<string>``."""
+    """Return columns with Spark's types; ``columns`` is name -> type that Arrow can prove, or ``array<string>``."""
     return StructType([StructField(name, _spark_type(kind)) for name, kind in columns.items()])
 
 

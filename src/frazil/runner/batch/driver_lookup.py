@@ -1,4 +1,4 @@
-"""Find rows of a table's tables on the driver, where that costs less than to ask Spark."""
+"""Find rows of a table's lake tables on the driver, if that costs less than a Spark job."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from frazil.runner.table_run import TableRun
 
 UNREADABLE = (FrazilError, OSError, pa.ArrowException, ValueError, LookupError)
-"""What is raised where a file of a table cannot be read, or is not what the table says of it. Spark reads the same
-file, and says what is wrong."""
+"""Exceptions of a file that cannot be read or contradicts its table. Spark then reads the same file and reports the
+error."""
 
 
 def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True) -> TableFiles | None:
@@ -33,14 +33,13 @@ def mart_files(context: TableRun, path: tuple[str, ...], *, is_own: bool = True)
     Args:
         context: the table's part of the run.
         path: the mart's table.
-        is_own: it is one of the run's table, and meant as the run found it; else as it is now.
+        is_own: the mart belongs to the run's table, and the run's snapshot counts; if False, the newest snapshot does.
 
     Returns:
-        The files; None for a mart of more than ``driver_scan_bytes`` or ``driver_scan_files``, and where only Spark can
-        read them.
+        The files; None for a mart above ``driver_scan_bytes`` or ``driver_scan_files``, or if only Spark can read them.
 
     Raises:
-        One of :data:`UNREADABLE`.
+        UNREADABLE: an exception of :data:`UNREADABLE`.
     """
     at = context.head(path) if is_own else head(context.spark, quote(*path))
     return None if at.size_bytes > context.policy.driver_scan_bytes else _files(context, path, at)
@@ -58,17 +57,17 @@ def _files(context: TableRun, path: tuple[str, ...], at: TableSnapshot) -> Table
 def find_in_mart(
     context: TableRun, path: tuple[str, ...], values: pa.Table, also: Sequence[str] = (), flag: str | None = None
 ) -> pa.Table | None:
-    """Return the rows of a mart, as the run found it, that have one of some values.
+    """Return the rows of a mart, at the run's snapshot, that have one of some values.
 
     Args:
         context: the table's part of the run.
         path: the mart's table.
-        values: what is looked for, as :func:`frazil.lake.row_lookup.find_rows` takes it.
-        also: further columns to give.
+        values: values to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
         flag: a column that must be true.
 
     Returns:
-        As that does; None too where a file cannot be read.
+        The rows as that function returns them; None also if a file cannot be read.
     """
     try:
         files = mart_files(context, path)
@@ -80,16 +79,16 @@ def find_in_mart(
 def find_deletes(
     context: TableRun, keys: pa.Table, also: Sequence[str], bounds: Mapping[str, pa.Scalar]
 ) -> pa.Table | None:
-    """Return the deletes in silver of some keys, those of the batch that is applied among them.
+    """Return the deletes of some keys in silver, including those of the current batch.
 
     Args:
         context: the table's part of the run.
-        keys: what is looked for, as :func:`frazil.lake.row_lookup.find_rows` takes it.
-        also: further columns to give.
-        bounds: column -> value: deletes that are below all of these may be left out.
+        keys: keys to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
+        bounds: column -> value; deletes below all of these values may be omitted.
 
     Returns:
-        The columns of ``keys`` and ``also``; None where Spark must look for them.
+        The columns of ``keys`` and ``also``; None if Spark must find them.
     """
     try:
         files = _files(context, context.changes, context.head(context.changes))
@@ -103,15 +102,21 @@ def find_deletes(
         rows = find_rows(files, keys, [*also, r.CLASS])
     except UNREADABLE:
         return None
-    # A file that names no partition may have rows of both classes.
+    # A file without a partition may have rows of both classes.
     return None if rows is None else rows.filter(pc.equal(rows[r.CLASS], r.DELETE))
 
 
 def find_changes(context: TableRun, keys: pa.Table, also: Sequence[str]) -> pa.Table | None:
-    """Return all changes in silver of some keys, with further columns.
+    """Return all changes of some keys in silver, with further columns.
 
-    None where Spark must look for them: in a silver of more than ``driver_scan_bytes``, and where they are more than
-    ``single_task_changes``.
+    Args:
+        context: the table's part of the run.
+        keys: keys to find, as :func:`frazil.lake.row_lookup.find_rows` takes them.
+        also: further columns to return.
+
+    Returns:
+        The changes; None if Spark must find them, because silver is above ``driver_scan_bytes`` or the changes are more
+        than ``single_task_changes``.
     """
     try:
         files = _files(context, context.changes, context.head(context.changes))

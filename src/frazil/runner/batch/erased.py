@@ -1,4 +1,4 @@
-"""The keys of a source table that were erased: their keyed hashes, and what comes of records that bring one back."""
+"""Erased keys of a source table: their keyed hashes, and how their later records are emptied."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from frazil.silver.contract import Contract
 
 FLAG: Final = "erased"
-"""Key of bronze's bookmark: true where keys were erased."""
+"""Key of bronze's bookmark: true if keys were erased."""
 SALT: Final = "frazil.erase.salt"
 """Property of the table of hashes: the key of the hash."""
 
@@ -42,9 +42,9 @@ class ErasedKeys:
     """The hashes of a table's erased keys.
 
     Attributes:
-        path: of their table.
-        salt: the key of the hash.
-        unfinished: name of an erase that was killed; None for none.
+        path: path of their table.
+        salt: key of the hash.
+        unfinished: name of a killed erase; None without one.
     """
 
     path: tuple[str, ...]
@@ -52,26 +52,26 @@ class ErasedKeys:
     unfinished: str | None = None
 
     def hash_of(self, text: str) -> str:
-        """Write the hash of a key's text, a SQL expression."""
+        """Return SQL for the hash of a key's text, itself an SQL expression."""
         return key_hash_sql(self.salt, text)
 
     def is_erased(self, text: str) -> str:
-        """Write the condition that a key's text, a SQL expression, is of an erased key."""
+        """Return SQL that is true if a key's text, itself an SQL expression, is of an erased key."""
         return f"{self.hash_of(text)} IN (SELECT key_hash FROM {quote(*self.path)})"
 
 
 def erased_keys(context: TableRun) -> ErasedKeys | None:
-    """Return the erased keys of a table; None where nothing was ever erased.
+    """Return the erased keys of a table; None if no key was ever erased.
 
-    Cost: nothing where bronze says that nothing was; else the metadata of their table. A bronze that was never written
-    does not say: its records may have been erased before its table was dropped.
+    Cost: free if bronze's bookmark excludes erased keys; else it reads the metadata of their table. A bronze without
+    commits excludes none: an erase may have run before the table was dropped.
     """
     base = context.head(context.bronze)
     return find_erased(context) if base.snapshot_id is None or base.bookmark.get(FLAG) else None
 
 
 def find_erased(context: TableRun) -> ErasedKeys | None:
-    """Return the erased keys of a table, whatever bronze says; None where their table does not exist."""
+    """Return the erased keys of a table regardless of bronze's bookmark; None if their table does not exist."""
     path = erased_table(context.pipeline, context.table).path
     try:
         table = java_table(context.spark, quote(*path))
@@ -86,7 +86,7 @@ def find_erased(context: TableRun) -> ErasedKeys | None:
 
 
 def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:
-    """Settle the table's contract against the fields that a bookmark of bronze names."""
+    """Return the table's contract over the fields in a bookmark of bronze."""
     known = renamed_bookmark(context.table, bookmark)
     return settle(
         context.table,
@@ -96,7 +96,13 @@ def contract_over(context: TableRun, bookmark: Mapping[str, Any]) -> Contract:
 
 
 def keyed_records(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any]) -> DataFrame:
-    """Return rows of bronze as one struct ``_cdc_whole``, each with what :func:`with_keys` adds."""
+    """Return rows of bronze as one struct ``_cdc_whole``, each with the columns of :func:`with_keys`.
+
+    Args:
+        context: the table's part of the run.
+        rows: rows of bronze.
+        bookmark: bookmark of bronze.
+    """
     contract = contract_over(context, bookmark)
     whole = rows.select("*", F.struct(*map(quote, rows.columns)).alias(_WHOLE))
     named = renamed_records(whole, context.table, bookmark)
@@ -105,16 +111,16 @@ def keyed_records(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any
 
 
 def without_erased(context: TableRun, rows: DataFrame, bookmark: Mapping[str, Any], erased: ErasedKeys) -> DataFrame:
-    """Empty the records of erased keys: of each its place stays, as a row of kind ``erased``.
+    """Empty the records of erased keys; each keeps its place, as a row of kind ``erased``.
 
     Args:
         context: the table's part of the run.
         rows: n rows for bronze.
-        bookmark: bronze's, once they are in it.
-        erased: the keys.
+        bookmark: bookmark of bronze after their commit.
+        erased: the erased keys.
 
     Returns:
-        n rows of the same columns; bad records, whose key nobody can read, are as they were.
+        n rows of the same columns. Bad records are unchanged, because their key is unknown.
 
     Cost: two broadcast joins with the hashes; no shuffle of the rows.
     """

@@ -1,4 +1,4 @@
-"""Expressions of the declaration, handed to Spark: before all else, for every record, and for the reasons."""
+"""Check and evaluate expressions of the declaration with Spark, and explain their failures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 MOST_REASONS: Final = 20
-"""So many different failures of a batch are told in Spark's words, the others by what they fail on."""
+"""Number of different failures of a batch that are reported in Spark's words; others name only the failing value."""
 
 
 def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
@@ -42,27 +42,27 @@ def expressions_of(spark: SparkSession, contract: Contract) -> Expressions:
 
 
 def is_kept(spark: SparkSession, expr: str) -> SparkColumn:
-    """Return whether a change keeps a rule, over typed columns: as :func:`frazil.spark.expression.attempt` gives it."""
+    """Return whether a change fulfils a rule over typed columns; see :func:`frazil.spark.expression.attempt`."""
     return attempt(spark, expr, F.col(r.CLASS) == r.UPSERT)
 
 
 def check_expressions(spark: SparkSession, table: Table, fields: Mapping[str, str]) -> None:
-    """Let Spark resolve and type every expression of a table; nothing is read and no job runs.
+    """Resolve and type every expression of a table with Spark, without reading data or running a job.
 
     Args:
         spark: the session of the run.
         table: the declaration.
-        fields: name of every field -> its type in the files; none if none is known yet, then nothing is done.
+        fields: name of every field -> its type in the files; if empty, the check is skipped.
 
     Raises:
-        SqlError: of the first one that Spark refuses.
+        SqlError: Spark refuses an expression; the error names the first.
         SessionError: the session has no JVM gateway.
     """
     known = set(map(str.lower, fields))
     made = {
         column.name: column.expr
         for column in table.columns or ()
-        # Unknown fields are reported with all other mistakes of the declaration.
+        # Other checks of the declaration report unknown fields.
         if column.expr is not None and known.issuperset(map(str.lower, fields_of(column.expr)))
     }
     if not made or not fields:
@@ -75,17 +75,17 @@ def check_expressions(spark: SparkSession, table: Table, fields: Mapping[str, st
 
 
 def reasons(spark: SparkSession, contract: Contract, rows: DataFrame) -> dict[str, str]:
-    """Find out why expressions fail: reason of a failing record -> the same in Spark's words.
+    """Return the reason of each failing record -> the same reason in Spark's words.
 
     Args:
         spark: the session of the run.
-        contract: the settled columns.
+        contract: the table's contract.
         rows: change rows, good and bad ones alike.
 
     Returns:
-        At most ``MOST_REASONS``, the first in the order of their texts.
+        At most ``MOST_REASONS`` reasons, the first in text order.
 
-    Cost: one more look at the rows, then the planner computes each of the expressions once more, without a job.
+    Cost: one more scan of the rows; then the planner evaluates each expression once more, without a job.
     """
     failing = quarantined(rows).where(F.col("rule") == FAILS).groupBy("reason", "column").agg(F.min("raw").alias("raw"))
     made = {column.name: column.expr for column in contract.columns if column.expr is not None}

@@ -1,4 +1,4 @@
-"""Greatest order and event time of changes: a batch that begins after both is compared with nothing."""
+"""Greatest order and event time of changes: a batch that begins after both needs no comparison with the mart."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Newest:
     """The greatest order and event time of some changes.
 
     Attributes:
-        order, time: the greatest as :class:`frazil.runner.batch.batch_stats.Measures` has them; None for none. The time
-            counts those of sources too, and where event times follow the order nothing else.
+        order, time: greatest values as in :class:`frazil.runner.batch.batch_stats.Measures`; None without changes.
+            The time includes times of sources; if event times follow the order, it has only these.
     """
 
     order: int | str | None = None
@@ -40,15 +40,15 @@ class Newest:
 
     @classmethod
     def in_bookmark(cls, bookmark: Mapping[str, Any]) -> Self:
-        """Read it from a mart's bookmark."""
+        """Return the value in a mart's bookmark."""
         return cls(order=bookmark.get("newest"), time=bookmark.get("newest_time"))
 
     def as_bookmark(self) -> dict[str, Any]:
-        """Return it as plain values for a mart's bookmark."""
+        """Return plain values for a mart's bookmark."""
         return {"newest": self.order} | ({} if self.time is None else {"newest_time": self.time})
 
     def later(self, other: Newest) -> Newest:
-        """Return the greater of both."""
+        """Return the greater order and the greater time of both."""
         return Newest(order=_greater(self.order, other.order), time=_greater(self.time, other.time))
 
 
@@ -57,7 +57,7 @@ def _greater(one: Any, other: Any) -> Any:
 
 
 def newest_sql(contract: Contract, condition: str = "true") -> list[str]:
-    """Write the aggregates of :class:`Newest` over the changes that fulfil a SQL condition."""
+    """Return SQL aggregates of :class:`Newest` over the changes that fulfil an SQL condition."""
     time = _end_sql(contract)
     return [
         f"max({order_sql(contract, condition)}) AS greatest_order",
@@ -66,7 +66,7 @@ def newest_sql(contract: Contract, condition: str = "true") -> list[str]:
 
 
 def measure_newest(changes: DataFrame, contract: Contract) -> Newest:
-    """Measure changes that were not measured while they were written to silver.
+    """Measure changes that were not measured during the write to silver.
 
     Cost: one Spark job over the columns of order and time.
     """
@@ -75,12 +75,12 @@ def measure_newest(changes: DataFrame, contract: Contract) -> Newest:
 
 
 def newest_in(row: Mapping[str, Any]) -> Newest:
-    """Read the aggregates of :func:`newest_sql` from a row that has them among others."""
+    """Return the aggregates of :func:`newest_sql` from a result row."""
     return Newest(order=row["greatest_order"], time=row["greatest_time"])
 
 
 def newest_of(changes: pa.Table, contract: Contract) -> Newest:
-    """Return what :func:`measure_newest` does, of changes in the driver's memory."""
+    """Return the result of :func:`measure_newest` for changes in the driver's memory."""
     _, order = order_ends(changes, contract)
     ends_at, times = changes[r.SOURCE_TIME].cast(pa.int64()), _times(changes, contract)
     if times is not None and not times_follow_order(contract):
@@ -89,7 +89,7 @@ def newest_of(changes: pa.Table, contract: Contract) -> Newest:
 
 
 def order_sql(contract: Contract, condition: str) -> str:
-    """SQL of what comes first in a change's order: a number, or without sequence a position; NULL for neither."""
+    """Return SQL for the first part of a change's order: a number, or without sequence the position; else NULL."""
     order = "CAST(NULL AS bigint)"
     if not contract.sequence_by:
         order = r.POSITION
@@ -108,7 +108,7 @@ def order_sql(contract: Contract, condition: str) -> str:
 
 
 def order_ends(rows: pa.Table, contract: Contract) -> tuple[Any, Any]:
-    """Return the least and the greatest of what :func:`order_sql` is, of changes in the driver's memory."""
+    """Return the least and greatest value of :func:`order_sql` over changes in the driver's memory."""
     if not contract.sequence_by:
         return ends(rows[r.POSITION], "string")
     name = contract.sequence_by[0]
@@ -117,18 +117,18 @@ def order_ends(rows: pa.Table, contract: Contract) -> tuple[Any, Any]:
 
 
 def times_follow_order(contract: Contract) -> bool:
-    """Return whether event times follow the order, but for those of deletes: a later one is the source's own."""
+    """Return whether event times follow the order; deletes are excepted, with the source's own later time."""
     return fold_spec(contract, None, since={}, partial=False).times_follow_order
 
 
 def _timed(contract: Contract) -> FoldSpec | None:
-    """Return the parts of a table with event times; None for any other."""
+    """Return the fold spec of a table with event times; None for other tables."""
     spec = fold_spec(contract, None, since={}, partial=False)
     return spec if spec.event_times else None
 
 
 def _end_sql(contract: Contract) -> str:
-    """SQL of the time in microseconds that a change may reach, as far as its order does not tell."""
+    """Return SQL for the latest time of a change in microseconds, as far as its order does not imply it."""
     source = f"unix_micros({r.SOURCE_TIME})"
     if _timed(contract) is None:
         return "CAST(NULL AS bigint)"
@@ -136,11 +136,11 @@ def _end_sql(contract: Contract) -> str:
 
 
 def _time_sql(contract: Contract) -> str:
-    """SQL of a change's event time in microseconds, as :func:`frazil.marts.fold_spec.with_event_time` has it."""
+    """Return SQL for a change's event time in microseconds, as in :func:`frazil.marts.fold_spec.with_event_time`."""
     spec = _timed(contract)
     if spec is None:
         return "CAST(NULL AS bigint)"
-    # A date that no timestamp can hold has none.
+    # A date outside the range of timestamps has no time.
     times = (
         f"try_multiply(CAST(unix_date({quote(name)}) AS bigint), {_DAY}L)"
         if spec.types[name] == "date"
@@ -151,25 +151,25 @@ def _time_sql(contract: Contract) -> str:
 
 
 def least_time_sql(contract: Contract, condition: str) -> str:
-    """Write the aggregate that is the least event time; NULL where a change has none."""
+    """Return SQL for the least event time; NULL if a change has no event time."""
     time = _time_sql(contract)
     return f"CASE WHEN count_if({condition} AND {time} IS NULL) = 0 THEN min(CASE WHEN {condition} THEN {time} END) END"
 
 
 def _times(rows: pa.Table, contract: Contract) -> pa.Array | pa.ChunkedArray | None:
-    """Return the event times of changes in microseconds; None where nobody needs them."""
+    """Return the event times of changes in microseconds; None if the table does not need them."""
     spec = _timed(contract)
     return None if spec is None else event_times(rows, spec).cast(pa.int64())
 
 
 def least_time(rows: pa.Table, contract: Contract) -> int | None:
-    """Return what :func:`least_time_sql` is, of changes in the driver's memory."""
+    """Return the result of :func:`least_time_sql` for changes in the driver's memory."""
     times = _times(rows, contract)
     return None if times is None or times.null_count else pc.min(times).as_py()
 
 
 def ends(values: pa.ChunkedArray, kind: str) -> tuple[Any, Any]:
-    """Return the least and the greatest value: of dates days, of times microseconds, since 1970; None without any."""
+    """Return the least and greatest value, dates as days and times as microseconds since 1970; None without values."""
     if kind in NUMBERED:
         values = values.cast(pa.int32() if kind in {"int", "date"} else pa.int64())
     both = pc.min_max(values).as_py()

@@ -1,4 +1,4 @@
-"""What a step hands to the next one."""
+"""Results of the steps ingest and normalize."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Ingested:
     """A batch that was appended to bronze.
 
     Attributes:
-        batch: its number.
-        rows: its rows of bronze, where the batch is small enough to stay in the driver's memory; else None.
-        has_loads: some of its files are a copy of the whole table.
+        batch: number of the batch.
+        rows: its rows of bronze if the batch is small enough for the driver's memory; else None.
+        has_loads: some files are a full load of the table.
     """
 
     batch: int
@@ -33,10 +33,10 @@ class Normalized:
     """Batches ``after < batch <= upto`` that were written to silver.
 
     Attributes:
-        after, upto: which batches.
+        after, upto: bounds of the batches.
         newest: greatest order and event time of their changes.
-        measures: what was measured of their changes; None where nobody did, as of a first load and of a rebuild.
-        driver_batch: their rows of silver, where the batch is small enough to stay in the driver's memory; else None.
+        measures: measures of their changes; None for a first load or a rebuild.
+        driver_batch: their rows of silver if the batch is small enough for the driver's memory; else None.
     """
 
     after: int
