@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.failing import run_fails_with
 
 import frazil
 from frazil import api
@@ -94,6 +95,12 @@ def test_the_totals_of_a_ledger_balance_at_every_cut_in_the_middle_of_its_stream
 ) -> None:
     bank = Bank(tmp_path, branches, spark)
     bank.deliver(20 * branches)
+    monkeypatch.setenv("FRAZIL_FAILPOINT", "bronze.before_publish:raise")
+    with run_fails_with(FailpointReached):
+        bank.run()
+    with pytest.raises(NotLevelError, match="no mart or aggregate was written yet"):
+        bank.cut("first")
+    monkeypatch.delenv("FRAZIL_FAILPOINT")
     bank.run()
     monkeypatch.setenv("FRAZIL_FAILPOINT", "cut.after_tag:raise")
     with pytest.raises(FailpointReached):

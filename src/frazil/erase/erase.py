@@ -21,9 +21,8 @@ from frazil.runner.sessions import interruptibly, table_session
 from frazil.runner.upkeep.purge import Purged, purge
 from frazil.spark.gateway import hold
 from frazil.spec.check.check import check
-from frazil.spec.sql.names import literal, quote
+from frazil.spec.sql.names import quote
 from frazil.spec.sql.select import source_table
-from frazil.spec.tables import ERASE_UNFINISHED
 from frazil.storage.files import address_of, storage_of
 
 if TYPE_CHECKING:
@@ -153,9 +152,10 @@ def _erase(context: TableRun, wanted: Wanted, tell: Callable[[str], None]) -> Er
         resumed=resumed,
         proof=prove(job, erased, subjects, by_hash=by_hash),
     )
-    receipt = write_receipt(context, report, job.hashes(erased).unionByName(others).distinct())
+    done = job.hashes(erased).unionByName(others).distinct()
+    receipt = write_receipt(context, report, done)
     failpoint("erase.after_receipt")
-    context.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
+    job.end(erased, erase_id, done)
     return replace(report, receipt=receipt)
 
 

@@ -119,9 +119,12 @@ class EraseJob:
         context, erased = self.context, find_erased(self.context)
         if erased is None:
             path = erased_table(context.pipeline, context.table).path
-            erased = ErasedKeys(path=path, salt=secrets.token_bytes(_SALT_BYTES))
-            properties = {SALT: erased.salt.hex(), ERASE_UNFINISHED: erase_id}
+            made = ErasedKeys(path=path, salt=secrets.token_bytes(_SALT_BYTES))
+            properties = {SALT: made.salt.hex(), ERASE_UNFINISHED: erase_id}
             ensure(self.spark, TableLayout(path=path, columns=COLUMNS, properties=properties))
+            # Another host may have made the table at this moment, with a salt of its own.
+            found = find_erased(context)
+            erased = made if found is None or found.salt == made.salt else found
         elif erased.unfinished is None:
             name, mark = quote(*erased.path), f"{literal(ERASE_UNFINISHED)} = {literal(erase_id)}"
             self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({mark})")
@@ -137,6 +140,20 @@ class EraseJob:
             self._is_subject = lambda text, _: erased.is_erased(text)
             self._see_places()
         return erased, erase_id, erased.unfinished is not None
+
+    def end(self, erased: ErasedKeys, erase_id: str, done: DataFrame) -> None:
+        """Let the erase count as ended, unless another host works on it under this name, or under its own.
+
+        Args:
+            erased: the erased keys.
+            erase_id: name of the erase.
+            done: hashes of the keys that are erased, as ``key_hash``.
+        """
+        now = find_erased(self.context)
+        kept = self.spark.table(quote(*erased.path)).where(f"erase_id = {literal(erase_id)}")
+        if now is None or now.unfinished != erase_id or not kept.join(done, "key_hash", "left_anti").isEmpty():
+            return
+        self.spark.sql(f"ALTER TABLE {quote(*erased.path)} UNSET TBLPROPERTIES IF EXISTS ({literal(ERASE_UNFINISHED)})")
 
     def foresee(self) -> tuple[str | None, int]:
         """Include the keys of an unfinished erase, as :meth:`block` does, without changing anything.

@@ -127,7 +127,10 @@ def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
     for capture in captures_of(pipeline, stand.tables):
         _verify_capture(pipeline, capture, stand)
     heads = {made.path: read_snapshot(located.get(made.key)).snapshot_id for made in _cuttable(pipeline)}
-    return {path: snapshot for path, snapshot in heads.items() if snapshot is not None}
+    found = {path: snapshot for path, snapshot in heads.items() if snapshot is not None}
+    if not found:
+        raise NotLevelError("no mart or aggregate was written yet")
+    return found
 
 
 def _cuttable(pipeline: Pipeline) -> list[LakeTable]:
