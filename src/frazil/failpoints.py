@@ -88,6 +88,10 @@ def failpoint(name: str) -> None:
         return
     if mode == "raise":
         raise FailpointReached(name)
+    if mode == "stop":
+        del os.environ["FRAZIL_FAILPOINT"]
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
     for child in _children(os.getpid()):
         # Workers end by themselves when their JVM is gone, and another mart's thread may be here too.
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,256 @@
+"""Random histories of two hosts that work on one lake at once, and what it holds in the end."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import psycopg
+import pyarrow.parquet as pq
+
+from frazil import api
+from frazil.catalog.store_conf import lake_access
+from frazil.storage.store_client import get, keys
+from frazil.testing import oracle
+from frazil.testing.changes import COLUMNS, as_files, oracle_changes, random_history, write_csv
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.end_to_end.host import Answer, Host
+
+    from frazil.testing.changes import Record
+    from frazil.testing.s3 import S3Server
+
+KEYS = 8
+JOBS: Final = {"run": 10, "erase": 5, "rebuild": 2, "maintain": 3, "cut": 1, "rollback": 1, "check": 1}
+"""Job -> how often it is drawn."""
+FAILPOINTS: Final = {
+    "run": ("bronze.before_publish", "silver.before_publish", "mart.before_rows", "mart.before_publish"),
+    "rebuild": ("silver.before_publish", "mart.before_publish"),
+    "erase": (
+        "erase.after_block",
+        "erase.before_publish",
+        "erase.after_bronze",
+        "erase.after_silver",
+        "erase.after_rewrite",
+        "erase.after_purge",
+        "erase.after_receipt",
+    ),
+    "maintain": ("maintain.after_rewrite", "maintain.after_stamp", "maintain.after_expire"),
+    "cut": ("cut.after_tag",),
+    "rollback": ("rollback.before_commit", "rollback.after_commit"),
+    "check": ("-",),
+}
+BESIDE_ANOTHER: Final = {"FZ600", "FZ601"}
+"""What a job may fail with because of the other host."""
+OF_ITSELF: Final = {"cut": {"FZ186", "FZ304", "FZ602"}, "rollback": {"FZ180", "FZ304"}, "check": {"FZ304"}}
+"""What a job may refuse in the state that it finds: there is no lake yet, a batch has expired, a name is taken."""
+LAYOUTS: Final[tuple[dict[str, list[str]], ...]] = ({}, {"partition_by": ["bucket(2, id)"]}, {"sort_by": ["qty"]})
+GOLD: Final = "select qty, count(*) as living, max(name) as newest from {{ hard }} group by qty"
+SHOWN: Final = {
+    "hard": [*COLUMNS],
+    "soft": [*COLUMNS, "is_deleted"],
+    "close": [*COLUMNS, "valid_from", "valid_to", "is_current", "is_deleted"],
+}
+
+
+@dataclass(kw_only=True)
+class TwoHosts:
+    """A lake in a bucket of its own, its catalog in a database of its own, and a project folder on each host.
+
+    Attributes:
+        hosts: both.
+        folders: the project of each.
+        landing: where files arrive, for both.
+        files: all that arrive in the end: name -> records. No value of ``name`` comes with two keys.
+        asked: keys that some host was told to erase.
+        said: what happened, a line each.
+        faults: what must not have happened.
+    """
+
+    lot: Random
+    hosts: tuple[Host, Host]
+    folders: tuple[Path, Path]
+    landing: Path
+    bucket: str
+    files: dict[str, list[Record]]
+    asked: set[str] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def live(self, rounds: int) -> None:
+        """Let both work at once, round by round, while files arrive; then let everything come to its end."""
+        names = sorted(self.files)
+        for number in range(rounds):
+            for name in names[number * len(names) // rounds : (number + 1) * len(names) // rounds]:
+                (self.landing / name).write_bytes(write_csv(self.files[name]))
+            self._round(number)
+        for key in sorted(self.asked):
+            self._settle("erase", key)
+        self._settle("run")
+
+    def _round(self, number: int) -> None:
+        first, second = self.lot.sample((0, 1), 2)
+        first_job = self._draw("run" if number == 0 else None)
+        how = self.lot.choice(("", "", "kill", "stop", "stop", "late kill", "late stop"))
+        failpoint = ""
+        if how in ("kill", "stop"):
+            failpoint = self.lot.choice(FAILPOINTS[first_job[0]])
+        self.said.append(f"round {number}: host {first} {' '.join(first_job)} [{how} {failpoint}]")
+        mode = {"kill": "", "stop": ":stop"}.get(how, "")
+        self.hosts[first].begin(first_job[0], self.folders[first], *first_job[1:], failpoint=failpoint + mode)
+        if "stop" in how:
+            self.hosts[first].pause(self.lot.uniform(0, 4) if "late" in how else None)
+        elif how == "late kill":
+            self.hosts[first].pause(self.lot.uniform(0, 4))
+            self.hosts[first].kill()
+        for _ in range(self.lot.choice((1, 2, 3))):
+            self._job(second, self._draw())
+        if "stop" in how:
+            self.hosts[first].resume()
+        self._answered(first, first_job, self.hosts[first].end())
+
+    def _draw(self, job: str | None = None) -> tuple[str, ...]:
+        job = job or self.lot.choices([*JOBS], [*JOBS.values()])[0]
+        if job == "erase":
+            key = f"{self.lot.randint(1, KEYS + 1)}"  # of the last one there is no record
+            self.asked.add(key)
+            return job, key
+        return (job, f"cut{self.lot.randint(1, 99)}") if job == "cut" else (job,)
+
+    def _job(self, host: int, job: tuple[str, ...]) -> None:
+        if job[0] in ("run", "rebuild") and self.lot.random() < 0.2:
+            self._declare_again(host)
+        self._answered(host, job, self.hosts[host].do(job[0], self.folders[host], *job[1:]))
+
+    def _answered(self, host: int, job: tuple[str, ...], answer: Answer | None) -> None:
+        self.said.append(f"    host {host} {' '.join(job)}: {'died' if answer is None else answer or 'done'}")
+        allowed = BESIDE_ANOTHER | OF_ITSELF.get(job[0], set())
+        self.faults += [f"{' '.join(job)}: {line}" for line in answer or () if line[:5] not in allowed]
+
+    def _settle(self, job: str, *words: str) -> None:
+        answer = self.hosts[0].do(job, self.folders[0], *words)
+        self.said.append(f"at the end {job} {' '.join(words)}: {answer or 'done'}")
+        if answer != []:
+            self.faults.append(f"at the end {job} {' '.join(words)}: {answer}")
+
+    def _declare_again(self, host: int) -> None:
+        """Lay a mart out otherwise, on this host alone."""
+        path = self.folders[host] / "frazil.yml"
+        declared = json.loads(path.read_text())
+        marts = declared["tables"][0]["marts"]
+        number = self.lot.randrange(len(marts))
+        kept = {name: value for name, value in marts[number].items() if name not in ("partition_by", "sort_by")}
+        marts[number] = kept | self.lot.choice(LAYOUTS)
+        path.write_text(json.dumps(declared))
+        self.said.append(f"    host {host} declares {marts[number]}")
+
+    def differences(self) -> list[str]:
+        """Return what is wrong with the lake, a sentence each, and what must not have happened."""
+        failed = [f"{proof}" for proof in api.check(self.folders[0]) if proof.ok is False]
+        return [*self.faults, *failed, *self._wrong_rows(), *self._occurrences()]
+
+    def _wrong_rows(self) -> list[str]:
+        changes = [one for one in oracle_changes(self.files) if f"{one.key[0]}" not in self.asked]
+        tracked = ("name", "qty", "note")
+        want = {
+            "hard": oracle.current(changes, [*COLUMNS]),
+            "soft": oracle.soft(changes, [*COLUMNS]),
+            "close": oracle.history(changes, [*COLUMNS], tracked, "close"),
+        }
+        found = []
+        for mart, columns in SHOWN.items():
+            have = Counter(api.query(self.folders[0], f"SELECT {', '.join(columns)} FROM marts.{mart}").rows)
+            right = Counter(tuple(row[name] for name in columns) for row in want[mart])
+            found += [f"{mart} has {count} x {row}" for row, count in (have - right).items()]
+            found += [f"{mart} lacks {count} x {row}" for row, count in (right - have).items()]
+        living: dict[Any, Any] = dict(api.query(self.folders[0], "SELECT qty, living FROM gold.living").rows)
+        right_living = Counter(row["qty"] for row in want["hard"])
+        return found if living == dict(right_living) else [*found, f"gold: {living} and not {dict(right_living)}"]
+
+    def _occurrences(self) -> list[str]:
+        """Look for values of erased keys in every byte of the bucket, and in every value of its Parquet files."""
+        gone = {f"{one['name']}" for some in self.files.values() for one in some if one["id"] in self.asked}
+        access = lake_access(api.load(self.folders[0]), f"s3://{self.bucket}")
+        found = []
+        for path in (one["path"] for some in keys(access, "") for one in some):
+            content = bytes(get(access, path).bytes())
+            text = content.decode("latin-1")
+            if path.endswith(".parquet"):
+                text += f"{pq.read_table(io.BytesIO(content)).to_pydict()}"
+            found += [f"{value} is in {path}" for value in gone if value in text]
+        return found
+
+
+def new_history(seed: int, hosts: tuple[Host, Host], s3: S3Server, server_url: str, folder: Path) -> TwoHosts:
+    """Draw a history, and make the empty lake that it is of."""
+    lot, name = Random(seed), f"hosts{seed}"
+    s3.make_bucket(name)
+    with psycopg.connect(server_url, autocommit=True) as session:
+        session.execute(f"DROP DATABASE IF EXISTS {name}")
+        session.execute(f"CREATE DATABASE {name}")
+    drawn = random_history(seed, size=40, keys=KEYS)
+    records = [{**one, "name": f"t{seed}x{one['id']}x{row}y"} for row, one in enumerate(drawn)]
+    landing = folder / f"landing{seed}"
+    landing.mkdir()
+    folders = (hosts[0].folder / name, hosts[1].folder / name)
+    for project in folders:
+        project.mkdir()
+        declared = _declaration(s3, server_url, name, landing, certificates=seed % 2 == 1)
+        (project / "frazil.yml").write_text(json.dumps(declared))
+        if seed % 4 < 2:
+            (project / "no-lease").touch()
+        (project / "secret").write_text(s3.secret_access_key)
+        (project / "password").write_text(f"{urlsplit(server_url).password}")
+    return TwoHosts(
+        lot=lot,
+        hosts=hosts,
+        folders=folders,
+        landing=landing,
+        bucket=name,
+        files=as_files(records, seed, parts=8, load=lot.random() < 0.5),
+    )
+
+
+def _declaration(s3: S3Server, server_url: str, name: str, landing: Path, *, certificates: bool) -> dict[str, Any]:
+    address = urlsplit(server_url)
+    catalog = {
+        "type": "jdbc",
+        "uri": f"jdbc:postgresql://{address.hostname}:{address.port}/{name}",
+        "user": address.username,
+        "password": "${file:password}",
+    }
+    store = {
+        "endpoint": s3.endpoint,
+        "region": "us-east-1",
+        "access_key_id": s3.access_key_id,
+        "secret_access_key": "${file:secret}",
+    }
+    things = {
+        "name": "things",
+        "source": {"kind": "dms", "path": f"{landing}", "header": True},
+        "keys": ["id"],
+        "sequence_by": ["ts"],
+        "max_bad_fraction": 1,
+        "columns": [{"name": column, "type": kind} for column, kind in COLUMNS.items()],
+        "marts": [
+            {"kind": "current", "name": "hard"},
+            {"kind": "current", "name": "soft", "deletes": "soft"},
+            {"kind": "history", "name": "close"},
+        ],
+    }
+    return {
+        "pipeline": "shop",
+        "lake": {"warehouse": f"s3://{name}/lake", "catalog": catalog},
+        "stores": {f"s3://{name}": store},
+        "upkeep": {"retain_last": 1, "orphans_after_days": 1},
+        "certificates": certificates,
+        "tables": [things],
+        "gold": [{"name": "living", "materialized": "incremental", "sql": GOLD}],
+    }
