@@ -1,7 +1,7 @@
 """Named places where tests can kill a run, to prove ONCE.
 
 ``FRAZIL_FAILPOINT=<name>`` kills the process and its JVM at that place, as ``kill -9`` does. ``<name>:raise`` raises
-instead. Without the variable a failpoint does nothing.
+instead, and ``<name>:stop`` stops the process once, until SIGCONT. Without the variable a failpoint does nothing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FailpointReached(Exception):  # noqa: N818 - not an error of the product
 
 
 def failpoint(name: str) -> None:
-    """Kill the process here if ``FRAZIL_FAILPOINT`` names this place."""
+    """Kill or stop the process here, or raise, if ``FRAZIL_FAILPOINT`` names this place."""
     wanted, _, mode = os.environ.get("FRAZIL_FAILPOINT", "").partition(":")
     if wanted != name:
         return

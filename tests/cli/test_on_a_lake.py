@@ -82,7 +82,7 @@ def test_looking_prints_values(project: Project) -> None:
         "exit_code": 0,
     }  # fmt: skip
     status = project.values("status")
-    assert set(status) == {"tables", "gold", "open_run"}
+    assert set(status) == {"tables", "gold", "open_run", "holder"}
     assert [made["name"] for made in status["gold"]] == ["figures.notes", "figures.ids"]
     assert [finding["law"] for finding in project.values("check") if not finding["ok"]] == ["SOURCE"]
     rows = command("query", "select id from facts.orders order by id", f"{project.folder}", "--json")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from frazil.testing.postgres import PostgresServer
     from frazil.testing.s3 import S3Server
 
-SHORT, LONG = range(1), range(1000, 1200)
+SHORT, LONG = range(2, 3), range(1000, 1200)
 
 
 @pytest.fixture(scope="module")

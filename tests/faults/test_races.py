@@ -266,7 +266,7 @@ def test_without_the_lock_the_lake_ends_as_after_one_run(
     world.deliver(0)
     world.run(spark)
     world.deliver(1)
-    monkeypatch.setattr(engine_run, "lock", no_lock)
+    monkeypatch.setattr(engine_run, "run_lock", no_lock)
     sessions = [world.session(spark), world.session(spark)]
     failures: list[BaseException] = []
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from frazil.api.declaring import Declaration
     from frazil.bronze.read import Correction
+    from frazil.catalog.lease import Holder
     from frazil.interop.spark_conf import Platform, SparkConf
     from frazil.interop.trino_server import Trino
     from frazil.runner.report.past_runs import OpenRun
@@ -31,11 +32,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Where the tables and aggregates of a pipeline stand; ``open_run`` is the newest run if it did not end."""
+    """Where the tables and aggregates of a pipeline stand.
+
+    Attributes:
+        tables: the source tables, with their marts.
+        gold: the aggregates.
+        open_run: the newest run, if it did not end.
+        holder: the process that holds a lake in an object store now; None where none does, and for a local lake.
+    """
 
     tables: tuple[TableStatus, ...]
     gold: tuple[MadeStatus, ...]
     open_run: OpenRun | None
+    holder: Holder | None = None
 
 
 def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
@@ -44,12 +53,16 @@ def status(declaration: Declaration, *, select: Sequence[str] = ()) -> Status:
     Raises:
         NoLakeError: no table of the lake exists.
     """
+    from frazil.catalog.lease import lease_holder
     from frazil.serve.status import gold_status, open_run
     from frazil.serve.status import status as look
 
     pipeline = load(declaration)
     return Status(
-        tables=tuple(look(pipeline, select=select)), gold=tuple(gold_status(pipeline)), open_run=open_run(pipeline)
+        tables=tuple(look(pipeline, select=select)),
+        gold=tuple(gold_status(pipeline)),
+        open_run=open_run(pipeline),
+        holder=lease_holder(pipeline),
     )
 
 

@@ -1,4 +1,4 @@
-"""One run of a pipeline at a time, on one machine.
+"""One run of a pipeline at a time: by a lock of the warehouse's folder, or a lease in its object store.
 
 The lock only lets a second run fail early with a clear message. The compare-and-swap of every commit
 (``lake/commit.py``) keeps the tables correct, on any number of machines.
@@ -12,6 +12,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from frazil.catalog.lease import leased
 from frazil.errors import BusyError, StorageError
 from frazil.iceberg.durable import make_durable
 from frazil.spec.location import warehouse
@@ -48,6 +49,17 @@ def holder(pipeline: Pipeline) -> int | None:
 
 
 @contextmanager
+def run_lock(pipeline: Pipeline) -> Iterator[None]:
+    """Hold the pipeline for a run: at once on a disk; in an object store after whoever holds it.
+
+    Raises:
+        BusyError: as :func:`lock`, and as :func:`waiting_lock`.
+    """
+    with waiting_lock(pipeline, TURN_SECONDS if warehouse(pipeline).path is None else 0):
+        yield
+
+
+@contextmanager
 def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iterator[None]:
     """Hold the pipeline's lock as :func:`lock`, and wait while another process holds it.
 
@@ -72,7 +84,8 @@ def waiting_lock(pipeline: Pipeline, wait_seconds: float = TURN_SECONDS) -> Iter
 def lock(pipeline: Pipeline) -> Iterator[None]:
     """Hold the pipeline's lock while a block runs. The system releases it when the process ends, for any reason.
 
-    The end of the block waits until the disk has everything that was written.
+    The end of the block waits until the disk has everything that was written. In an object store
+    the lock is a lease, see :mod:`frazil.catalog.lease`.
 
     Raises:
         BusyError: another process holds it.
@@ -81,7 +94,8 @@ def lock(pipeline: Pipeline) -> Iterator[None]:
     """
     folder = warehouse(pipeline).path
     if folder is None:
-        yield
+        with leased(pipeline):
+            yield
         return
     path = folder / f".{pipeline.pipeline}.lock"
     try:

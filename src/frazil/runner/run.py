@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from frazil.audit.certify import Certifying, rules_of
-from frazil.catalog.lock import lock
+from frazil.catalog.lock import run_lock
 from frazil.catalog.trouble import translated
 from frazil.plan.plan import read_only
 from frazil.runner.capture import capture_once
@@ -84,7 +84,7 @@ def run(
     # Before any write: the session may be unusable.
     refuse_connect(spark)
     adopted = None if spark is None else adopt(spark, pipeline)
-    with lock(pipeline):
+    with run_lock(pipeline):
         session = adopted or spark_session(pipeline, short=_is_short(plan, options.policy), verbose=options.verbose)
         with working_sessions(session, options.policy.tables_at_once) as sessions:
             selection = selected(pipeline, select) if plan is None else plan.selection

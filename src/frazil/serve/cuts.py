@@ -127,7 +127,7 @@ def level_heads(pipeline: Pipeline) -> dict[tuple[str, ...], int]:
     for capture in captures_of(pipeline, stand.tables):
         _verify_capture(pipeline, capture, stand)
     heads = {made.path: read_snapshot(located.get(made.key)).snapshot_id for made in _cuttable(pipeline)}
-    found = {path: snapshot for path, snapshot in heads.items() if snapshot is not None}
+    found: dict[tuple[str, ...], int] = {path: one for path, one in heads.items() if one is not None}
     if not found:
         raise NotLevelError("no mart or aggregate was written yet")
     return found

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from frazil.errors import SetupError, StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from frazil.spec.model.stores import StoreAccess
+
+Version: TypeAlias = "Mapping[str, str | None]"
+"""What a store tells one version of an object by: its tag, and its number where the store has numbers."""
 
 LISTED_AT_ONCE: Final = 1000
 """Number of keys in one answer of a store."""
@@ -234,6 +237,31 @@ def put(access: StoreAccess, key: str, content: bytes) -> None:
     obstore = _library(access.root)
     with answering(f"{access.root}/{key}"):
         obstore.put(client(access), key, content)
+
+
+def put_if(access: StoreAccess, key: str, content: bytes, version: Version | None) -> Version | None:
+    """Write an object in place of one version of it, or where there is none yet.
+
+    Args:
+        access: how its bucket is reached.
+        key: of the object.
+        content: of the object.
+        version: what it replaces; None where there must be no object.
+
+    Returns:
+        The new version; None where another one has its place.
+    """
+    exceptions = _library(access.root, "exceptions")
+    mode = "create" if version is None else {name: value for name, value in version.items() if value}
+    in_the_way = (FileNotFoundError, exceptions.AlreadyExistsError, exceptions.PreconditionError)
+    try:
+        with answering(f"{access.root}/{key}"), suppress(*in_the_way):
+            made = _library(access.root).put(client(access), key, content, mode=mode)
+            return {name: made[name] for name in ("e_tag", "version")}
+    except ObjectStoreError as error:
+        if error.store_code != "ConditionalRequestConflict":
+            raise
+    return None
 
 
 def delete(access: StoreAccess, names: Sequence[str]) -> None:

@@ -52,6 +52,8 @@ def show_status(status: Status) -> None:
         _failures(made.failures)
     if status.open_run is not None:
         _open_run(status.open_run)
+    if status.holder is not None:
+        out.print(f"the lake is held by {status.holder}", markup=False)
 
 
 def _table(table: TableStatus) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.audit.run_files import run_files
+from frazil.catalog.lease import lease_holder
 from frazil.catalog.lock import holder
 
 if TYPE_CHECKING:
@@ -131,14 +132,20 @@ def _open_run(pipeline: Pipeline, run: RunFiles) -> OpenRun | None:
     try:
         event: Mapping[str, Any] = run.start or {}
         told = event["run"]["facets"][FACET]
-        process, is_here = int(told["processId"]), told["host"] == socket.gethostname()
         return OpenRun(
             run_id=event["run"]["runId"],
             began_at=dt.datetime.fromisoformat(event["eventTime"]),
-            is_running=is_here and holder(pipeline) == process and _is_alive(process),
+            is_running=_is_at_work(pipeline, told["host"], int(told["processId"])),
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _is_at_work(pipeline: Pipeline, host: str, process: int) -> bool:
+    held = lease_holder(pipeline)
+    if held is not None:
+        return (held.host, held.process) == (host, process)
+    return host == socket.gethostname() and holder(pipeline) == process and _is_alive(process)
 
 
 def _is_alive(process: int) -> bool:
