@@ -73,7 +73,7 @@ class Measures:
     def of_rows(cls, rows: pa.Table, contract: Contract) -> Self | None:
         """Measure changes in the driver's memory; None if Arrow orders values of their types differently from Spark.
 
-        The first and last key are None if files are not pruned by them.
+        The first and last key are None if they cannot prune files.
 
         Cost: one pass over the texts, the first key and the first sequence column.
         """

@@ -1,1 +1,1 @@
-"""Changes of key: which row a delete is for, and the values that a row keeps under its new key."""
+"""Changes of key: the row of each delete, and the values that a row keeps under its new key."""

@@ -1,11 +1,11 @@
-"""KEY-CHANGE: the delete that a change of key brings is for the row that left, and for no other.
+"""KEY-CHANGE: the delete that belongs to a change of key applies only to the row that left the key.
 
-Where keys shift in one statement, as by ``id = id + 1``, a row comes to a key before the one that had it has left. The
-delete that the second one brings is then void: the key has a row, the one that came. Which deletes these are follows
-from the places of the changes of a key, so it is decided before silver is written, and silver holds no such delete.
+If keys shift in one statement, as in ``id = id + 1``, a row reaches a key before the earlier row has left it. The
+delete of the second change is then void: the key still has a row, the one that arrived. The places of the changes of a
+key show which deletes are void. They are removed before silver is written.
 
-A key is followed through its changes: a change of key that comes to it adds a row, and one that leaves takes the row
-that was there first. Any other upsert says that there is one row; any other delete, that there is none.
+Each key is followed through its changes: an arriving change of key adds a row, and a leaving one removes the row that
+was there first. After any other upsert the key has one row; after any other delete it is empty.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from frazil.spec import Table
 
 DEPARTED: Final = "departed"
-"""Key of silver's bookmark: the greatest position of a void delete."""
+"""Key of silver's bookmark: greatest position of a void delete."""
 EVENT: Final = "_cdc_event"
 CAME_POSITION, CAME_ROW, KEY = "_cdc_came_position", "_cdc_came_row", "_cdc_key"
 _COME: Final = "_cdc_has_come"
@@ -46,20 +46,21 @@ _VOID: Final = f"array<struct<{r.POSITION}: string, {r.ROW}: bigint, came: struc
 
 
 def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held: DataFrame | None) -> pa.Table:
-    """Return the deletes of changes of key that leave a row under their key.
+    """Return the void deletes: those of changes of key whose old key still has a row.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
-        held: changes of silver that stay beside them; None for none.
+        rows: from :func:`frazil.silver.changes.change_rows`, with truncates expanded to deletes.
+        held: changes that silver keeps beside ``rows``; None without any.
 
     Returns:
-        A row for each: its key, position and row, what its records have in common (NULL where each change is one), the
-        key as text, and the place of the change that came to the key. Where positions alone order records, rows are 0.
+        One row for each void delete: its key, position and row, the common value of its records (NULL if each change
+        is one record), the key as text, and the place of the change that arrived at the key. If only positions order
+        records, rows are 0.
 
-    Cost: a scan of the keys and places of silver and a sort of the changes of these keys; of bronze the batches are
-    read that last wrote one of the keys.
+    Cost: a scan of the keys and places of silver, a sort of the changes of these keys, and a read of the batches of
+    bronze that last wrote one of the keys.
     """
     row = "0L" if context.table.source.orders_records else r.ROW
     new = rows.where(f"{PROBLEM} IS NULL").selectExpr(
@@ -102,7 +103,14 @@ def void_departures(context: TableRun, contract: Contract, rows: DataFrame, held
 
 
 def without_departures(context: TableRun, contract: Contract, rows: DataFrame, void: pa.Table) -> DataFrame:
-    """Leave the void deletes of :func:`void_departures` out of change rows."""
+    """Remove void deletes from change rows.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: change rows.
+        void: from :func:`void_departures`.
+    """
     if not void.num_rows:
         return rows
     row = "" if context.table.source.orders_records else f" AND n.{r.ROW} = v.{r.ROW}"
@@ -118,7 +126,14 @@ def without_departures(context: TableRun, contract: Contract, rows: DataFrame, v
 
 
 def holds_departures(context: TableRun, contract: Contract, held: DataFrame | None, void: pa.Table) -> bool:
-    """Return whether silver has a void delete: it came before the other record of its change."""
+    """Return whether silver has a void delete, because it arrived before the other record of its change.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        held: changes of silver.
+        void: from :func:`void_departures`.
+    """
     event = event_sql(context.table, contract, "h.")
     if held is None or event is None or not void.num_rows:
         return False
@@ -132,16 +147,28 @@ def holds_departures(context: TableRun, contract: Contract, held: DataFrame | No
 
 
 def event_sql(table: Table, contract: Contract, prefix: str = "") -> str | None:
-    """Write what the records of one change have in common; None where each change is one record."""
+    """Return SQL for the common value of the records of one change; None if each change is one record.
+
+    Args:
+        table: the declaration.
+        contract: the table's contract.
+        prefix: alias before the columns, such as ``t.``.
+    """
     fields = {name.lower(): name for name, _ in contract.fields}
     event = source_of(table).meaning(fields, f"{prefix}{r.POSITION}").event
     return None if event is None else event.place
 
 
 def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, moves: DataFrame) -> DataFrame:
-    """Leave out the deletes that are records of changes of key, of which another record is the move.
+    """Remove the delete records of changes of key that another record repeats as a move.
 
-    They stand before it, and end nothing: the row lives on under its new key.
+    Such a delete comes before the move and ends no row: the row continues under its new key.
+
+    Args:
+        table: the declaration.
+        contract: the table's contract.
+        among: change rows to filter.
+        moves: change rows that have the moves.
     """
     if (event := event_sql(table, contract)) is None:
         return among
@@ -156,7 +183,7 @@ def without_moves_deletes(table: Table, contract: Contract, among: DataFrame, mo
 
 
 def _once(events: DataFrame, contract: Contract, event: str) -> DataFrame:
-    """Return one event for what several records say: a change of key is a delete, too, and may be told again."""
+    """Return one event for several records of the same change: a change of key may have a delete and a repetition."""
     keys, of_left = columns_of(contract.keys), f"min(CASE WHEN kind = {_LEFT} THEN {r.POSITION} END)"
     return query(
         f"""SELECT {keys}, coalesce({of_left}, min({r.POSITION})) AS {r.POSITION}, 0L AS {r.ROW},
@@ -177,8 +204,8 @@ def _of_keys(changes: DataFrame, keys: DataFrame, contract: Contract) -> DataFra
 def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: str) -> DataFrame:
     """Return the changes of silver as events.
 
-    Whether the last upsert of a key came with a change of key, its record in bronze says. Those before it have settled:
-    the key has one row. Whether the row that was there has left since, bronze says too: silver holds no void delete.
+    The record in bronze shows whether the last upsert of a key came with a change of key. After earlier changes the key
+    has one row. Bronze also shows whether the earlier row has left since, because silver has no void deletes.
     """
     keys, is_upsert = columns_of(contract.keys), f"{r.CLASS} = {literal(r.UPSERT)}"
     last = f"max(struct({r.POSITION}, {r.ROW}, {r.FILE}, {r.BATCH})) AS last"
@@ -202,7 +229,7 @@ def _held_events(context: TableRun, contract: Contract, held: DataFrame, row: st
 
 
 def _left_since(context: TableRun, contract: Contract, events: DataFrame, row: str, batch: int) -> DataFrame:
-    """Return the departures, void or not, behind the last change of key that came to their key; from a batch on."""
+    """Return all departures after the last change of key that arrived at their key, from a batch on."""
     upto = context.head(context.changes).batch
     left = changes_of_key(context, contract, deletes=True).where(
         f"{r.BATCH} BETWEEN {int(batch)} AND {int(upto)} AND {r.CLASS} = {literal(r.DELETE)}"
@@ -224,8 +251,8 @@ def changes_of_key(
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        places: file, row and batch of the records to look at; None for all.
-        deletes: with the deletes that they bring.
+        places: file, row and batch of the records to read; None for all.
+        deletes: include the deletes of the changes of key.
     """
     base: dict[str, Any] = dict(context.head(context.bronze).bookmark)
     known = renamed_bookmark(context.table, base)

@@ -1,12 +1,12 @@
-"""KEY-CHANGE and MISSING-IS-NOT-NULL: a row keeps under its new key the values that its change does not carry.
+"""KEY-CHANGE and MISSING-IS-NOT-NULL: a row keeps its missing values under its new key.
 
-A change that gives a row another key may leave out long values that stayed as they were. The new key has no change
-before it that could fill them; the old key has. They are filled before silver is written, so that marts, proofs and
-readers of silver see a whole change and need not follow a row from key to key.
+A change of key may omit unchanged long values. Only the old key has earlier changes that can fill them. They are filled
+before silver is written, so that marts, proofs and readers of silver see complete changes and do not follow a row from
+key to key.
 
-A row is followed by *stretches*: the changes of one key from one place to another are changes of one row. Changes of
-place count, not of sequence: what a row held at the source when its key was changed depends on nothing else. Where
-records say their own places, a record that came twice has one place, whatever its number in its files.
+A row is followed by *stretches*: all changes of one key between two places belong to one row. Stretches use places, not
+the sequence, because the values of a row at the source depend only on the order at the source. If records have their
+own places, a repeated record has the same place, whatever its number in its files.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _STRETCHES: Final = pa.schema(
 )
 _KEPT: Final = "last_move"
 NO_MOVE: Final[Place] = ("", 0)
-"""The place of the newest change of key where there is none."""
+"""Place of the newest change of key if there are no changes of key."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class KeyChange:
-    """A change of key that does not carry every column; keys as :func:`frazil.silver.changes.key_text` writes them."""
+    """A change of key that lacks columns; keys are texts of :func:`frazil.silver.changes.key_text`."""
 
     place: Place
     old: str
@@ -66,7 +66,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The changes of ``key`` from one place to before another are changes of row ``number``; None: to the end."""
+    """Half-open range of places in which ``key`` names row ``number``; an end of None means no end."""
 
     number: int
     key: str
@@ -75,19 +75,19 @@ class Stretch:
 
 
 def tells_old_keys(table: Table, contract: Contract) -> bool:
-    """Return whether the records of a table carry the key that a row had before."""
+    """Return whether the records of a table have the old key of a row."""
     fields = {name.lower(): name for name, _ in contract.fields}
     return bool(source_of(table).meaning(fields, r.POSITION).old_keys)
 
 
 def place_of_row(table: Table, prefix: str = "") -> str:
-    """Write the struct of a change's place; ``prefix`` stands before the columns, such as ``t.``."""
+    """Return SQL for a change's place, a struct; ``prefix`` is an alias such as ``t.``."""
     row = "0L" if table.source.orders_records else f"{prefix}{r.ROW}"
     return f"struct({prefix}{r.POSITION} AS {r.POSITION}, {row} AS {r.ROW})"
 
 
 def moves_sql(table: Table, contract: Contract) -> str:
-    """Write the aggregate that collects the moves among change rows; see :func:`moves_of`."""
+    """Return SQL for the aggregate that collects the moves among change rows; see :func:`moves_of`."""
     event = event_sql(table, contract) or "CAST(NULL AS string)"
     move = f"""struct({place_of_row(table)} AS place, {MOVED} AS old, {key_text(contract.keys)} AS new,
         {event} AS event)"""
@@ -95,7 +95,7 @@ def moves_sql(table: Table, contract: Contract) -> str:
 
 
 def moves_of(collected: Iterable[Mapping[str, Any]]) -> list[KeyChange]:
-    """Return the moves that :func:`moves_sql` collected; of a change that its source told again the first record."""
+    """Return the moves that :func:`moves_sql` collected; a repeated change counts with its first record."""
     found = [
         (one["event"], KeyChange(place=(one["place"][r.POSITION], one["place"][r.ROW]), old=one["old"], new=one["new"]))
         for one in collected
@@ -110,8 +110,8 @@ def stretches(moves: Iterable[KeyChange], came: Mapping[tuple[str, Place], Place
     """Follow rows from key to key; no two stretches of a key overlap.
 
     Args:
-        moves: all of them.
-        came: old key and place of a move that left another row under its old key -> place where that one came to it.
+        moves: all moves.
+        came: old key and place of a move whose old key still has a row -> place where that row arrived.
 
     Cost: a sort of the moves.
     """
@@ -137,7 +137,7 @@ def stretches(moves: Iterable[KeyChange], came: Mapping[tuple[str, Place], Place
             found.append(Stretch(number, move.old, ended.get(move.old, _BEGINNING), until))
             ended[move.old] = until
         if move.new in open_at:
-            # The row that had this key before is gone, or gets another key at a later place of the same statement.
+            # The earlier row of this key is gone, or gets another key at a later place of the same statement.
             aside[move.new, move.place] = end(move.new, move.place, number)
         open_at[move.new] = of_row, move.place
     found += [Stretch(number, key, start, None) for key, (number, start) in open_at.items()]
@@ -153,21 +153,20 @@ def fill_moves(
     *,
     held: DataFrame | None,
 ) -> DataFrame:
-    """Fill what changes of key do not carry with the values in force under the old key.
+    """Fill the missing values of changes of key with the values in force under the old key.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        rows: from :func:`frazil.silver.changes.change_rows`, with deletes in the place of truncates.
-        of_rows: from :func:`stretches`, of all moves among them.
-        since: column that came later than the table -> batch that it came with.
-        held: changes of silver that stay beside ``rows``; None for none.
+        rows: from :func:`frazil.silver.changes.change_rows`, with truncates expanded to deletes.
+        of_rows: from :func:`stretches`, over all moves among ``rows``.
+        since: column added after the first batch -> batch that introduced it.
+        held: changes that silver keeps beside ``rows``; None without any.
 
     Returns:
-        The same rows; those of the moves carry every column. What nobody ever said is NULL.
+        The same rows; moves have every column. Values that no change has are NULL.
 
-    Cost: the moves are in the driver's memory, two keys each; one scan of silver and a sort of the changes of their
-    keys.
+    Cost: the driver's memory holds two keys for each move; one scan of silver and a sort of the changes of these keys.
     """
     among, is_move = rows.where(f"{PROBLEM} IS NULL"), LACKS
     if held is not None:
@@ -182,7 +181,7 @@ def fill_moves(
     spec = FoldSpec(keys=(_OF_ROW,), sequence_by=(), columns=(_OF_ROW, *contract.names), since=since, partial=True)
     filled = fill(joined, spec).where(is_move).select(*map(quote, rows.columns))
     if newest := max(since.values(), default=0):
-        # Of a batch before a column came, a change that lists nothing does not carry it.
+        # In batches before a column was added, a change without a list of columns lacks it.
         everything = f"array({', '.join(map(literal, contract.names))})"
         filled = filled.withColumn(r.KNOWN, F.expr(f"CASE WHEN {r.BATCH} < {newest} THEN {everything} END"))
     return rows.where(f"NOT coalesce({is_move}, false)").unionByName(filled)
@@ -190,7 +189,7 @@ def fill_moves(
 
 def _within(table: Table, contract: Contract) -> Column:
     place = F.expr(place_of_row(table))
-    # Named alike: Spark 3.5 compares no others.
+    # Equal names: Spark 3.5 compares only structs with equal names.
     start, end = (
         F.struct(F.col(f"{side}_position").alias(r.POSITION), F.col(f"{side}_row").alias(r.ROW))
         for side in ("from", "to")
@@ -200,20 +199,26 @@ def _within(table: Table, contract: Contract) -> Column:
 
 
 def may_lack_columns(context: TableRun, contract: Contract, since: Mapping[str, int]) -> bool:
-    """Return whether some changes of key, where there are any, may not carry every column."""
+    """Return whether changes of key may lack columns.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        since: column added after the first batch -> batch that introduced it.
+    """
     lists = bool(context.head(context.bronze).bookmark.get("lists", True))
     return lists or bool(since) or contract.ignores_nulls
 
 
 def last_move_bookmark(last_move: Place | None) -> dict[str, Any]:
-    """Return what silver's bookmark keeps; None where nobody looked for changes of key."""
+    """Return the entry of silver's bookmark; ``last_move`` is None if changes of key were not searched."""
     return {} if last_move is None else {_KEPT: [*last_move]}
 
 
 def last_move(context: TableRun) -> Place:
     """Return the place of the newest change of key in silver.
 
-    Cost: where its bookmark does not say it, silver is joined with itself, once.
+    Cost: free if silver's bookmark has it; else one self-join of silver.
     """
     base = context.head(context.changes)
     if base.snapshot_id is None:
@@ -228,9 +233,14 @@ def last_move(context: TableRun) -> Place:
 
 
 def come_before_position(context: TableRun, rows: DataFrame, position: str) -> bool:
-    """Return whether changes of a batch that silver has not come before a position.
+    """Return whether new changes of a batch come before a position.
 
-    Cost: a look at the batch; where records that came again say nothing new, the positions of silver too.
+    Args:
+        context: the table's part of the run.
+        rows: change rows of the batch.
+        position: the position.
+
+    Cost: a scan of the batch; for sources that repeat records, also of the positions of silver.
     """
     late = rows.where(f"{r.POSITION} <= {literal(position)}")
     if context.table.source.orders_records:
@@ -242,9 +252,10 @@ def come_before_position(context: TableRun, rows: DataFrame, position: str) -> b
 def come_before_moves(
     context: TableRun, contract: Contract, rows: DataFrame, last: Place, *, lacks: bool = True
 ) -> bool:
-    """Return whether changes of a batch come before a change of key in silver that leaves their key.
+    """Return whether changes of a batch precede a change of key in silver that leaves their key.
 
-    Where no change of key lacks columns, only whether another row came to the key between them, or comes with them.
+    If no change of key lacks columns, a change counts only if another row arrived at the key between the two, or
+    arrives with it.
 
     Args:
         context: the table's part of the run.
@@ -253,13 +264,13 @@ def come_before_moves(
         last: from :func:`last_move`.
         lacks: changes of key may lack columns.
 
-    Cost: the deletes of silver against the batch's late changes; what belongs to them is joined with silver.
+    Cost: a join of the deletes of silver with the batch's late changes, and of the matches with silver.
     """
     table, held = context.table, context.spark.table(quote(*context.changes))
     last_place = f"struct({literal(last[0])} AS {r.POSITION}, CAST({int(last[1])} AS bigint) AS {r.ROW})"
     late = rows.where(f"{place_of_row(table)} < {last_place}")
     if table.source.orders_records:
-        # A record that came again says nothing new.
+        # A repeated record is not a new change.
         late = query(
             f"""SELECT l.* FROM frazil_late AS l LEFT ANTI JOIN frazil_held AS h
             ON h.{r.POSITION} = l.{r.POSITION} AND h.{r.CLASS} = l.{r.CLASS} AND {same(contract.keys, "h", "l")}""",
@@ -286,4 +297,4 @@ def come_before_moves(
 _MOVES: Final = f"""FROM frazil_held AS g JOIN frazil_held AS u
     ON g.{r.CLASS} = {literal(r.DELETE)} AND u.{r.CLASS} = {literal(r.UPSERT)}
     AND g.{r.FILE} = u.{r.FILE} AND g.{r.ROW} = u.{r.ROW} AND g.{r.POSITION} = u.{r.POSITION}"""
-"""The deletes ``g`` of old keys, each beside the upsert ``u`` of the same record."""
+"""Joins each delete ``g`` of an old key with the upsert ``u`` of the same record."""

@@ -1,4 +1,4 @@
-"""What a batch must keep before it is published: rules, limits and brakes.
+"""Checks on a batch before it is published: rules and limits.
 
-They stop or count; they change no row.
+They stop the batch or count violations; they do not change rows.
 """

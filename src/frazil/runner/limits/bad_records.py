@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from frazil.steps import Normalize
 
 USUAL_FRACTION: Final = 0.1
-"""Share of a batch that may be bad where the table does not say ``max_bad_fraction``."""
+"""Share of bad records in a batch that is allowed without ``max_bad_fraction``."""
 FEWEST_RECORDS: Final = 100
-"""Smaller batches have no limit of which the table says nothing, unless no record that came so far is good."""
+"""Smaller batches have no default limit, unless all records so far are bad."""
 _NEVER_TOO_MANY: Final = int(USUAL_FRACTION * FEWEST_RECORDS)
 _REASONS_SHOWN: Final = 3
 
@@ -39,7 +39,16 @@ class TooManyBadRowsError(ContractError):
 
 
 def bad_by_batch(context: TableRun, rows: DataFrame, bad: int) -> dict[int, dict[str, int]]:
-    """Count good and bad records of every batch of a rebuild; nothing where ``bad`` in all pass no limit of one."""
+    """Count good and bad records of every batch of a rebuild.
+
+    Args:
+        context: the table's part of the run.
+        rows: change rows of all batches.
+        bad: total number of bad records.
+
+    Returns:
+        Batch -> {"good": n, "bad": n}; empty if the total is within the limit of every single batch.
+    """
     table = context.table
     if not bad or (table.max_bad_rows is None and table.max_bad_fraction is None and bad <= _NEVER_TOO_MANY):
         return {}
@@ -51,16 +60,16 @@ def bad_by_batch(context: TableRun, rows: DataFrame, bad: int) -> dict[int, dict
 def check_limits(
     context: TableRun, by_batch: Mapping[int, Mapping[str, Any]], rows: DataFrame | None, *, is_first: bool
 ) -> None:
-    """Refuse more bad records than the table allows, and by default a table of which no record is good.
+    """Refuse more bad records than the table allows, and by default a table without good records.
 
     Args:
         context: the table's part of the run.
         by_batch: good and bad records by batch number.
-        is_first: these are all records that the table has had.
-        rows: the change rows, bad ones among them; None for none. Read only to say what is wrong with them.
+        is_first: the batches have all records of the table so far.
+        rows: change rows, including bad ones, to list the reasons in the error; None to omit the reasons.
 
     Raises:
-        TooManyBadRowsError: a limit is passed.
+        TooManyBadRowsError: a batch exceeds its limit.
     """
     table = context.table
     has_none = is_first and not any(seen["good"] for seen in by_batch.values())
@@ -89,7 +98,7 @@ def _hint(kind: str) -> str:
 
 
 def _why(rows: DataFrame | None) -> str:
-    """Return the usual reasons with how many records each has."""
+    """Return the most frequent reasons with the number of records of each."""
     if rows is None:
         return ""
     reason = F.concat_ws(": ", F.col(f"{PROBLEM}.column"), F.col(f"{PROBLEM}.reason"))
@@ -100,7 +109,7 @@ def _why(rows: DataFrame | None) -> str:
 
 
 def corrected_places(context: TableRun, step: Normalize) -> DataFrame | None:
-    """Return the places of records that a step takes corrections of; None where there are none."""
+    """Return the places of records that a step's batches correct; None without corrections."""
     given = context.head(context.bronze).bookmark.get("corrections", ())
     if not any(step.after < number <= step.upto for number in given):
         return None
@@ -109,13 +118,13 @@ def corrected_places(context: TableRun, step: Normalize) -> DataFrame | None:
 
 
 def write_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: Mapping[str, str]) -> None:
-    """Write those of some change rows that have a problem, unless a run that died has done so.
+    """Write the change rows that have a problem to quarantine; idempotent after a killed run.
 
     Args:
         context: the table's part of the run.
-        step: which batches.
-        rows: change rows, good and bad ones alike.
-        said: reason of a problem -> what is told in its place.
+        step: the batches.
+        rows: change rows, good and bad ones.
+        said: reason of a problem -> text to store instead.
     """
     base = context.head(context.quarantine, rebuilt=step.rebuild)
     if base.batch >= step.upto and not step.rebuild:
@@ -124,7 +133,7 @@ def write_quarantine(context: TableRun, step: Normalize, rows: DataFrame, said: 
         if step.rebuild:
             batch.replace(quarantined(rows, said))
         else:
-            # A run that died after this commit left the quarantine ahead of silver.
+            # A run killed after this commit leaves quarantine ahead of silver.
             new = quarantined(batches(rows, max(step.after, base.batch), step.upto), said)
             if (corrected := corrected_places(context, step)) is None:
                 batch.append(new)

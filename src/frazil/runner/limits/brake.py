@@ -1,4 +1,4 @@
-"""The brake of HANDOVER: a snapshot that would delete many rows is refused until it is allowed."""
+"""HANDOVER: refuse a snapshot that would delete more rows than ``max_delete_fraction`` allows."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def verify_snapshots(
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        new: places of the truncates of this batch; those that no copy of the table follows may delete all.
-        every: places of all truncates there are.
+        new: places of the truncates of this batch. A truncate without a copy of the table after it has no limit.
+        every: places of all truncates.
         changes: SELECT of keys, ``_place`` and class of all changes.
 
     Raises:
-        TooManyDeletesError: one would.
+        TooManyDeletesError: a snapshot exceeds the limit.
 
     Cost: for each snapshot one Spark job over the keys of silver.
     """
@@ -49,7 +49,7 @@ def verify_snapshots(
         is_upsert = f"{r.CLASS} = {literal(r.UPSERT)}"
         is_living = "coalesce(_last._is_upsert, false)"
         if since is not None:
-            # What is older is void already.
+            # Older changes are already void.
             is_living += f" AND _last._place > {place_sql(*since)}"
         is_gone = f"{is_living} AND NOT _stays"
         seen = context.spark.sql(f"""SELECT count_if({is_living}) AS living, count_if({is_gone}) AS gone
@@ -63,5 +63,5 @@ def verify_snapshots(
 
 
 def place_sql(position: str, row: int) -> str:
-    """Write the place of a change as a struct that compares as places do."""
+    """Return SQL for the place of a change: a struct whose order is the order of places."""
     return f"struct({literal(position)} AS {r.POSITION}, CAST({int(row)} AS bigint) AS {r.ROW})"

@@ -1,7 +1,7 @@
-"""Rules of whole marts, judged on the driver: of a row delta, whose rows are in its memory.
+"""Check rules of whole marts on the driver, for a row delta in its memory.
 
-Arrow looks their values up in the mart's files. That takes a fraction of what a Spark job does, whose plan and code
-cost more than to read the columns. What it cannot compare exactly as Spark does is left to Spark.
+Arrow looks values up in the mart's files. This takes a fraction of the time of a Spark job, whose planning and code
+generation cost more than reading the columns. Spark checks rules whose values Arrow compares differently.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from frazil.spec import References, Rule
 
 Count = tuple[int, str | None]
-"""What counts for a rule, and where the first row that breaks it comes from."""
+"""The count of a rule, and the place of the first row that breaks it."""
 
 _PLACE: Final = "_cdc_place"
 _OF_LIVING: Final = {"is_current": True, "is_deleted": False}
-"""Flags of a mart, and what they are for rows that live: as :func:`frazil.marts.counts.living_rows` has it."""
+"""Flags of a mart and their values for living rows, as in :func:`frazil.marts.counts.living_rows`."""
 
 
 def counts_on_driver(
     context: TableRun, path: tuple[str, ...], rules: Sequence[tuple[Rule, Sequence[str]]], left: LeftInMemory
 ) -> list[Count] | None:
-    """Return what counts for each rule of what a row delta leaves; None where Spark has to tell.
+    """Return the count of each rule for the mart after a row delta; None if Spark must count.
 
     Args:
         context: the table's part of the run.
-        path: table of the mart, which is as it is before the batch.
-        rules: the rules, and the columns of each as the table writes them.
-        left: what the batch leaves.
+        path: table of the mart, still without the batch.
+        rules: the rules, each with its columns as the table spells them.
+        left: the row delta.
 
-    Cost: for each rule a scan of its columns in one process; marts above ``driver_scan_bytes`` are left to Spark.
+    Cost: for each rule a scan of its columns in one process; Spark counts for marts above ``driver_scan_bytes``.
     """
     counts = []
     try:
@@ -67,7 +67,7 @@ def counts_on_driver(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judge:
-    """What rules are held against.
+    """The mart after a row delta, for the rules to check.
 
     Attributes:
         context, path, left: as :func:`counts_on_driver` takes them.
@@ -80,7 +80,7 @@ class _Judge:
     left: LeftInMemory
 
     def count(self, rule: Rule, columns: Sequence[str]) -> Count | None:
-        """Return what counts for a rule; None where Arrow compares otherwise than Spark."""
+        """Return the count of a rule; None if Arrow compares its values differently from Spark."""
         if rule.unique is not None:
             return self._shared(columns)
         if rule.references is not None:
@@ -89,7 +89,7 @@ class _Judge:
         return None if number is None else (number, None)
 
     def _shared(self, columns: Sequence[str]) -> Count | None:
-        """Count the new rows whose values another row has: a new one, or one that stays."""
+        """Count the new rows whose values another new or remaining row has."""
         new = self._new(columns)
         kept = self._kept(new.select([*columns]))
         if kept is None:
@@ -100,7 +100,7 @@ class _Judge:
         return _first_of(new.filter(is_shared))
 
     def _dangling(self, columns: Sequence[str], reference: References) -> Count | None:
-        """Count the new rows whose values no row of another mart has, or of this one as the batch leaves it."""
+        """Count the new rows whose values are missing in the referenced mart, which may be this one after the batch."""
         found = mart_named(self.context.pipeline, reference.to)
         if found is None:
             return None
@@ -119,14 +119,14 @@ class _Judge:
         return _first_of(new.filter(pc.invert(_are_in(new, there, columns))))
 
     def _new(self, columns: Sequence[str]) -> pa.Table:
-        """Return those of the new rows that have values in all of some columns, with their places in the source."""
+        """Return the new rows without NULL in some columns, with their places in the source."""
         new = self.left.new
         place = pc.binary_join_element_wise(new[r.POSITION], new[r.ROW].cast(pa.string()), " row ")
         is_known = reduce(pc.and_, (pc.is_valid(new[name]) for name in columns))
         return new.select([*columns]).append_column(_PLACE, place).filter(is_known)
 
     def _kept(self, values: pa.Table) -> pa.Table | None:
-        """Return the values of the mart's living rows that have one of some values, and that the batch leaves."""
+        """Return the values of the mart's remaining living rows that have one of some values."""
         keys, names = self.left.keys, values.column_names
         held = _living(self.here, values, [key for key in keys if key not in names], self.left.columns)
         if held is None:
@@ -147,14 +147,14 @@ class _Judge:
 
 
 def _flags(files: TableFiles, columns: Collection[str]) -> dict[str, bool]:
-    """Return the flags that a mart has, and what they are for living rows; ``columns`` are those of the contract."""
+    """Return the flags of a mart with their values for living rows; ``columns`` are the contract's columns."""
     own = {name.lower() for name in columns}
     is_flag = {name: files.fields.get(name, (0, None))[1] == pa.bool_() and name not in own for name in _OF_LIVING}
     return {name: wanted for name, wanted in _OF_LIVING.items() if is_flag[name]}
 
 
 def _living(files: TableFiles, values: pa.Table, also: Sequence[str], columns: Collection[str]) -> pa.Table | None:
-    """Return the living rows of a mart that have one of some values; None where Spark must find them."""
+    """Return the living rows of a mart that have one of some values; None if Spark must find them."""
     flags = _flags(files, columns)
     rows = find_rows(files, values, [*also, *flags])
     if rows is None:
@@ -165,7 +165,7 @@ def _living(files: TableFiles, values: pa.Table, also: Sequence[str], columns: C
 
 
 def _are_in(rows: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
-    """Return of each row whether some other row has its values, none of which is NULL."""
+    """Return for each row whether ``others`` has its values; NULL never matches."""
     number = "_cdc_number"
     mine = rows.select([*names]).append_column(number, pa.array(range(rows.num_rows), pa.int64()))
     theirs = others.select([*names]).cast(pa.schema([mine.schema.field(name) for name in names]))
@@ -174,5 +174,5 @@ def _are_in(rows: pa.Table, others: pa.Table, names: Sequence[str]) -> pa.Chunke
 
 
 def _first_of(rows: pa.Table) -> Count:
-    """Return how many rows these are, and the least of their places."""
+    """Return the number of rows and their least place."""
     return rows.num_rows, pc.min(rows[_PLACE]).as_py()

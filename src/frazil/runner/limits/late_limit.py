@@ -1,4 +1,4 @@
-"""How many changes of a batch may come late: more mean that the order is not that of the source."""
+"""Limit the late changes of a batch: many of them mean that the declared order contradicts the source."""
 
 from __future__ import annotations
 
@@ -27,37 +27,49 @@ if TYPE_CHECKING:
 ALLOWED_LATE: Final = "allowed_late"
 """Key of silver's bookmark."""
 MANY: Final = 100
-"""So many changes may be late in any batch."""
+"""Number of late changes that every batch may have."""
 
 
 class LateChangesError(ContractError):
-    """Most changes of a batch are older, in order, than what their keys already had."""
+    """Most changes of a batch are older, in order, than the earlier changes of their keys."""
 
     code = "FZ413"
 
 
 def is_limited(context: TableRun, step: Normalize) -> bool:
-    """Return whether a step's changes are held against the limit; not those of a first load, rebuild or replay."""
+    """Return whether the limit applies to a step; it does not for a first load, rebuild or replay."""
     corrected = context.head(context.bronze).bookmark.get("corrections", ())
     is_replay = any(step.after < number <= step.upto for number in corrected)
     return step.after > 0 and not step.rebuild and not is_replay and context.table.max_late_fraction < 1
 
 
 def late_bookmark(context: TableRun, step: Normalize, base: Mapping[str, Any]) -> dict[str, int]:
-    """Return what silver's bookmark keeps: the newest batch in which all changes were allowed to be late."""
+    """Return the entry of silver's bookmark: the newest batch without the limit.
+
+    Args:
+        context: the table's part of the run.
+        step: the batches.
+        base: bookmark of silver before the step.
+    """
     allowed = step.upto if context.table.max_late_fraction == 1 else int(base.get(ALLOWED_LATE, 0))
     return {ALLOWED_LATE: allowed} if allowed else {}
 
 
 def known_newest(context: TableRun) -> Newest:
-    """Return how far silver's changes go, from the bookmark of a mart at the same batch; empty where none has one."""
+    """Return the newest order and time in silver, from the bookmark of a mart at the same batch; empty without one."""
     batch = context.head(context.changes).batch
     heads = (context.head(made.path) for made in context.tables.marts)
     return next((Newest.in_bookmark(head.bookmark) for head in heads if head.batch == batch), Newest())
 
 
 def count_behind(changes: pa.Table, contract: Contract, newest: Newest) -> int:
-    """Count the changes that do not come after all earlier ones, by what is first in the order."""
+    """Count the changes that are not newer than all earlier ones, by the first part of the order.
+
+    Args:
+        changes: changes of the batch in the driver's memory.
+        contract: the table's contract.
+        newest: newest order and time of earlier changes.
+    """
     name = contract.sequence_by[0] if contract.sequence_by else r.POSITION
     kind = next((column.type for column in contract.columns if column.name == name), "string")
     if newest.order is None or (contract.sequence_by and kind not in NUMBERED):
@@ -69,27 +81,33 @@ def count_behind(changes: pa.Table, contract: Contract, newest: Newest) -> int:
 
 
 def passes(context: TableRun, late: int, changes: int) -> bool:
-    """Return whether so many of some changes may be late."""
+    """Return whether the limit allows a number of late changes.
+
+    Args:
+        context: the table's part of the run.
+        late: number of late changes.
+        changes: number of all changes.
+    """
     return late < MANY or late <= context.table.max_late_fraction * changes
 
 
 def verify_not_late(context: TableRun, contract: Contract, new: DataFrame, *, few: bool) -> None:
     """Refuse a batch whose changes are mostly late.
 
-    A change counts where the order is contradicted: it is older than the newest that its key has, and stands behind
-    it in the source; or, where places of a server are the order, its time is not older. A change that repeats an
-    earlier one does not count.
+    A change counts if its order is contradicted: it is older than the newest change of its key but comes after it in
+    the source. If places of a server are the order, it counts if its time is not older. A repeated change does not
+    count.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
         new: changes that are not in silver yet.
-        few: they are small enough to be sent to each task.
+        few: they are few enough to broadcast.
 
     Raises:
-        LateChangesError: most are late.
+        LateChangesError: most changes are late.
 
-    Cost: one Spark job, over the keys, the order and the content of the changes of these keys.
+    Cost: one Spark job over the keys, order and content of the changes of these keys.
     """
     spec = fold_spec(contract, None, since={}, partial=False)
     if not spec.sequence_by and not context.table.source.server_places:
@@ -100,14 +118,15 @@ def verify_not_late(context: TableRun, contract: Contract, new: DataFrame, *, fe
         if not passes(context, late, changes):
             raise LateChangesError(
                 f"table {context.table.name!r}: {late:,} of {changes:,} changes of batch {seen[r.BATCH]} come late: "
-                f"they are older, by {', '.join(spec.sequence_by) or 'their places'}, than what their keys already "
-                "have, and nothing else says so; they are in bronze, nothing of the batch is visible past it",
+                f"they are older, by {', '.join(spec.sequence_by) or 'their places'}, than the earlier changes "
+                "of their keys, and no other order confirms it; "
+                "they are in bronze, nothing of the batch is visible past it",
                 hint=_way_out(spec),
             )
 
 
 def _counted(new: DataFrame, held: DataFrame, spec: FoldSpec, *, few: bool) -> DataFrame:
-    """Count the changes of each batch, and those that are late without another witness."""
+    """Count the changes of each batch, and the late ones that only the declared order calls late."""
     keys, order = columns_of(spec.keys), f"struct({columns_of((*spec.order_columns, EVENT_TIME))})"
     content = f"xxhash64({columns_of((*spec.columns, r.CLASS))})"
     new = new.selectExpr("*", f"{order} AS _cdc_at", f"{content} AS _cdc_content")
@@ -136,7 +155,7 @@ def _counted(new: DataFrame, held: DataFrame, spec: FoldSpec, *, few: bool) -> D
 
 
 def _is_contradicted(spec: FoldSpec) -> str:
-    """Write the condition that an older change is not older by what does not come first in the order."""
+    """Return SQL that is true if a change that is older by the order is not older by source place or time."""
     if not spec.sequence_by:
         return f"coalesce(n.{EVENT_TIME} >= h._cdc_held.{EVENT_TIME}, true)"
     place = "struct({0}." + r.POSITION + ", {0}." + r.ROW + ")"

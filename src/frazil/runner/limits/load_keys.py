@@ -1,4 +1,4 @@
-"""IDENTITY: a full load names each row once; different records of one key mean that the declared keys are too few."""
+"""IDENTITY: different records of one key in a full load mean that key columns are missing in the declaration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEYS_LOOKED_AT: Final = 1_000
 _RECORDS_LOOKED_AT: Final = 20_000
 _COLUMNS_TRIED: Final = 30
 _MOST_COLUMNS: Final = 2
-"""So many columns are proposed beside the declared keys."""
+"""Maximum number of columns that the error proposes as further keys."""
 
 
 class RepeatedKeyError(ContractError):
@@ -50,10 +50,10 @@ class _Repeated:
     """Keys of a batch's full loads that have different records.
 
     Attributes:
-        batch: its number.
-        keys: how many keys the loads have.
-        repeated: how many of them have different records.
-        example: one of those.
+        batch: number of the batch.
+        keys: number of keys in the loads.
+        repeated: number of keys with different records.
+        example: one such key.
     """
 
     batch: int
@@ -69,16 +69,16 @@ def verify_load_keys(
 
     Args:
         context: the table's part of the run.
-        step: which batches.
+        step: the batches.
         contract: the table's contract.
-        ingested: the batch that was just appended to bronze, if any was.
-        at_hand: its rows, where they are in the driver's memory.
+        ingested: the batch that was just appended to bronze; None without one.
+        at_hand: its rows if they are in the driver's memory.
 
     Raises:
-        RepeatedKeyError: nothing of the batch is visible past bronze.
+        RepeatedKeyError: too many keys have different records; the batch stays invisible past bronze.
 
-    Cost: nothing for batches without a full load. For others one Spark job over the keys of the loads, or none where
-        their rows are in the driver's memory; more only where keys come several times.
+    Cost: free for batches without a full load. Otherwise one Spark job over the keys of the loads, or none if their
+        rows are in the driver's memory; more jobs only if keys repeat.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     load = source_of(context.table).meaning(fields, r.POSITION).load
@@ -95,7 +95,7 @@ def verify_load_keys(
 
 
 def _names_each_once(rows: pa.Table, contract: Contract, load: LoadMeaning | None) -> bool:
-    """Return whether rows of bronze in memory surely have one record for each key of a load."""
+    """Return whether rows of bronze in memory provably have one record per key of a load."""
     fields = {name.lower(): name for name, _ in contract.fields}
     columns = {column.name: column for column in contract.columns}
     if load is None:
@@ -117,10 +117,10 @@ def _names_each_once(rows: pa.Table, contract: Contract, load: LoadMeaning | Non
 def _loads(
     context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None, load: LoadMeaning | None
 ) -> DataFrame:
-    """Return the records of full loads, with their keys (a struct), load and hash; those with a NULL key are left out.
+    """Return the records of full loads with keys (a struct), load and hash; records with a NULL key are left out.
 
-    A load is what its source says, else the files of one folder; all in one batch: a second one brings the same keys,
-    and is no mistake.
+    The source names the load of a record; by default a load is the files of one folder in one batch. A second load
+    repeats the same keys, which is not an error.
     """
     bronze = context.head(context.bronze).bookmark
     rows = bronze_records(context, step, bronze) if at_hand is None else spark_frame(context.spark, at_hand)
@@ -132,7 +132,7 @@ def _loads(
     rows = renamed_records(rows, context.table, bronze)
     fields = {name.lower(): name for name, _ in contract.fields}
     made, keys = expressions_of(context.spark, contract).made, []
-    # What a source makes for all records of a place, such as the name of a shard, tells no two of them apart.
+    # Fields that the source adds to all records of a place, such as the shard, do not distinguish them.
     found = [key for key in contract.keys if key in made or key.lower() in fields]
     for key in found:
         if key in made:
@@ -153,13 +153,13 @@ def _loads(
 
 
 def _comes_again(records: DataFrame) -> bool:
-    """Return whether some key may have several records; different keys with one hash are told apart later."""
+    """Return whether some key may have several records; a later step separates different keys with equal hashes."""
     hashes = records.selectExpr(f"xxhash64({_LOAD}, {_KEY}) AS {_KEY}").groupBy(_KEY).count()
     return not hashes.where("count > 1").isEmpty()
 
 
 def _repeated(records: DataFrame) -> list[_Repeated]:
-    """Return the batches with a load that has different records of one key."""
+    """Return the batches whose loads have different records of one key."""
     by_key = records.groupBy(_LOAD, _KEY).agg(F.min(_HASH).alias("least"), F.max(_HASH).alias("most"))
     differs = "least <> most"
     counts = ("count(*) AS keys", f"count_if({differs}) AS repeated")
@@ -169,7 +169,7 @@ def _repeated(records: DataFrame) -> list[_Repeated]:
 
 
 def _judge(context: TableRun, contract: Contract, one: _Repeated, records: DataFrame) -> None:
-    """Refuse a batch with too many such keys, and warn of few."""
+    """Refuse a batch with too many repeated keys; warn about a few."""
     table = context.table
     limit = table.max_repeated_key_fraction
     keys = ", ".join(contract.keys)
@@ -190,17 +190,17 @@ def _judge(context: TableRun, contract: Contract, one: _Repeated, records: DataF
 
 
 def _sample(records: DataFrame, batch: int) -> pa.Table:
-    """Return records of some keys that have different ones."""
+    """Return records of some keys that have different records."""
     here = records.where(F.col(f"{_LOAD}.batch") == batch)
     differing = here.groupBy(_LOAD, _KEY).agg(F.min(_HASH).alias("least"), F.max(_HASH).alias("most"))
     some = differing.where("least <> most").select(_LOAD, _KEY).limit(_KEYS_LOOKED_AT)
     found = here.join(F.broadcast(some), [_LOAD, _KEY], "left_semi").limit(_RECORDS_LOOKED_AT)
-    # The same record twice is one.
+    # A repeated record counts once.
     return to_arrow(found.dropDuplicates([_HASH]).withColumn(_KEY, F.to_json(_KEY)).drop(_LOAD, _HASH, r.BATCH))
 
 
 def _more_columns(contract: Contract, sample: pa.Table) -> list[str]:
-    """Return the fewest columns that tell the records of a key apart; those that order changes are not tried."""
+    """Return the fewest columns that distinguish the records of a key; order columns are not tried."""
     left_out = {name.lower() for name in (*contract.keys, *contract.sequence_by, _KEY)}
     names = [name for name in sample.column_names if name.lower() not in left_out and not sample[name].null_count]
     for size in range(1, _MOST_COLUMNS + 1):

@@ -35,16 +35,19 @@ _SHOWN: Final = 3
 def digits_cut(
     context: TableRun, contract: Contract, step: Normalize, bronze: Mapping[str, object], at_hand: pa.Table | None
 ) -> list[str]:
-    """Return a sentence on the columns whose digits are cut, where the declaration does not say what becomes of them.
+    """Return a warning about timestamps with truncated digits, if ``beyond_microseconds`` is not declared.
 
     Args:
         context: the table's part of the run.
-        contract: the table's.
-        step: which batches.
+        contract: the table's contract.
+        step: the batches.
         bronze: bookmark of bronze.
-        at_hand: the records, where they are in the driver's memory; else some of them are read.
+        at_hand: the records if they are in the driver's memory; None reads a sample.
 
-    Cost: without records at hand a small Spark job, for a table with timestamps.
+    Returns:
+        One warning, or none.
+
+    Cost: for a table with timestamps a small Spark job, or none if the records are in memory.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     times = {
@@ -71,13 +74,13 @@ def digits_cut(
 
 
 def fields_left_out(records: DataFrame, contract: Contract) -> list[str]:
-    """Return a sentence for each column of whose objects a field is left out.
+    """Return a warning for each column whose JSON objects have undeclared fields.
 
     Args:
-        records: of bronze.
-        contract: the table's.
+        records: records of bronze.
+        contract: the table's contract.
 
-    Cost: nothing without a declared struct; with one, a Spark job that reads the JSON of the records once more.
+    Cost: free without a declared struct; else a Spark job that reads the JSON of the records once more.
     """
     fields = {name.lower(): name for name, _ in contract.fields}
     nested = [
@@ -99,9 +102,13 @@ def fields_left_out(records: DataFrame, contract: Contract) -> list[str]:
 
 
 def missing_field_error(context: TableRun, error: MissingFieldError) -> MissingFieldError:
-    """Add what bronze knows of the files: which could not be read, and why.
+    """Return the error with the files that could not be read, and the reasons.
 
-    Cost: one Spark job over the ledger and the bad records, on the way to an error.
+    Args:
+        context: the table's part of the run.
+        error: the error without this detail.
+
+    Cost: one Spark job over the ledger and the bad records.
     """
     bronze = context.spark.table(quote(*context.bronze))
     line = F.col(r.LEDGER)

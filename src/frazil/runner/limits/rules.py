@@ -1,4 +1,4 @@
-"""Rules that do not send records to quarantine: they count what breaks them, and some stop the run."""
+"""Rules that warn or stop a run: they count violations and do not quarantine records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COUNT, _FIRST = "rule_count_", "rule_first_"
 _IS_CHANGE: Final = f"{PROBLEM} IS NULL AND {r.CLASS} = {literal(r.UPSERT)}"
 _passed: Final = set[tuple[object, ...]]()
-"""Columns and rules that Spark took in this process: one that follows a table has them judged once."""
+"""Columns and rules that Spark has accepted in this process, so that a watch checks them once."""
 
 
 class RuleBrokenError(ContractError):
@@ -44,7 +44,7 @@ class Watched:
 
     Attributes:
         rules: these rules.
-        since: column that came later than the table -> batch that it came with; earlier changes lack it.
+        since: column added after the first batch -> batch that introduced it; earlier changes lack it.
     """
 
     rules: tuple[RowRule, ...]
@@ -52,13 +52,13 @@ class Watched:
 
     @classmethod
     def of(cls, contract: Contract, since: Mapping[str, int]) -> Watched:
-        """Return those of a contract."""
+        """Return the watched rules of a contract."""
         return cls(tuple(rule for rule in row_rules(contract) if rule.on_violation != "quarantine"), since)
 
     def sums(self, spark: SparkSession) -> list[SparkColumn]:
-        """Return aggregates over change rows: how many break each rule, and where the first of them stands.
+        """Return aggregates over change rows: the number of violations of each rule, and the place of the first.
 
-        Cost: nothing without such rules.
+        Cost: free without such rules.
         """
         place = F.expr(f"concat({r.FILE}, ' row ', {r.ROW})")
         found = []
@@ -82,7 +82,7 @@ class Watched:
         return f"({everything} OR coalesce(array_contains({r.KNOWN}, {literal(column)}), false))"
 
     def report(self, context: TableRun, seen: Mapping[str, Any]) -> None:
-        """Report what was counted.
+        """Report the counted violations.
 
         Raises:
             RuleBrokenError: a rule that stops the run is broken.
@@ -103,10 +103,15 @@ class Watched:
 
 
 def check_rules(spark: SparkSession, contract: Contract, table: str) -> None:
-    """Let Spark resolve and type every rule of a table; nothing is read and no job runs.
+    """Resolve and type every rule of a table with Spark, without reading data or running a job.
+
+    Args:
+        spark: the session of the run.
+        contract: the table's contract.
+        table: name of the table.
 
     Raises:
-        SqlError: of the first one that Spark refuses, or that is neither true nor false.
+        SqlError: Spark refuses a rule, or its type is not boolean; the error names the first.
 
     Cost: once in a process for the same columns and rules.
     """
@@ -127,5 +132,5 @@ def check_rules(spark: SparkSession, contract: Contract, table: str) -> None:
 
 
 def _fold(frame: DataFrame) -> None:
-    """Let Spark compute what is constant, as its planner does."""
+    """Evaluate the constant expressions of a DataFrame, as Spark's planner does."""
     frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001 - no job runs

@@ -1,4 +1,4 @@
-"""Rules that whole marts keep: judged on what a batch leaves in a mart, before it is published."""
+"""Rules over whole marts, checked on a mart's rows after a batch, before it is published."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _NUMBER: Final = "_cdc_rule"
 class TableRules:
     """The rules of a table's marts in one run.
 
-    All marts of a table have the same living rows after a batch, so one of them is judged for all: the first current
-    one that has the batch to do, without one the first. The others wait for it before they publish, and are judged
-    themselves where it did not pass. So where a rule stops the batch, it stops it in each mart.
+    All marts of a table have the same living rows after a batch, so one of them is checked for all: the first current
+    mart of the batch, or else the first mart. The other marts wait for it before they publish. If it does not pass,
+    they are checked themselves, so a rule that stops the batch stops it in every mart.
 
-    Freshness is no matter of a batch: taking it cannot make a mart older. ``frazil test`` judges it.
+    Freshness is not checked here, because a batch cannot make a mart older. ``frazil test`` checks it.
     """
 
     def __init__(self, context: TableRun, contract: Contract, marts: Sequence[str]) -> None:
@@ -51,7 +51,7 @@ class TableRules:
         self._rules = [
             rule
             for rule in contract.rules
-            # What has the key in it is unique however the batch is.
+            # Columns that include the key are always unique.
             if (rule.unique and not keys <= {name.lower() for name in rule.unique}) or rule.references or rule.row_count
         ]
         current = [mart for mart in marts if isinstance(context.mart(mart), Current)]
@@ -60,16 +60,16 @@ class TableRules:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that the rules name."""
+        """Return the columns of the rules."""
         return tuple(dict.fromkeys(name for rule in self._rules for name in self._columns(rule)))
 
     def in_order(self, steps: Iterable[UpdateMart]) -> list[UpdateMart]:
-        """Return steps so that the mart that is judged for all comes first; the others keep their order."""
+        """Return the steps with the mart that is checked for all first; the others keep their order."""
         return sorted(steps, key=lambda step: step.mart != self._first)
 
     @contextmanager
     def work_on(self, mart: str) -> Iterator[None]:
-        """Let the other marts go on when the work on this one ends, however it does."""
+        """Release the waiting marts when the work on this one ends, also after an error."""
         try:
             yield
         finally:
@@ -77,22 +77,22 @@ class TableRules:
                 self._passed.set_result(False)
 
     def judge(self, mart: str, left: Callable[[], Left], in_memory: Callable[[], LeftInMemory] | None = None) -> None:
-        """Hold the rules against what a batch leaves in a mart, and report what warns.
+        """Check the rules on a mart's rows after a batch, and report warnings.
 
         Args:
-            mart: its name.
-            left: what it leaves; not asked for where another mart was judged already.
-            in_memory: the same of a row delta, for the driver to judge.
+            mart: name of the mart.
+            left: returns the rows; not called if another mart was checked already.
+            in_memory: returns an unwritten row delta, for a check on the driver.
 
         Raises:
-            RuleBrokenError: of a rule that stops the run.
+            RuleBrokenError: the batch breaks a rule that stops the run.
 
-        Cost: nothing without such rules. For a row delta, that of
-            :func:`frazil.runner.limits.driver_rules.counts_on_driver`; else one Spark action for all of them.
+        Cost: free without such rules. For a row delta, the cost of
+            :func:`frazil.runner.limits.driver_rules.counts_on_driver`; else one Spark action for all rules.
         """
         if not self._rules or (mart != self._first and self._passed.result()):
             return
-        # References are held against what this run makes of the other tables.
+        # References are checked against the other tables after this run.
         for rule in self._rules:
             if rule.references is not None and (found := mart_named(self._context.pipeline, rule.references.to)):
                 self._context.wait_for(found[0].name)
@@ -102,7 +102,7 @@ class TableRules:
             self._passed.set_result(True)
 
     def _judge_on_driver(self, mart: str, left: LeftInMemory) -> bool:
-        """Judge a mart on the driver; return whether that could be done."""
+        """Check a mart on the driver; return False if Spark must check it."""
         path = self._context.mart_table(self._context.mart(mart)).path
         rules = [(rule, self._columns(rule)) for rule in self._rules]
         counts = counts_on_driver(self._context, path, rules, left)
@@ -117,7 +117,7 @@ class TableRules:
         self._decide(mart, ordered, left.gained, has_rows=left.before is not None)
 
     def _decide(self, mart: str, counts: Sequence[Count], gained: int, *, has_rows: bool) -> None:
-        """Raise or report what is broken; ``has_rows`` says whether the mart had rows before the batch."""
+        """Raise or report violations; ``has_rows`` says whether the mart had rows before the batch."""
         broken = [
             one
             for rule, (number, first) in zip(self._rules, counts, strict=True)
@@ -134,7 +134,7 @@ class TableRules:
                 self._context.report.warnings.append(one.says)
 
     def _counted(self, number: int, rule: Rule, left: Left) -> DataFrame:
-        """Return one row: what counts for a rule."""
+        """Return one row with the count of a rule."""
         if rule.unique is not None:
             counts = sharing_rows(left.rows, self._columns(rule))
         elif rule.references is not None:
@@ -146,7 +146,7 @@ class TableRules:
         return counts.selectExpr(f"{number} AS {_NUMBER}", f"CAST({BROKEN} AS bigint) AS {BROKEN}", FIRST)
 
     def _others(self, rule: Rule, reference: References, left: Left) -> tuple[DataFrame, tuple[str, ...]]:
-        """Return the living rows of the mart that a rule refers to, and the columns there."""
+        """Return the living rows and the columns of the mart that a rule references."""
         context, found = self._context, mart_named(self._context.pipeline, reference.to)
         if found is None:
             raise LookupError(reference.to)  # the declaration was checked
@@ -179,7 +179,7 @@ class TableRules:
         return tuple(self._names[name.lower()] for name in rule.columns)
 
     def _verdict(self, rule: Rule, number: int, first: str | None, rows: tuple[int | None, int]) -> Broken | None:
-        """Say what of a rule is broken; ``rows`` is how many the mart has before the batch, and after it."""
+        """Return the violation of a rule; ``rows`` is the number of the mart's rows before and after the batch."""
         if rule.row_count is not None:
             says = row_count_says(rule.row_count, *rows)
             return Broken(rule=rule, rows=1, says=f"rule {rule.name} is broken: {says}") if says else None
@@ -195,7 +195,7 @@ class TableRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A rule that a batch breaks, by how many rows, in words."""
+    """A broken rule, with the number of rows and a description."""
 
     rule: Rule
     rows: int
@@ -203,12 +203,12 @@ class Broken:
 
 
 def row_count_says(bounds: RowCount, before: int | None, after: int) -> str:
-    """Say which bound the rows of a mart pass; nothing where they keep all.
+    """Return the bound that a mart's number of rows violates, in words; empty if it is within all bounds.
 
     Args:
         bounds: the rule.
-        before: how many they are until the batch is published; None where no batch changes them.
-        after: how many they are then.
+        before: number of rows before the batch; None without a batch.
+        after: number of rows after the batch.
     """
     rows = counted(after, "row") if before is None else f"{counted(before, 'row')} would become {after:,}"
     if bounds.min is not None and after < bounds.min:

@@ -1,4 +1,4 @@
-"""What a run did and what failed, as values and as records of runs.
+"""Results and failures of a run, as values and as records on disk.
 
-Nothing is done here.
+Nothing here changes a table.
 """

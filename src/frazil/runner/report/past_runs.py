@@ -1,4 +1,4 @@
-"""What the records of runs say of the present: which failures stand, and whether the newest run ended."""
+"""Current failures and the state of the newest run, from the records of runs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from frazil.spec import Pipeline
 
 FACET: Final = "frazil_run"
-"""Name of the part of an event that holds what is Frazil's own."""
+"""Name of Frazil's own facet in an event."""
 
 _SETTLED: Final = ("done", "nothing new")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastFailure:
-    """A failure that no later run has shown to be over.
+    """A failure that no later run has resolved.
 
     Attributes:
-        name: the source table, mart or aggregate that failed.
-        run_id, at: the newest run in which it failed, and when that ended, in UTC.
-        code, message, hint: what was wrong.
+        name: the failed source table, mart or aggregate.
+        run_id, at: the newest run with this failure, and its end in UTC.
+        code, message, hint: the error.
     """
 
     name: str
@@ -44,7 +44,7 @@ class PastFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRun:
-    """The newest run, where it has a start and no end; without ``is_running`` it was interrupted or killed."""
+    """The newest run, if it has a start and no end; if ``is_running`` is false it was interrupted or killed."""
 
     run_id: str
     began_at: dt.datetime
@@ -53,11 +53,11 @@ class OpenRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What runs left to tell.
+    """Current failures and the open run.
 
     Attributes:
-        failures: source table, or aggregate as ``gold.<name>`` -> the failures of the newest run that tried it, if any.
-        open_run: the newest run, if it did not end.
+        failures: source table, or aggregate as ``gold.<name>`` -> failures of the newest run that attempted it.
+        open_run: the newest run, if it has not ended.
     """
 
     failures: Mapping[str, tuple[PastFailure, ...]]
@@ -68,13 +68,13 @@ class Standing:
 
 
 def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
-    """Find the failures that stand, from the newest run backwards until each of some tables and aggregates is met.
+    """Return the current failures, from the newest run backwards until every name was attempted.
 
     Args:
         pipeline: the declaration.
         names: source tables, and aggregates as ``gold.<name>``.
 
-    Cost: reads one record where the newest run had to do with everything; all records at most.
+    Cost: reads one record if the newest run attempted all names; at most all records.
     """
     open_run: OpenRun | None = None
     failures: dict[str, tuple[PastFailure, ...]] = {}
@@ -99,7 +99,7 @@ def standing(pipeline: Pipeline, names: Collection[str]) -> Standing:
 
 
 def _pipeline_of(run: RunFiles) -> object:
-    """Name the pipeline of a run: several may share a warehouse."""
+    """Return the pipeline of a run; several pipelines may share a warehouse."""
     try:
         event: Mapping[str, Any] = run.end or run.start or {}
         return event["job"]["name"]
@@ -108,7 +108,7 @@ def _pipeline_of(run: RunFiles) -> object:
 
 
 def _met(event: Mapping[str, Any]) -> dict[str, tuple[PastFailure, ...]]:
-    """Tables and aggregates that a run tried, with their failures."""
+    """Return the tables and aggregates that a run attempted, with their failures."""
     run = event["run"]
     told, at = run["facets"][FACET], dt.datetime.fromisoformat(event["eventTime"])
     return {

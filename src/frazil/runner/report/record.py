@@ -1,7 +1,7 @@
 """The record of a run: an OpenLineage event when it starts and one when it ends, as files below the warehouse.
 
-Deleting them changes no table and no run, and a record that cannot be written fails no run. A run without steps and
-failures writes none, unless there is a failure, or a run that was killed, which it shows to be over.
+Deleting records does not affect tables or runs, and an unwritable record does not fail a run. A run without steps and
+failures writes a record only if an earlier run failed or was killed, to show that this is resolved.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 PRODUCER: Final = "urn:frazil"
 _SPEC: Final = "https://openlineage.io/spec"
 _OWN: Final = {"_producer": PRODUCER, "_schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/BaseFacet"}
-"""What OpenLineage asks of facets that it does not know."""
+"""Properties that OpenLineage requires of custom facets."""
 _COUNTS: Final = ("inserted", "updated", "deleted", "late")
 
 
 def run_id(now: dt.datetime) -> str:
-    """Draw the id of a run: a UUID of version 7, which sorts by time."""
+    """Return a new run id: a UUID of version 7, which sorts by time."""
     milliseconds = int(now.timestamp() * 1000)
     number = milliseconds << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
     return f"{uuid.UUID(int=number)}"
 
 
 def record_idle(plan: Plan) -> RunReport:
-    """Return the report of a run that has nothing to do, and record it where it shows an earlier failure to be over."""
+    """Return the report of a run without work, and record it if it resolves an earlier failure."""
     now = dt.datetime.now(dt.UTC)
     report = report_of(plan.pipeline, plan.selection, run_id=run_id(now))
     fill_report(report, plan)
@@ -68,7 +68,7 @@ def record_idle(plan: Plan) -> RunReport:
 
 
 class Record:
-    """The record of one run. Trouble with its files becomes a warning of the report, once."""
+    """The record of one run. A failed write becomes one warning of the report."""
 
     def __init__(self, pipeline: Pipeline, report: RunReport, now: dt.datetime) -> None:
         self._pipeline, self._report, self._began = pipeline, report, now
@@ -87,7 +87,7 @@ class Record:
         self._write("start", "START", self._began, {FACET: {**_OWN, **process}}, [])
 
     def end(self) -> None:
-        """Write the COMPLETE event, or FAIL where something failed."""
+        """Write the COMPLETE event, or FAIL after a failure."""
         self._end("FAIL" if self._report.errors else "COMPLETE")
 
     def abort(self) -> None:
@@ -168,7 +168,7 @@ def _error(failure: Failure) -> dict[str, Any]:
 
 
 def kept_message(failure: Failure) -> str:
-    """Return what may be kept of a message or sent on: those that are not our own can hold values of rows."""
+    """Return a message without values of rows: messages of other libraries are shortened."""
     if failure.code != FrazilError.code:
         return failure.message
     return f"{':'.join(failure.message.split(':')[:2])} (its message is left out: it may hold values of rows)"
@@ -198,7 +198,7 @@ def _outputs(pipeline: Pipeline, report: RunReport) -> Iterator[dict[str, Any]]:
 
 
 def _written(made: LakeTable, table: TableReport) -> dict[str, Any]:
-    """Return the numbers of one table's commit."""
+    """Return the counts of one table's commit."""
     mart = next((mart for mart in table.marts if (made.role, made.name) == ("mart", mart.mart)), None)
     if mart is not None:
         counts = {count: getattr(mart, count) for count in _COUNTS}
@@ -232,7 +232,7 @@ def _output(lake: str, name: str, snapshot: int, written: Mapping[str, Any]) -> 
 
 
 def _safe(value: Any) -> Any:
-    """The same without logins and secrets of addresses."""
+    """Return the value without logins and secrets in addresses."""
     match value:
         case str():
             return redacted(value)

@@ -1,4 +1,4 @@
-"""What a run did, in numbers, and what failed."""
+"""Counts and failures of a run."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Outcome = Literal["done", "nothing new", "failed", "not started"]
-"""How a table or an aggregate came out of a run; *not started*: an earlier failure kept it from being worked on."""
+"""Outcome of a table or an aggregate in a run; *not started*: an earlier failure prevented it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class MartReport:
-    """What a batch did to one mart.
+    """Changes of a batch to one mart.
 
-    The counts compare the living keys of the table before and after, in every kind of mart and however the batch was
-    applied, so all marts of a table that take the same batch report the same four numbers. A key lives where the table
-    has a row of it that is not deleted: any row (current, hard), one with ``is_deleted`` false (current, soft), or one
-    with ``is_current`` true and ``is_deleted`` false (history).
+    The counts compare the living keys of the table before and after. They do not depend on the kind of mart or the
+    strategy, so all marts of a table report the same four numbers for the same batch. A key is living if the table has
+    an undeleted row of it: any row (current, hard), a row with ``is_deleted`` false (current, soft), or a row with
+    ``is_current`` true and ``is_deleted`` false (history).
 
     Attributes:
         mart: name of the table.
-        batch: batch of bronze it stands at now.
-        rows: rows written to data files, compaction left out.
-        inserted: keys that live and did not before: new ones, and deleted ones that came back.
-        updated: keys that lived before and live now, whose living row stands for a newer change: it has another
-            sequence, ``_cdc_position`` or ``_cdc_row``. The values may be equal.
-        deleted: keys that lived before and do not any more.
-        late: changes of the batch that are not newer, in order, than the newest that their key had before the batch;
-            none for a key without changes before. They may change closed versions and columns that newer changes do
-            not carry, and count as nothing else.
-        strategy: how the batch was applied, see :mod:`frazil.plan.apply_strategy`.
+        batch: newest applied batch of bronze.
+        rows: rows written to data files, without compaction.
+        inserted: keys that are living now and were not before: new keys, and deleted keys that returned.
+        updated: keys that are living before and after, and whose row is from a newer change: it has another sequence,
+            ``_cdc_position`` or ``_cdc_row``. The values may be equal.
+        deleted: keys that were living before and are not now.
+        late: changes that are not newer, in order, than the newest earlier change of their key; new keys have no late
+            changes. Late changes may alter closed versions and columns that newer changes lack, and have no other
+            count.
+        strategy: strategy of the write, see :mod:`frazil.plan.apply_strategy`.
         compacted: whether small files and deletes were merged after it.
         seconds: wall time.
     """
@@ -54,17 +54,17 @@ class MartReport:
 
 @dataclass(slots=True, kw_only=True)
 class TableReport:
-    """What a run did for one source table.
+    """Results of a run for one source table.
 
     Attributes:
-        outcome: how the table came out of the run.
-        deferred: files that wait for a later run.
-        passed: (path, reason) of files at the source that are no files of it.
-        untimed_deletes: deletes whose time neither the source nor the row tells: they end a version where it began.
-        broken_rules: rule that warns -> changes of the batch that break it.
-        warnings: sentences on what the user should look at; nothing failed.
-        errors: what failed; marts are told apart, since one that fails stops no other.
-        commits: table of the lake -> id of the snapshot that this run left as its newest.
+        outcome: outcome of the table.
+        deferred: number of files that wait for a later run.
+        passed: (path, reason) of skipped files at the source.
+        untimed_deletes: deletes without a time from source or row; they end a version at its beginning.
+        broken_rules: warning rule -> number of changes of the batch that break it.
+        warnings: sentences for the user's attention; they are not failures.
+        errors: failures; each mart has its own, because a failed mart does not stop others.
+        commits: lake table -> id of the newest snapshot that this run published.
     """
 
     table: str
@@ -93,15 +93,15 @@ class TableReport:
 
 @dataclass(slots=True, kw_only=True)
 class GoldReport:
-    """What a run did for one aggregate.
+    """Results of a run for one aggregate.
 
     Attributes:
-        name: of the aggregate.
+        name: name of the aggregate.
         over: the source tables whose marts it reads.
-        outcome: how it came out of the run; *not started*: it is left as it was, for the reason in ``because``.
-        because: tables that failed, or why else it was left; empty otherwise.
-        rows: rows that it has.
-        strategy: ``incremental`` where only the groups that were touched were computed, else ``replace``.
+        outcome: outcome of the aggregate; *not started*: it is unchanged, for the reason in ``because``.
+        because: failed tables, or another reason for not starting; empty otherwise.
+        rows: number of its rows.
+        strategy: ``incremental`` if only the touched groups were computed, else ``replace``.
         commits: as in :class:`TableReport`.
     """
 
@@ -118,12 +118,12 @@ class GoldReport:
 
 @dataclass(slots=True, kw_only=True)
 class MaintainReport:
-    """What upkeep did to one table; sizes in bytes.
+    """Results of maintenance for one table; sizes in bytes.
 
     Attributes:
         table: name with namespace.
-        rewritten_bytes: size of the data files that were written again, as they were before.
-        seconds: wall time that all of it took.
+        rewritten_bytes: size of the rewritten data files, before the rewrite.
+        seconds: total wall time.
     """
 
     table: str
@@ -142,15 +142,15 @@ class MaintainReport:
 
 @dataclass(slots=True, kw_only=True)
 class RunReport:
-    """What a run did.
+    """Results of a run.
 
     Attributes:
         run_id: id of the run, a UUID of version 7.
-        tables: every selected table in the order of the declaration, those with nothing new too.
-        gold: every aggregate whose marts are all of selected tables.
-        steps: number of steps that were planned.
-        warnings: what concerns no one table.
-        maintained: the tables that were due for maintenance, and what it took.
+        tables: every selected table in the order of the declaration, including tables without new files.
+        gold: every aggregate whose marts all belong to selected tables.
+        steps: number of planned steps.
+        warnings: warnings that do not belong to one table.
+        maintained: reports of the tables that were due for maintenance.
     """
 
     pipeline: str
@@ -172,7 +172,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the worst failure, by :data:`frazil.errors.WORST_FIRST`; 0 where nothing failed."""
+        """Exit code of the worst failure, by :data:`frazil.errors.WORST_FIRST`; 0 without failures."""
         return worst_exit(failure.exit_code for failure in self.errors)
 
     def as_values(self) -> dict[str, Any]:
@@ -185,10 +185,10 @@ class RunFailedError(FrazilError):
     """Tables or aggregates of a run failed; all others are done.
 
     Attributes:
-        report: what the run did, with every failure.
-        errors: the errors as they were raised, in the order of ``report.errors``; the worst is also the cause.
-        exit_code: of the worst failure.
-        retryable: whether all of them are.
+        report: report of the run, with every failure.
+        errors: the raised errors in the order of ``report.errors``; the worst is also the cause.
+        exit_code: exit code of the worst failure.
+        retryable: whether all failures are retryable.
     """
 
     code = "FZ001"

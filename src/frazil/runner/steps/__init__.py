@@ -1,1 +1,1 @@
-"""The steps of a plan, one module each: what one step does to one table, in one commit."""
+"""The steps of a plan, one module each; a step makes one commit to one table."""

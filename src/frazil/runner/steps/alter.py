@@ -1,4 +1,4 @@
-"""Alter tables as the plan says."""
+"""Alter tables as planned."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 
 def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> None:
-    """Alter a table. A run that dies in between does all of it again: each statement may be repeated.
+    """Alter a table. Every statement is repeatable, so the next run can repeat all of them after a kill.
 
     Args:
         context: the table's part of the run.
-        step: what to alter.
-        notes: note in the bookmark of silver or a mart how it is declared, in a commit without rows. Not where it is
-            to be rebuilt, or a batch is due to a mart: that commit does it, and a run may die before.
+        step: the alteration.
+        notes: store the declaration in the bookmark of silver or a mart, in a commit without rows. False if a later
+            commit of the run does so: a rebuild, or a batch for the mart.
     """
     context.tell(f"alter {step.mart or step.name}")
     path = next(path for path in context.paths if ".".join(path[1:]) == step.name)
     is_renamed = any(isinstance(change, RenameColumn) for change in step.changes)
     mart = context.mart(step.mart) if step.mart else None
     if is_renamed and isinstance(mart, Current) and mart.live_view is not None:
-        # It names columns that are gone in a moment.
+        # It names columns that are about to be dropped.
         context.spark.sql(f"DROP VIEW IF EXISTS {quote(*path[:-1], mart.live_view)}")
     alter(context.spark, quote(*path), step.changes)
     for change in step.changes:
@@ -56,7 +56,7 @@ def alter_table(context: TableRun, step: AlterTable, *, notes: bool = False) -> 
 
 
 def note_layout(context: TableRun, mart: Current | History) -> None:
-    """Note how a mart is laid out and declared in its bookmark, in a commit without rows."""
+    """Store a mart's layout and declaration in its bookmark, in a commit without rows."""
     path, table = context.mart_path(mart), context.table
     bookmark = {
         **context.head(path).bookmark,
@@ -71,7 +71,13 @@ def note_layout(context: TableRun, mart: Current | History) -> None:
 
 
 def keep_live_view(spark: SparkSession, path: tuple[str, ...], mart: Current | History) -> None:
-    """Create the live view of a mart, or give it the columns that the mart has now; of other marts there is none."""
+    """Create or update the live view of a mart, with the mart's current columns; a no-op for marts without a view.
+
+    Args:
+        spark: a session with the lake.
+        path: path of the mart.
+        mart: its declaration.
+    """
     if not isinstance(mart, Current) or mart.live_view is None:
         return
     name = quote(*path[:-1], mart.live_view)
@@ -83,9 +89,9 @@ def keep_live_view(spark: SparkSession, path: tuple[str, ...], mart: Current | H
 
 
 def _columns(spark: SparkSession, view: str) -> list[tuple[str, DataType]] | None:
-    """Return the columns of a view, by its quoted name; None where there is none, or its mart has others now.
+    """Return the columns of a view, by its quoted name; None if it is missing or its mart's columns have changed.
 
-    Spark's ``tableExists`` knows no view of Iceberg.
+    Spark's ``tableExists`` does not find views of Iceberg.
     """
     try:
         return [(field.name, field.dataType) for field in spark.table(view).schema]

@@ -1,7 +1,7 @@
-"""Fold what is older than the horizon: silver keeps a baseline of it, bronze drops its records.
+"""Fold changes older than the horizon: silver keeps a baseline of them, and bronze drops their records.
 
-Silver is first. A fold that was killed after its commit is ended by the next run, before anything else: until bronze
-has dropped the records, a rebuild would take them for late ones.
+Silver commits first. After a kill between the two commits, the next run finishes the fold before any other step: a
+rebuild would otherwise treat the records that are still in bronze as late changes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLACE = [r.FILE, r.ROW]
 
 
 def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
-    """Return the changes of the baseline; None where there is none."""
+    """Return the changes of the baseline; None without a baseline."""
     found = baseline_of(context.head(context.changes, rebuilt=True).bookmark)
     if found is None:
         return None
@@ -56,7 +56,14 @@ def baseline_changes(context: TableRun, contract: Contract) -> DataFrame | None:
 
 
 def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: Normalize) -> DataFrame:
-    """Return the good ones among change rows; in a rebuild with those of the baseline, which bronze has not."""
+    """Return the good change rows; in a rebuild also the changes of the baseline, which bronze lacks.
+
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        rows: change rows, good and bad ones.
+        step: the batches.
+    """
     changes = good(rows)
     held = baseline_changes(context, contract) if step.rebuild else None
     if held is None:
@@ -67,12 +74,17 @@ def with_baseline(context: TableRun, contract: Contract, rows: DataFrame, step: 
 
 
 def fold_changes(context: TableRun, contract: Contract, step: FoldChanges) -> None:
-    """Fold the changes of a table that are older than a horizon; all of its tables are level.
+    """Fold the changes of a table that are older than the horizon; all its lake tables must be up to date.
 
-    Killed at any instant, the next run ends it: see the module.
+    After a kill at any point the next run finishes the fold: see the module.
 
-    Cost: silver is written again, and bronze; a shuffle of the older changes by key. It is due once in a tenth of the
-    retention.
+    Args:
+        context: the table's part of the run.
+        contract: the table's contract.
+        step: the horizon.
+
+    Cost: a rewrite of silver and of bronze, and a shuffle of the older changes by key. A fold runs once per tenth of
+    the retention.
     """
     context.tell(f"fold changes before {step.before[:10]}")
     base = context.head(context.changes)
@@ -86,7 +98,7 @@ def fold_changes(context: TableRun, contract: Contract, step: FoldChanges) -> No
 
 
 def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, before: str) -> bool:
-    """Write silver again with a baseline in place of the older changes; return whether that could be done."""
+    """Rewrite silver with a baseline instead of the older changes; return False if they cannot be folded yet."""
     silver = base.bookmark
     spec = fold_spec(contract, None, since=silver.get("since", {}), partial=bool(silver.get("partial")))
     changes = with_event_time(context.spark.table(quote(*context.changes)), spec)
@@ -96,8 +108,7 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
         last = (made.position, made.row)
         if any(one.place < last for one in truncates):
             context.report.warnings.append(
-                f"changes before {before[:10]} are not folded yet: "
-                "a newer truncate stands before one of them in its source"
+                f"changes before {before[:10]} are not folded yet: a newer truncate precedes one of them in its source"
             )
             return False
     older = is_older(contract, made)
@@ -108,7 +119,7 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
         rest = changes.where(f"NOT {older}").drop(EVENT_TIME)
         if count:
             moves = tells_old_keys(context.table, contract)
-            # Deletes that lack their sequence stay, and with them what they end.
+            # Deletes without a sequence stay, together with the rows they end.
             among = older if made.by_place else is_before(contract, made.before)
             kept = baseline_rows(changes.where(among), spec, made, moves=moves).where(older)
             batch.replace(rest.unionByName(kept))
@@ -120,9 +131,9 @@ def _fold_silver(context: TableRun, contract: Contract, base: TableSnapshot, bef
 
 
 def _baseline(context: TableRun, contract: Contract, changes: DataFrame, before: str) -> tuple[Baseline, int]:
-    """Return the baseline that changes before a time come to, and how many these are.
+    """Return the baseline of the changes before a time, and the number of these changes.
 
-    Where the source orders its changes itself, these are all before the first one that has not a time before.
+    If the source orders its changes, the baseline ends before the first change that is not older than the time.
 
     Args:
         context: the table's part of the run.
@@ -161,7 +172,7 @@ def _baseline(context: TableRun, contract: Contract, changes: DataFrame, before:
 
 
 def _times(context: TableRun, contract: Contract, changes: DataFrame) -> DataFrame:
-    """Return the place and the time of each change: as marts have it, else as its record says."""
+    """Return place and time of each change: the time in marts, or else the time of its record."""
     if contract.event_time is not None:
         return changes.selectExpr(f"struct({r.POSITION}, {r.ROW}) AS place", f"{EVENT_TIME} AS time")
     bronze, told = context.spark.table(quote(*context.bronze)), context.table.source.event_time
@@ -174,27 +185,27 @@ def _times(context: TableRun, contract: Contract, changes: DataFrame) -> DataFra
 def _is_folded(one: Truncate, contract: Contract, baseline: Baseline) -> bool:
     if baseline.by_place:
         return baseline.position is not None and one.place <= (baseline.position, baseline.row or 0)
-    # Texts of times compare as the times do; a date is shorter.
+    # Texts of times sort like the times; a date is shorter.
     text = one.values.get(contract.sequence_by[0])
     return text is not None and text < baseline.before[: len(text)]
 
 
 def _prune_bronze(context: TableRun, contract: Contract) -> None:
-    """Drop the records whose changes are in the baseline, and note of each file how many they are.
+    """Drop the records whose changes are in the baseline, and store their number for each file.
 
-    A record in quarantine stays, however old it is.
+    Records in quarantine stay, regardless of their age.
     """
     found, base = baseline_of(context.head(context.changes).bookmark), context.head(context.bronze)
     if found is None or base.bookmark.get(BASELINE) == found.reaches:
         return
     rows = _typed(context, contract, found, base.bookmark)
     is_folded = f"{PROBLEM} IS NULL AND {is_older(contract, found)} AND {r.BATCH} <= {found.batch}"
-    # A table that an older version made lacks the column that counts.
+    # A table of an older version lacks the column for the number.
     ensure(context.spark, bronze_layout(context.tables.bronze, base.bookmark.get("fields", {})))
     quarantine = context.spark.table(quote(*context.quarantine)).select(*_PLACE)
     held = hold(rows.where(is_folded).select(*_PLACE).distinct().join(quarantine, _PLACE, "left_anti"))
     count = held.count()
-    # Spark does not know how few they are, and would sort all of bronze, records and all, to leave them out.
+    # Spark does not know that they are few, and would sort all of bronze to exclude them.
     gone = F.broadcast(held) if count <= context.policy.broadcast_changes else held
     bronze = context.spark.table(quote(*context.bronze))
     is_stub = f"{r.KIND} = {literal(r.FOLDED)}"
@@ -211,7 +222,7 @@ def _prune_bronze(context: TableRun, contract: Contract) -> None:
 
 
 def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: Mapping[str, Any]) -> DataFrame:
-    """Return the change rows of all records of bronze, as they were judged when they came."""
+    """Return the change rows of all records of bronze, checked as they were on arrival."""
     whole = Normalize(table=context.table.name, after=0, upto=baseline.batch, rebuild=True)
     known = renamed_bookmark(context.table, bookmark)
     records = renamed_records(bronze_records(context, whole, known), context.table, bookmark)
@@ -226,7 +237,7 @@ def _typed(context: TableRun, contract: Contract, baseline: Baseline, bookmark: 
 
 
 def _stubs(bronze: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return a row for each file of which records are gone: their number, those of earlier folds too."""
+    """Return a row for each file with folded records: their number, including earlier folds."""
     counted = f"{r.KIND} IN ({literal(r.RECORD)}, {literal(r.BAD)})"
     new = bronze.where(counted).join(gone, _PLACE, "left_semi").select(r.FILE, r.BATCH, F.lit(1).alias("_count"))
     old = bronze.where(f"{r.KIND} = {literal(r.FOLDED)}").select(r.FILE, r.BATCH, F.col(r.OFFSET).alias("_count"))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from frazil.steps import RefreshGold
 
 READ: Final = "read"
-"""Key of an aggregate's bookmark that says what it was computed from: see :meth:`Input.point`."""
+"""Key of an aggregate's bookmark: the point of its mart that it was computed from, see :meth:`Input.point`."""
 
 
 def refresh(
@@ -55,7 +55,19 @@ def refresh(
     run_id: str,
     policy: Policy = DEFAULT_POLICY,
 ) -> list[FrazilError]:
-    """Refresh an aggregate and report it; return what failed."""
+    """Refresh an aggregate and report it.
+
+    Args:
+        spark: a session with the lake.
+        pipeline: the declaration.
+        step: the aggregate and its inputs.
+        made: report to fill.
+        run_id: id of the run.
+        policy: thresholds.
+
+    Returns:
+        The failures.
+    """
     began, gold = time.monotonic(), next(gold for gold in pipeline.gold if gold.name == step.name)
     name = gold_table(pipeline, gold).full_name
     try:
@@ -83,17 +95,24 @@ def refresh_gold(
     run_id: str = "",
     policy: Policy = DEFAULT_POLICY,
 ) -> TableSnapshot:
-    """Replace an aggregate's rows by what its SELECT gives now, in one commit.
+    """Replace an aggregate's rows by the current result of its SELECT, in one commit.
 
-    The bookmark names the batch of every mart the rows come from. Of an incremental aggregate only the groups are
-    computed that the marts' new batches touched, where :func:`frazil.runner.steps.gold.incremental_rows` can.
+    The bookmark has the batch of every mart that the rows come from. An incremental aggregate recomputes only the
+    groups that new batches touched, if :func:`incremental_rows` can.
+
+    Args:
+        spark: a session with the lake.
+        pipeline: the declaration.
+        step: the aggregate and its inputs.
+        run_id: id of the run.
+        policy: thresholds.
 
     Returns:
-        Where the aggregate stands now.
+        The aggregate's newest snapshot.
 
     Raises:
-        OtherOwnerError: the table belongs to another pipeline, or is no aggregate.
-        SqlError: Spark refuses the SELECT, it fails on a value, or its rows cannot be a table.
+        OtherOwnerError: the table belongs to another pipeline, or is not an aggregate.
+        SqlError: Spark refuses the SELECT, it fails on a value, or a table cannot store its rows.
     """
     gold = next(gold for gold in pipeline.gold if gold.name == step.name)
     made, spaces = gold_table(pipeline, gold), pipeline.lake.namespaces
@@ -159,9 +178,9 @@ class Input:
 
     Attributes:
         table: the source table.
-        name: the mart.
-        path: its place in the catalog.
-        changes: quoted name of the typed changes that it is made of.
+        name: name of the mart.
+        path: its path in the catalog.
+        changes: quoted name of its silver table.
         now: its newest snapshot.
     """
 
@@ -173,7 +192,13 @@ class Input:
 
     @classmethod
     def of(cls, spark: SparkSession, pipeline: Pipeline, gold: Gold) -> Input:
-        """Look up the mart of an aggregate in which nothing keeps it from being incremental."""
+        """Return the mart of an aggregate that the declaration allows to be incremental.
+
+        Args:
+            spark: a session with the lake.
+            pipeline: the declaration.
+            gold: the aggregate.
+        """
         name = grouped(gold.sql).mart
         table, own = next(
             (table, mart)
@@ -186,7 +211,7 @@ class Input:
 
     @property
     def point(self) -> dict[str, Any]:
-        """Return where the mart stands: its snapshot, its batch, and the run that last computed all of its rows."""
+        """Return the point of the mart: its snapshot, its batch, and the run that last computed all its rows."""
         made_by = self.now.bookmark.get("made_by")
         return {"snapshot": self.now.snapshot_id, "batch": self.now.batch, "made_by": made_by}
 
@@ -194,22 +219,22 @@ class Input:
 def incremental_rows(
     spark: SparkSession, gold: Gold, mart: Input, *, base: TableSnapshot, table: str, policy: Policy
 ) -> DataFrame | None:
-    """Return all rows of an aggregate, of which only the touched groups are computed again.
+    """Return all rows of an aggregate, recomputing only the touched groups.
 
     Args:
-        spark: a session of Frazil's own: the mart's name becomes a view in it for the moment.
+        spark: one of Frazil's own sessions; it temporarily has a view with the mart's name.
         gold: the aggregate.
-        mart: what it reads.
+        mart: the mart it reads.
         base: the aggregate's newest snapshot.
         table: quoted name of the aggregate.
         policy: thresholds.
 
     Returns:
-        The rows; None where the aggregate has to be computed whole: the mart was rebuilt or has other columns since,
-        the snapshot it was computed from is gone, or too many groups were touched.
+        The rows. None if the aggregate needs a full computation: the mart was rebuilt or has other columns, the
+        snapshot of the last computation has expired, or too many groups were touched.
 
-    Cost: a Spark job that reads the keys and the groups' columns of the mart twice, and one in which the rows that are
-    returned read the mart's rows of the touched groups. The names of the groups pass through the driver.
+    Cost: a Spark job that reads the keys and group columns of the mart twice; reading the result also reads the mart's
+    rows of the touched groups. The names of the groups pass through the driver.
     """
     changed = _changed_rows(spark, mart, base.bookmark.get(READ, {}))
     if changed is None:
@@ -232,7 +257,7 @@ def incremental_rows(
 
 
 def _changed_rows(spark: SparkSession, mart: Input, read: Mapping[str, Any]) -> DataFrame | None:
-    """Return the mart's rows of all keys with new changes, as they were and as they are; None if that is not known."""
+    """Return the mart's old and new rows of all keys with new changes; None if they are unknown."""
     point = mart.point
     is_known = read.get("snapshot") is not None and read.get("made_by") == point["made_by"] is not None
     if not is_known or read["batch"] >= point["batch"] or not is_ancestor(spark, quote(*mart.path), read["snapshot"]):
@@ -248,7 +273,7 @@ def _changed_rows(spark: SparkSession, mart: Input, read: Mapping[str, Any]) -> 
 
 
 def _matching(rows: DataFrame, among: DataFrame, names: tuple[str, ...], how: str) -> DataFrame:
-    """Join rows with those that have the same values in some columns; NULL equals NULL."""
+    """Join rows that have equal values in some columns; NULL equals NULL."""
 
     def same(name: str) -> Column:
         return F.col(f"l.{quote(name)}").eqNullSafe(F.col(f"r.{quote(name)}"))

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from frazil.steps import Ingest
 
 _COUNTED = ("rows", "bad", "headers", "foreign")
-"""Numbers of a file's line in the ledger that the report adds up."""
+"""Counts in a file's ledger row that the report adds up."""
 
 
 def ingest(context: TableRun, step: Ingest) -> Ingested:
-    """Read files exactly as they are into the bronze table."""
+    """Append files unchanged to the bronze table."""
     context.tell(f"read {counted(len(step.files), 'file')}")
     spark, base, source = context.spark, context.head(context.bronze), source_of(context.table)
     step, eras = _followed(context, step, base.bookmark)
@@ -98,7 +98,7 @@ def ingest(context: TableRun, step: Ingest) -> Ingested:
 
 
 def _followed(context: TableRun, step: Ingest, before: Mapping[str, Any]) -> tuple[Ingest, dict[str, Any]]:
-    """Find where a source moved to another server; return the step with files that say so, and what bronze keeps."""
+    """Detect a move to another server; return the step with updated files, and entries for bronze's bookmark."""
     table = context.table
     followed = follow(table.name, step.files, before.get(ERAS, {}), stops=not table.sequence_by)
     context.report.warnings += moves_told(followed.moves)
@@ -106,12 +106,11 @@ def _followed(context: TableRun, step: Ingest, before: Mapping[str, Any]) -> tup
 
 
 def _known_fields(step: Ingest, new: Batch, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what bronze's bookmark keeps of the fields of the source, once a batch is in it.
+    """Return the entries of bronze's bookmark on the fields of the source, after a batch.
 
-    ``fields``: name -> type. ``since``: name -> batch, of those that came after the table was made. ``later``: those of
-    its first batch that its first file does not have. ``lists``: some record lists the columns it carries; true of
-    tables that do not say. ``corrections``: batches of corrected records.
-    ``baseline``: the horizon before which records are gone.
+    ``fields``: name -> type. ``since``: name -> batch, for fields added after the first batch. ``later``: fields of the
+    first batch that its first file lacks. ``lists``: a record lists the columns it has; tables without the entry count
+    as true. ``corrections``: batches of corrected records. ``baseline``: the horizon before which records are folded.
     """
     fields = dict(before.get("fields", {}))
     types = new.source.known_fields(fields, [file.fields for file in step.files if not file.broken])
@@ -141,9 +140,15 @@ def _without_erased(
 
 
 def reader(context: TableRun, size_bytes: int, *, erased: bool = False) -> Reader:
-    """Choose who reads a batch of some size; Spark where keys of the table were ``erased`` and the batch is not small.
+    """Return the reader of a batch: PyArrow or Spark.
 
-    Where Spark works on this machine alone, PyArrow reads and writes files in much less time than Spark.
+    PyArrow reads and writes files much faster than Spark on one machine. Spark reads a large batch on a cluster, or if
+    the table has erased keys.
+
+    Args:
+        context: the table's part of the run.
+        size_bytes: size of the batch.
+        erased: the table's erased keys, if any.
     """
     policy = context.policy
     if policy.reader is not None:
@@ -159,7 +164,7 @@ def _read_here(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> pa
 
 
 def _streams(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> list[Iterable[pa.RecordBatch]]:
-    """All rows that a batch brings to bronze, in pieces of some size that can be read side by side."""
+    """Return all bronze rows of a batch, in streams that can be read in parallel."""
     again = [duplicate(file, new) for file in step.duplicates]
     read = partial(reading.of, partial(records, batch=new))
     return [
@@ -169,7 +174,7 @@ def _streams(step: Ingest, new: Batch, reading: Reading, policy: Policy) -> list
 
 
 def _pieces(rows: Iterable[pa.RecordBatch], new: Batch, told: list[pa.Table]) -> Iterator[pa.Table]:
-    """Pass rows on, and put those of the ledger into a list, too."""
+    """Yield rows, and also collect ledger rows in a list."""
     for batch in rows:
         piece = pa.Table.from_batches([batch], new.schema)
         if piece[r.LEDGER].null_count < len(piece):
@@ -198,14 +203,14 @@ def _reader(bins: Sequence[Sequence[NewFile]], new: Batch):  # type: ignore[no-u
             for number in batch.column(0).to_pylist():
                 for file in bins[number]:
                     yield from records(file, new)
-        # The worker stays for a minute beside what comes next, which needs the memory.
+        # An idle worker would keep its memory for a minute, which the next steps need.
         pa.default_memory_pool().release_unused()
 
     return read
 
 
 def _bins(files: Sequence[NewFile], policy: Policy) -> list[list[NewFile]]:
-    """Assign every task files of some size, neighbours together, so that written files keep the source's order."""
+    """Group neighbouring files by size, one group per task, so that written files keep the source's order."""
     bins: list[list[NewFile]] = [[]]
     size = 0
     for file in files:
@@ -218,7 +223,7 @@ def _bins(files: Sequence[NewFile], policy: Policy) -> list[list[NewFile]]:
 
 
 class Reading:
-    """Counts what is read of some files, in any number of threads, and tells it piece by piece."""
+    """Counts the rows read from files, in any number of threads, and reports progress."""
 
     def __init__(self, files: Sequence[NewFile], tell: Callable[[str], None]) -> None:
         self._tell, self._lock = tell, Lock()
@@ -226,7 +231,7 @@ class Reading:
         self._read_files = self._read_bytes = self._rows = 0
 
     def of(self, read: Callable[[NewFile], Iterable[pa.RecordBatch]], file: NewFile) -> Iterator[pa.RecordBatch]:
-        """Pass on the rows of one file."""
+        """Yield the rows of one file."""
         for rows in read(file):
             self._add(rows=rows.num_rows)
             yield rows

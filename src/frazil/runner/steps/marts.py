@@ -1,4 +1,4 @@
-"""Bring one mart level with silver, in one transaction."""
+"""Bring one mart up to date with silver, in one transaction."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Update:
-    """One mart and what is applied to it.
+    """One mart and the batch to apply.
 
     Attributes:
-        mart, spec: the mart and the table's parts.
-        layout: of its table.
+        mart, spec: the mart, and key, order and value columns of the table.
+        layout: layout of its table.
         base: its newest snapshot.
         changes: the batch.
-        stats: statistics of the batch; None where the mart is made from all changes.
-        rules: what the mart keeps once the batch is published.
+        stats: statistics of the batch; None if the mart is computed from all changes.
+        rules: rules over whole marts.
     """
 
     mart: Current | History
@@ -84,7 +84,7 @@ class _Update:
 
     @property
     def rows(self) -> int:
-        """How many rows it has."""
+        """Number of its rows."""
         return int(self.base.summary.get("total-records", 0))
 
 
@@ -95,16 +95,16 @@ def update_mart(
 
     Args:
         context: the table's part of the run.
-        step: which mart, and which batches.
+        step: the mart and the batches.
         contract: the table's contract.
-        rules: those of whole marts.
-        normalized: what was just written to silver, if anything was.
+        rules: rules over whole marts.
+        normalized: result of the step before, if this run has written silver.
 
     Returns:
-        What that did.
+        The report of the mart.
 
     Raises:
-        RuleBrokenError: the batch breaks a rule of whole marts that stops the run; it is not visible in the mart.
+        RuleBrokenError: the batch breaks a rule that stops the run; it is not visible in the mart.
     """
     began = time.monotonic()
     context.tell(f"apply to {step.mart}")
@@ -114,7 +114,7 @@ def update_mart(
     replaces_table = (step.rebuild or base.snapshot_id is None) and not _fits(context, layout, base)
     if not replaces_table:
         ensure(context.spark, layout)
-        # Before the rows are written: a run that dies after its commit has nothing left to do.
+        # Before the rows are written, so that a run killed after the commit has no remaining work.
         keep_live_view(context.spark, layout.path, mart)
     silver = context.head(context.changes).bookmark
     spec = fold_spec(
@@ -153,7 +153,7 @@ def update_mart(
 
 
 def _fits(context: TableRun, layout: TableLayout, base: TableSnapshot) -> bool:
-    """Return whether a mart's table can hold what is declared as it is, or with columns added or widened."""
+    """Return whether a mart's table fits the declaration, as it is or with columns added or widened."""
     before = base.bookmark.get("layout", {}).get("partition_by", [*layout.partition_by])
     return bool(before == [*layout.partition_by]) and table_fits(context.spark, layout)
 
@@ -175,7 +175,7 @@ def _changes(context: TableRun, step: UpdateMart, normalized: Normalized | None)
 
 
 def _newest(context: TableRun, step: UpdateMart, contract: Contract, normalized: Normalized | None) -> Newest:
-    """Return how far all changes go."""
+    """Return the newest order and time of all changes."""
     if normalized is not None:
         return normalized.newest
     silver = context.spark.table(quote(*context.changes))
@@ -185,13 +185,13 @@ def _newest(context: TableRun, step: UpdateMart, contract: Contract, normalized:
 def _replace_table(
     context: TableRun, update: _Update, bookmark: dict[str, object], report: MartReport
 ) -> TableSnapshot:
-    """Replace a mart's table whose columns or partitions are other than declared, with its rows in one commit."""
+    """Replace a mart's table and rows in one commit, because its columns or partitions differ from the declaration."""
     spark, base, path = context.spark, update.base, update.layout.path
     rows = whole_rows(update.mart, update.changes, update.spec, context.policy)
     update.rules.judge(report.mart, lambda: left_whole(rows, update.spec, None, None))
     failpoint("mart.before_publish")
     has_view = isinstance(update.mart, Current) and update.mart.live_view is not None
-    # The view has the columns of the new table, so it comes after it: until then its absence is on record.
+    # The view needs the new columns, so it is created last; until then the bookmark records that it is missing.
     begun = bookmark | {"layout": mart_layout(update.mart) | {"live_view": None}} if has_view else bookmark
     published = replace_table(spark, update.layout, base, begun, rows, run_id=context.run_id)
     context.heads[path] = published
@@ -209,7 +209,7 @@ def _replace_table(
 
 
 def _write(context: TableRun, update: _Update, bookmark: dict[str, object], report: MartReport) -> TableSnapshot:
-    """Apply the batch in one transaction, by the strategy for its size."""
+    """Apply the batch in one transaction, with the strategy for its size."""
     strategy = _strategy(context, update)
     with context.transaction(update.layout.path, bookmark) as transaction:
         if update.stats is None or strategy in ("load", "recompute"):
@@ -267,9 +267,9 @@ def _strategy(context: TableRun, update: _Update) -> Strategy:
 def _write_whole(
     context: TableRun, update: _Update, transaction: TableTransaction, strategy: Strategy, report: MartReport
 ) -> None:
-    """Write all rows, and count what becomes of the mart before they are published.
+    """Write all rows and count the changes to the mart, before the commit is published.
 
-    Changes are late that came after the mart's bookmark, unless they are newer than all before.
+    Changes after the mart's bookmark are late unless they are newer than all earlier ones.
     """
     context.read_whole(context.changes)
     rows, base = whole_rows(update.mart, update.changes, update.spec, context.policy), update.base

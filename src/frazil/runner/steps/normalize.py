@@ -1,4 +1,4 @@
-"""Bring silver level with bronze: typed changes, and quarantine for what cannot be one."""
+"""Bring silver up to date with bronze: typed changes, and quarantine for bad records."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ if TYPE_CHECKING:
 
 
 _OP_AND_ONE = 2
-"""No more fields than these: of no file more than one field could be read."""
+"""With at most this number of fields, the files probably could not be parsed."""
 
 _IS_GOOD: Final = f"{PROBLEM} IS NULL"
 OLD_KEY: Final = "a change arrived that comes before a delete or a change of its key"
-"""Why silver is made from bronze again, which no plan can know."""
+"""Reason of a rebuild of silver that only this step can detect."""
 
 
 class _UnsequencedError(Exception):
-    """Deletes of a batch lack their sequence, and nobody has completed it."""
+    """Deletes of a batch lack their sequence and were not completed."""
 
 
 _SUMS: Final = (
@@ -80,14 +80,14 @@ _SUMS: Final = (
     f"count_if({_IS_GOOD} AND {r.CLASS} = {literal(r.DELETE)} AND {r.SOURCE_TIME} IS NULL) AS untimed",
     f"count_if({PROBLEM}.rule = {literal(FAILS)}) AS failed",
 )
-"""What is counted of the change rows while they are written."""
+"""Counts over the change rows during the write."""
 
 
 def contract_of(context: TableRun) -> Contract:
-    """Settle the table's contract against the fields that bronze has.
+    """Return the table's contract over the fields of bronze.
 
     Raises:
-        MissingFieldError: a declared column is a field of no file; says which files could not be read, and why.
+        MissingFieldError: all files lack the field of a declared column; the error lists files that could not be read.
     """
     fields = _bronze_bookmark(context).get("fields", {})
     try:
@@ -101,22 +101,22 @@ def _evolved(context: TableRun) -> Evolved:
 
 
 def _bronze_bookmark(context: TableRun) -> Mapping[str, Any]:
-    """Return bronze's bookmark with the names that fields have now."""
+    """Return bronze's bookmark with the current names of its fields."""
     return renamed_bookmark(context.table, context.head(context.bronze).bookmark)
 
 
 def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: Ingested | None = None) -> Normalized:
-    """Type and check what came after silver's bookmark.
+    """Type and check the records after silver's bookmark.
 
     Args:
         context: the table's part of the run.
-        step: which batches.
+        step: the batches.
         contract: the table's contract.
-        ingested: what was just appended to bronze, if anything was.
+        ingested: result of the step before, if this run has appended to bronze.
 
     Raises:
-        TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; nothing
-            of the batch is visible past bronze.
+        TooManyBadRowsError: more records are bad than ``max_bad_rows`` or ``max_bad_fraction`` allow; the batch stays
+            invisible past bronze.
         RepeatedKeyError: a full load has different records of one key, beyond ``max_repeated_key_fraction``; likewise.
         RuleBrokenError: changes break a rule that stops the run; likewise.
         LateChangesError: more changes are late than ``max_late_fraction`` allows; likewise.
@@ -140,14 +140,14 @@ def normalize(context: TableRun, step: Normalize, contract: Contract, ingested: 
 
 
 def _passes(context: TableRun, plain: PlainBatch) -> bool:
-    # Of several batches each is judged.
+    # With several batches, the limits apply to each.
     return passes(context, plain.behind, plain.count if plain.upto == plain.after + 1 else 0)
 
 
 def _normalize_by_spark(context: TableRun, step: Normalize, contract: Contract, at_hand: pa.Table | None) -> Normalized:
-    """Let Spark make all changes; ``at_hand`` are the rows of bronze that the driver's memory has already.
+    """Compute all changes with Spark; ``at_hand`` has the rows of bronze that are in the driver's memory.
 
-    Cost: where deletes lack their sequence, which is seen when the changes are written, they are written again.
+    Cost: if the write shows that deletes lack their sequence, the changes are written a second time.
     """
     try:
         return _normalize_all(context, step, contract, at_hand)
@@ -186,7 +186,7 @@ def _normalize_all(
         if is_limited(context, step):
             _judge_late(context, contract, kept, lambda: batches(batch.written(), step.after, step.upto))
         if (more := _seen_in_bookmark(bookmark, seen)) != bookmark:
-            # What is noted must be in the commit that brings the first such change.
+            # The entry must be in the commit with the first such change.
             batch.set_bookmark(more)
         if staged is not None:
             batch.note(changes=int(seen["good"]), quarantined=int(seen["bad"]))
@@ -204,7 +204,7 @@ def _normalize_all(
 
 
 def _seen_in_bookmark(bookmark: Mapping[str, Any], seen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return silver's bookmark with what was seen of its new changes."""
+    """Return silver's bookmark with facts on its new changes."""
     more = {"partial": bool(bookmark["partial"] or seen["partial"])}
     if (position := seen[unsequenced.POSITION]) is not None:
         more[unsequenced.POSITION] = max(position, bookmark.get(unsequenced.POSITION, ""))
@@ -230,14 +230,14 @@ def _report(context: TableRun, seen: Mapping[str, Any]) -> None:
 def _normalize_plain(
     context: TableRun, step: Normalize, contract: Contract, plain: PlainBatch, *, is_held: bool
 ) -> Normalized:
-    """Write plain changes as they are, and with them what Spark makes of the other records.
+    """Write plain changes, together with the changes that Spark computes from the other records.
 
     Args:
         context: the table's part of the run.
-        step: which batches.
+        step: the batches.
         contract: the table's contract.
         plain: the batch.
-        is_held: it is small enough to stay in the driver's memory.
+        is_held: the batch is small enough for the driver's memory.
     """
     spark, names = context.spark, change_columns(contract)
     base, bronze = context.head(context.changes), _bronze_bookmark(context)
@@ -280,10 +280,10 @@ def _normalize_plain(
 
 
 def _rest(context: TableRun, contract: Contract, plain: PlainBatch) -> tuple[DriverBatch | None, dict[str, Any]]:
-    """Return what Spark makes of the records of a batch that are not plain, and what it counted.
+    """Return the changes that Spark computes from a batch's other records, and their counts.
 
     Raises:
-        _UnsequencedError: deletes among them lack their sequence; it follows from the plain changes too.
+        _UnsequencedError: deletes among them lack their sequence, which depends on the plain changes too.
     """
     if plain.others is None:
         return None, {"good": 0, "bad": 0, "partial": 0, "untimed": 0, "failed": 0}
@@ -301,7 +301,7 @@ def _rest(context: TableRun, contract: Contract, plain: PlainBatch) -> tuple[Dri
 def _judge_late(
     context: TableRun, contract: Contract, held: DriverBatch | None, written: Callable[[], DataFrame]
 ) -> None:
-    """Refuse changes that are mostly late; ``written`` returns them where they are not ``held``."""
+    """Refuse changes that are mostly late; ``written`` returns them if they are not ``held``."""
     if held is None:
         verify_not_late(context, contract, written(), few=False)
     elif not passes(context, count_behind(held.rows, contract, known_newest(context)), held.rows.num_rows):
@@ -309,7 +309,7 @@ def _judge_late(
 
 
 def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> DriverBatch:
-    """Return all rows of some streams in one piece, each of the same columns."""
+    """Return all rows of some streams as one table; all streams have the same columns."""
     types = spark_types(names)
     schema = to_arrow_schema(types)
     rows = [piece.select([*names]).cast(schema) for stream in streams for piece in stream]
@@ -317,7 +317,7 @@ def _held(streams: Iterable[Iterator[pa.Table]], names: Mapping[str, str]) -> Dr
 
 
 def _sums(contract: Contract, *, is_new: bool) -> list[SparkColumn]:
-    """Count what is good and bad while rows are written; of a batch that is new also what its marts decide by."""
+    """Return counts of good and bad rows for the write; for a new batch also the statistics that its marts need."""
     measured = measure_sql(contract, _IS_GOOD) if is_new else newest_sql(contract, _IS_GOOD)
     return [*map(F.expr, [*measured, *_SUMS, unsequenced.last_position(contract)])]
 
@@ -331,9 +331,9 @@ def _rows(
     rebuild: bool,
     completes: bool = False,
 ) -> Spread:
-    """Return the change rows of records of bronze, and what is to be known of them.
+    """Return the change rows of records of bronze, with their truncates and changes of key resolved.
 
-    With ``completes`` no delete among them lacks its sequence.
+    With ``completes``, deletes without a sequence are completed.
     """
     source, can_truncate = source_of(context.table), context.table.source.truncates
     expressions, bronze = expressions_of(context.spark, contract), _bronze_bookmark(context)
@@ -360,14 +360,14 @@ def _rows(
 
 
 def _at_hand(step: Normalize, ingested: Ingested | None) -> pa.Table | None:
-    """Return the rows of bronze that are to be normalized, where they are in the driver's memory."""
+    """Return the rows of bronze to normalize, if they are in the driver's memory."""
     if ingested is None or step.rebuild or not ingested.batch == step.upto == step.after + 1:
         return None
     return ingested.rows
 
 
 def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout: TableLayout) -> Normalized:
-    """Replace a silver table whose columns are other than declared, with its rows in one commit."""
+    """Replace a silver table and its rows in one commit, because its columns differ from the declaration."""
     base, bronze = context.head(context.changes, rebuilt=True), _bronze_bookmark(context)
     whole = replace(step, after=0, rebuild=True)
     spread = _rows(context, contract, bronze_records(context, whole, bronze), base, rebuild=True)
@@ -396,7 +396,7 @@ def _replace_all(context: TableRun, step: Normalize, contract: Contract, layout:
 def _bookmark(
     context: TableRun, step: Normalize, contract: Contract, base: TableSnapshot, bronze: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return where silver stands, and since which batch it knows columns that came later than the table."""
+    """Return silver's bookmark, including the first batch of each column that was added later."""
     kept = kept_baseline(base.bookmark)
     return context.bookmark(
         "silver",
@@ -405,7 +405,7 @@ def _bookmark(
         settings=settings(context.table),
         laws=LAWS,
         since=columns_since(contract, bronze),
-        # A baseline, which a rebuild keeps, can have changes that do not carry every column.
+        # A rebuild keeps the baseline, whose changes may lack columns.
         partial=bool(base.bookmark.get("partial", False)) and (not step.rebuild or bool(kept)),
         made_by=context.run_id if step.rebuild else base.bookmark.get("made_by", ""),
         **_bronze_made_by(step, base, bronze),
@@ -417,14 +417,14 @@ def _bookmark(
 
 
 def _bronze_made_by(step: Normalize, base: TableSnapshot, bronze: Mapping[str, Any]) -> dict[str, str]:
-    """Return which bronze the changes are made of, where its values were ever replaced."""
+    """Return the id of the bronze that the changes come from, if its values were ever replaced."""
     is_whole = step.rebuild or not step.after
     made_by = bronze.get(MADE_BY) if is_whole else base.bookmark.get(BRONZE_MADE_BY)
     return {BRONZE_MADE_BY: made_by} if made_by else {}
 
 
 def note_declared(context: TableRun) -> None:
-    """Note in silver's bookmark how it is declared now, in a commit without rows: its columns have other names."""
+    """Store the declaration in silver's bookmark, in a commit without rows: its columns were renamed."""
     contract, base = contract_of(context), context.head(context.changes)
     table, bronze = context.table, _bronze_bookmark(context)
     bookmark = {
@@ -442,7 +442,7 @@ def note_declared(context: TableRun) -> None:
 
 
 def _judge(context: TableRun, step: Normalize, watched: Watched, seen: Mapping[str, Any], rows: DataFrame) -> None:
-    """Hold what was counted of change rows against the rules of the contract and the table's limits."""
+    """Check the counts over change rows against the contract's rules and the table's limits."""
     watched.report(context, seen)
     by_batch = {step.upto: seen} if not step.rebuild else bad_by_batch(context, rows, int(seen["bad"]))
     check_limits(context, by_batch, rows, is_first=step.after == 0)

@@ -1,7 +1,7 @@
-"""Normalize a batch on the driver: what is plain is typed by Arrow, and Spark gets what is left.
+"""Normalize a batch on the driver: Arrow types plain records, and Spark the others.
 
-Spark takes ten times as long for the usual forms of values. Nothing depends on who does it: what is not proven to be
-a plain change is Spark's.
+Spark takes ten times as long for the usual forms of values. Both produce the same result: Spark gets every record that
+is not proven to be a plain change.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _File:
     path: Path
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in pieces; of the columns those that it has."""
+        """Yield all rows in pieces, with those of the columns that exist."""
         with pq.ParquetFile(self.path) as file:
             has = file.schema_arrow
             yield from file.iter_batches(_AT_ONCE, columns=[name for name in names if name in has.names])
@@ -77,7 +77,7 @@ class _Held:
     table: pa.Table
 
     def pieces(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in pieces; of the columns those that it has."""
+        """Yield all rows in pieces, with those of the columns that exist."""
         has = {*self.table.schema.names}
         yield from self.table.select([name for name in names if name in has]).to_batches()
 
@@ -88,11 +88,11 @@ class _Held:
 
 @dataclass(slots=True)
 class _Sorted:
-    """A part of a batch, its plain changes and its other records apart.
+    """A part of a batch, split into plain changes and other records.
 
     Attributes:
-        made: the plain changes, as long as those of the batch are held.
-        count, partial, untimed, behind, newest: of the plain changes, as :class:`PlainBatch` has them.
+        made: the plain changes, while the batch is held in memory.
+        count, partial, untimed, behind, newest: values for the plain changes, as in :class:`PlainBatch`.
         left: places of the other records.
     """
 
@@ -107,23 +107,23 @@ class _Sorted:
 
 @dataclass(slots=True)
 class PlainBatch:
-    """A batch, its plain changes and its other records apart.
+    """A batch, split into plain changes and other records.
 
     Attributes:
-        changes: makes the plain changes.
+        changes: converts records to plain changes.
         after, upto: the batches ``after < batch <= upto`` of bronze.
-        parts: rows of bronze that have them.
-        spark: the session that judges what Arrow cannot.
+        parts: rows of bronze that have the batches.
+        spark: session for the rules that Arrow cannot check.
         count: number of plain changes.
-        partial: how many of them are upserts that do not carry every column.
-        untimed: how many of them are deletes without a time of the source.
-        known: how far earlier changes go.
-        behind: how many changes do not come after all of those.
+        partial: number of upserts among them that lack columns.
+        untimed: number of deletes among them without a time of the source.
+        known: greatest order and event time of earlier changes.
+        behind: number of changes that are not after all earlier ones.
         newest: their greatest order and event time.
-        others: the other records, as rows of bronze; None where there are none.
-        held: the plain changes, as long as they are few.
-        last_move: place of the newest change of key in silver, which the batch stands behind; None where no change
-            before such a one matters.
+        others: the other records, as rows of bronze; None without any.
+        held: the plain changes, while they are few; else None.
+        last_move: place of the newest change of key in silver; the batch comes after it. None if changes before a
+            change of key do not matter.
     """
 
     changes: PlainChanges
@@ -142,7 +142,7 @@ class PlainBatch:
     last_move: Place | None = None
 
     def streams(self) -> list[Iterator[pa.Table]]:
-        """Return the plain changes, in streams that can be read side by side."""
+        """Return the plain changes, in streams that can be read in parallel."""
         if self.held is not None:
             return [iter(self.held)]
         return [self._plain_rows(part) for part in self.parts]
@@ -152,9 +152,13 @@ class PlainBatch:
             yield self._plain(records)[0]
 
     def sort(self, held_bytes: int, others_bytes: int) -> bool:
-        """Tell plain changes from other records; return whether few enough are others.
+        """Split the batch into plain changes and other records; return False if the others are too many.
 
-        Cost: one pass over the parts, as many side by side as there are cores, and one over those that have others.
+        Args:
+            held_bytes: limit for plain changes in memory.
+            others_bytes: limit for the other records.
+
+        Cost: one parallel pass over the parts, and one over the parts with other records.
         """
         others, size = [], 0
         with ThreadPoolExecutor(usable_cores()) as pool:
@@ -173,7 +177,7 @@ class PlainBatch:
         return True
 
     def _sorted(self, part: _File | _Held, held_bytes: int) -> _Sorted:
-        """Tell the plain changes of a part from its other records."""
+        """Split a part into plain changes and other records."""
         found = _Sorted()
         for records, places in self._pieces(part):
             made, is_plain = self._plain(records)
@@ -192,14 +196,14 @@ class PlainBatch:
         return found
 
     def _with_fields(self, rows: pa.Table) -> pa.Table:
-        """Add fields that came later than the files that rows are of."""
+        """Add NULL columns for fields that are newer than the rows' files."""
         for name, _ in self.changes.contract.fields:
             if name not in rows.column_names:
                 rows = rows.append_column(name, pa.nulls(rows.num_rows, pa.string()))
         return rows
 
     def may_truncate(self) -> bool:
-        """Return whether some operation is none of those that plain changes have."""
+        """Return whether some record has an operation that plain changes cannot have."""
         meaning = self.changes.meaning
         known = pa.array([*meaning.classes], pa.string())
         said = [meaning.operation] if meaning.operation is not None else []
@@ -207,14 +211,14 @@ class PlainBatch:
         return not all(pc.all(pc.is_in(piece, known)).as_py() in {True, None} for piece in pieces)
 
     def may_move(self) -> bool:
-        """Return whether some record may change a key, or stands before a change of key in silver."""
+        """Return whether some record may change a key, or precedes a change of key in silver."""
         if not self.changes.meaning.old_keys:
             return False
         pieces = (records for part in self.parts for records, _ in self._pieces(part))
         return any(self.changes.may_move(records) or self._is_late(records) for records in pieces)
 
     def may_come_before(self, position: str) -> bool:
-        """Return whether some record does not stand behind a position."""
+        """Return whether some record is not after a position."""
         pieces = (piece[0].drop_null() for part in self.parts for piece in part.pieces([r.POSITION]))
         return any(len(piece) > 0 and pc.min(piece).as_py() <= position for piece in pieces)
 
@@ -225,7 +229,7 @@ class PlainBatch:
         return least is not None and least <= self.last_move[0]
 
     def _plain(self, records: pa.RecordBatch) -> tuple[pa.Table, pa.Array]:
-        """Return the plain changes among records, and which records those are."""
+        """Return the plain changes among records, and a mask of these records."""
         made, is_plain = self.changes.made_of(records)
         if not self.changes.exprs or not made.num_rows:
             return made, is_plain
@@ -236,9 +240,9 @@ class PlainBatch:
         return made.filter(is_kept), pc.is_in(pa.array(np.arange(len(records), dtype=np.uint64)), places)
 
     def _keeps(self, made: pa.Table) -> pa.Array:
-        """Let Spark judge rules over several columns, whose values they are.
+        """Check rules over several columns with Spark; return the changes that fulfil all of them, as a mask.
 
-        Cost: a Spark job over the columns that they read.
+        Cost: a Spark job over the columns of the rules.
         """
         exprs = self.changes.exprs
         types = {column.name: column.type for column in self.changes.contract.columns} | {r.CLASS: "string"}
@@ -264,7 +268,7 @@ class PlainBatch:
                 self.held = None
 
     def _pieces(self, part: _File | _Held) -> Iterator[tuple[pa.RecordBatch, Any]]:
-        """Yield the records of a part with the columns that changes are made of, and their places in it."""
+        """Yield the records of a part, with the columns that changes need, and their places in it."""
         start = 0
         for piece in part.pieces(self.changes.reads):
             places = pa.array(np.arange(start, start + len(piece)))
@@ -286,14 +290,14 @@ def plain_batch(
     bronze: Mapping[str, Any],
     at_hand: pa.Table | None,
 ) -> PlainBatch | None:
-    """Return a batch with its plain changes apart; None where Spark has to do it all, or has a cluster to do it.
+    """Return a batch split into plain changes and other records; None if Spark must compute it all, or has a cluster.
 
     Args:
         context: the table's part of the run.
-        step: which batches.
+        step: the batches.
         contract: the table's contract.
         bronze: bookmark of bronze.
-        at_hand: rows of bronze that are in the driver's memory already; None for those of its files.
+        at_hand: rows of bronze in the driver's memory; None reads its files.
     """
     policy = context.policy
     if step.rebuild or bronze.get("corrections") or not policy.plain:
@@ -318,7 +322,7 @@ def plain_batch(
 
 
 def _files(context: TableRun, step: Normalize) -> list[_File]:
-    """Return the files of bronze that have a step's records; none where Spark has to read them, or a cluster does."""
+    """Return the files of bronze with a step's records; empty if Spark or a cluster must read them."""
     at = context.head(context.bronze).snapshot_id
     if not is_local(context.spark):
         return []  # executors share the work

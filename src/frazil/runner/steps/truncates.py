@@ -1,12 +1,12 @@
 """TRUNCATE: every key with an older change is deleted at the truncate's order.
 
-A change is older if it comes before the truncate in order, which is how marts fold, or in the source, which is how
-:mod:`frazil.runner.key_changes.moves` follows rows. The two differ if ``sequence_by`` runs against the source. A delete
-that only the place asks for is older than all changes of its key, and changes nothing in a mart.
+A change is older if it precedes the truncate in order, by which marts fold, or in the source, by which
+:mod:`frazil.runner.key_changes.moves` follows rows. The two differ if ``sequence_by`` contradicts the source. A delete
+that only the place requires is older than all changes of its key, and does not affect a mart.
 
-Silver keeps no truncate as such: it keeps the deletes that follow from it, so that marts know nothing of truncates and
-nobody has to read a table's keys to apply one late. Which truncates there were stands in silver's bookmark: a change
-that arrives later and is older than one of them brings the delete of its key with it (CONVERGE).
+Silver stores the resulting deletes and not the truncate. Marts therefore need no support for truncates, and a late
+truncate needs no read of a table's keys. Silver's bookmark lists the truncates: a later change that is older than one
+of them adds the delete of its key (CONVERGE).
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ class Truncate:
     """One truncate of a table, or of one of its shards.
 
     Attributes:
-        position, row, file, batch: where its record stands.
-        values: text of the columns that order changes or say when they happened, and of the shard that it empties;
-            NULL where it has none.
-        source_time: text of the source's own time of it; None for none.
+        position, row, file, batch: place of its record.
+        values: text of the columns of order, time and shard; NULL if the truncate has no value.
+        source_time: text of the source's own time; None without one.
     """
 
     position: str
@@ -69,34 +68,34 @@ class Truncate:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Return what orders it among all changes of the table."""
+        """Return its place among all changes of the table."""
         return (self.position, self.row)
 
     @property
     def identity(self) -> tuple[str, int, str]:
-        """Return what tells it from all others: two shards may have one position."""
+        """Return its identity: two shards may have truncates at the same position."""
         return (self.position, self.row, self.file)
 
 
 def known_truncates(bookmark: Mapping[str, Any]) -> list[Truncate]:
-    """Return the truncates that silver's bookmark tells of."""
+    """Return the truncates in silver's bookmark."""
     return [Truncate(**one) for one in bookmark.get("truncates", ())]
 
 
 def truncate_bookmark(truncates: Iterable[Truncate]) -> dict[str, Any]:
-    """Return what silver's bookmark keeps of truncates; nothing where there are none."""
+    """Return the entry of silver's bookmark for truncates; empty without any."""
     kept = [asdict(one) for one in truncates]
     return {"truncates": kept} if kept else {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
-    """What silver holds that stays beside new change rows.
+    """Existing contents of silver that stay beside new change rows.
 
     Attributes:
-        rows: its changes; in a rebuild those of its baseline. None for none.
-        truncates: those of earlier batches; none in a rebuild.
-        is_rebuild: the new rows are all that bronze has.
+        rows: changes of silver; in a rebuild only the changes of its baseline. None without any.
+        truncates: truncates of earlier batches; empty in a rebuild.
+        is_rebuild: the new rows are all rows of bronze.
     """
 
     rows: DataFrame | None
@@ -106,15 +105,15 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Change rows as silver takes them.
+    """Change rows with truncates expanded to deletes.
 
     Attributes:
-        rows: without truncates and ``_cdc_moved``, with a delete for every key and truncate where a change of the key
-            is older.
-        truncates: all there are.
-        last_move: place of the newest change of key; None where nobody looked.
-        departed: the greatest position of a void delete; empty for none.
-        is_late: some come before a change of key that silver holds already, so silver must be made from bronze again.
+        rows: change rows without truncates and ``_cdc_moved``. They have a delete for every pair of key and truncate
+            with an older change of the key.
+        truncates: all truncates.
+        last_move: place of the newest change of key; None if changes of key were not searched.
+        departed: greatest position of a void delete; empty without one.
+        is_late: some rows precede a change of key in silver, so silver must be rebuilt from bronze.
     """
 
     rows: DataFrame
@@ -124,21 +123,21 @@ class Spread:
     is_late: bool = False
 
     def in_bookmark(self) -> dict[str, Any]:
-        """Return what silver's bookmark keeps."""
+        """Return the entries of silver's bookmark."""
         departed = {departures.DEPARTED: self.departed} if self.departed else {}
         return truncate_bookmark(self.truncates) | last_move_bookmark(self.last_move) | departed
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one pass over change rows finds.
+    """Results of one pass over change rows.
 
     Attributes:
-        truncates: all among them.
-        moves: those that lack columns.
-        last_move: the newest.
-        least_of_move: place of the first change, as moves are ordered; None for none.
-        is_older: some change is older than a truncate of an earlier batch.
+        truncates: all truncates among them.
+        moves: changes of key that lack columns.
+        last_move: place of the newest change of key.
+        least_of_move: least place of a change, in the order of moves; None without changes.
+        is_older: a change is older than a truncate of an earlier batch.
     """
 
     truncates: Sequence[Truncate] = ()
@@ -151,21 +150,21 @@ class _Seen:
 def spread_truncates(
     context: TableRun, contract: Contract, rows: DataFrame, since: Mapping[str, int], beside: Beside
 ) -> Spread:
-    """Put deletes in the place of truncates, and fill what changes of key do not carry.
+    """Expand truncates to deletes, and fill the missing values of changes of key.
 
     Args:
         context: the table's part of the run.
         contract: the table's contract.
-        rows: from :func:`frazil.silver.changes.change_rows`, truncates among them.
-        since: column that came later than the table -> batch that it came with.
-        beside: what silver holds that stays.
+        rows: from :func:`frazil.silver.changes.change_rows`, including truncates.
+        since: column added after the first batch -> batch that introduced it.
+        beside: existing contents of silver that stay.
 
     Raises:
         TooManyDeletesError: a snapshot would delete more rows than the declaration allows.
 
-    Cost: nothing for sources that know neither truncates nor old keys. For others one Spark job over the batch; with a
-        truncate, or a change older than one, another pass over the batch, and with a truncate one over the keys of
-        silver. For changes of key see the modules of :mod:`frazil.runner.key_changes`.
+    Cost: free for sources without truncates and old keys. For others one Spark job over the batch. A truncate, or a
+        change older than one, adds a pass over the batch, and a truncate also a pass over the keys of silver. For
+        changes of key see the modules of :mod:`frazil.runner.key_changes`.
     """
     follows = MOVED in rows.columns
     if not context.table.source.truncates and not follows:
@@ -193,7 +192,7 @@ def _followed(
     spread: Spread,
     of: tuple[Sequence[KeyChange], Mapping[str, int], DataFrame | None],
 ) -> tuple[DataFrame, Spread]:
-    """Leave out the deletes that are void, and fill what changes of key do not carry."""
+    """Remove void deletes, and fill the missing values of changes of key."""
     moves, since, held = of
     void = departures.void_departures(context, contract, spread.rows, held)
     if departures.holds_departures(context, contract, held, void):
@@ -216,9 +215,9 @@ def _followed(
 def _is_late(
     context: TableRun, contract: Contract, rows: DataFrame, seen: _Seen, known: tuple[Place, str, bool]
 ) -> bool:
-    """Return whether silver must be made from bronze again.
+    """Return whether silver must be rebuilt from bronze.
 
-    ``known`` are the last change of key, the last void delete, and whether changes of key may lack columns.
+    ``known`` has the last change of key, the last void delete, and whether changes of key may lack columns.
     """
     held, departed, lacks = known
     places = [one.place for one in seen.truncates]
@@ -235,7 +234,7 @@ def _is_late(
 def _with_deletes(
     context: TableRun, contract: Contract, rows: DataFrame, found: Sequence[Truncate], beside: Beside
 ) -> DataFrame:
-    """Return the rows with the deletes in the place of truncates."""
+    """Return the rows with truncates expanded to deletes."""
     shard = context.table.source.shard_column
     carried = _carried(contract, shard)
     every = [*beside.truncates, *found]
@@ -261,9 +260,9 @@ def _with_deletes(
 def _deletes(
     contract: Contract, has: tuple[Mapping[str, str], str | None], older: str, truncates: str, problem: str
 ) -> str:
-    """Write the SELECT of one delete for every key and truncate where a change of the key is older.
+    """Return a SELECT of one delete for every pair of key and truncate with an older change of the key.
 
-    ``has`` says what a truncate has values of: which columns, and the one with the name of the shard among them.
+    ``has`` names the columns that a truncate has values of, and the column with the name of the shard.
     """
     carried, shard = has
     columns = ", ".join(_column(column.name, column.type, contract.keys, carried) for column in contract.columns)
@@ -283,19 +282,19 @@ _PLACE: Final = f"struct({r.POSITION}, {r.ROW}) AS _place"
 
 
 def _order(contract: Contract) -> str:
-    """Write what orders changes and truncates of all keys: the sequence first, which neither lacks."""
+    """Return SQL for the order of changes and truncates of all keys: the sequence first, which is never NULL."""
     return f"struct({', '.join(map(quote, (*contract.sequence_by, r.POSITION, r.ROW)))})"
 
 
 def _carried(contract: Contract, shard: str | None) -> dict[str, str]:
-    """Return the columns that a truncate has values of, with their types."""
+    """Return the columns with values in a truncate, and their types."""
     types = {column.name: column.type for column in contract.columns}
     times = (contract.event_time,) if contract.event_time in types else ()
     return {name: types[name] for name in dict.fromkeys((*contract.sequence_by, *times, shard)) if name is not None}
 
 
 def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Truncate]) -> _Seen:
-    """Look at all rows once; ``known`` are the truncates of earlier batches."""
+    """Scan all rows once; ``known`` has the truncates of earlier batches."""
     carried = _carried(contract, table.source.shard_column)
     has_moves = MOVED in rows.columns
     values = ", ".join(f"CAST({quote(name)} AS string) AS {quote(name)}" for name in carried)
@@ -337,7 +336,7 @@ def _seen(table: Table, rows: DataFrame, contract: Contract, known: Sequence[Tru
 
 
 def _before_some(contract: Contract, known: Sequence[Truncate]) -> str:
-    """Write the condition that a change is older than one of some truncates."""
+    """Return SQL that is true if a change is older than one of the truncates."""
     if not known:
         return "false"
     is_older = f"struct({r.POSITION}, {r.ROW}) < {place_sql(*max(one.place for one in known))}"

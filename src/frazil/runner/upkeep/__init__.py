@@ -1,1 +1,1 @@
-"""Tables kept in shape, after a run or on demand: compact, expire, remove files that nobody names."""
+"""Maintain tables, after a run or on demand: compact, expire snapshots, remove orphan files."""

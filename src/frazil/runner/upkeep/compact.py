@@ -1,4 +1,4 @@
-"""Compact tables: merge small files, and rewrite those of which many rows are deleted."""
+"""Compact tables: merge small files, and rewrite files with many deleted rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ if TYPE_CHECKING:
 
 
 def compact_mart(context: TableRun, path: tuple[str, ...], at: TableSnapshot, *, after: int, upto: int) -> bool:
-    """Merge the small files of a mart that went from batch ``after`` to ``upto``, where it is time.
+    """Merge the small files of a mart at the right intervals.
 
-    The driver does so every ``merge_every`` batches; what it cannot is left to Spark, every ``compact_every``.
+    The driver merges every ``merge_every`` batches. Spark merges the other files every ``compact_every`` batches.
+
+    Args:
+        context: the table's part of the run.
+        path: path of the mart.
+        at: its newest snapshot.
+        after: batch of the mart before the run's commit.
+        upto: batch of the mart now.
 
     Returns:
         Whether files were merged.
 
-    Cost: without a Spark job it reads and writes the small files, and those of at most ``merge_bytes`` many of whose
-        rows are deleted.
+    Cost: the driver reads and writes the small files, and files up to ``merge_bytes`` with many deleted rows, without a
+        Spark job.
     """
     policy, upkeep = context.policy, context.pipeline.upkeep
     is_time, is_sparks_time = (after // every < upto // every for every in (policy.merge_every, policy.compact_every))
@@ -49,10 +56,10 @@ def compact_mart(context: TableRun, path: tuple[str, ...], at: TableSnapshot, *,
 
 
 def _merge(context: TableRun, path: tuple[str, ...], smaller: int, *, least: int) -> tuple[bool, bool | None]:
-    """Merge a table's files on the driver, if they are so many.
+    """Merge a table's files on the driver, if they are many enough.
 
     Returns:
-        Whether it was done, and whether there is a file with many dead rows that is too large for it; None where the
+        Whether files were merged, and whether a file with many dead rows is too large for the driver; None if the
         driver cannot merge files of this table.
     """
     policy, upkeep, at = context.policy, context.pipeline.upkeep, context.head(path)
@@ -71,34 +78,45 @@ def _merge(context: TableRun, path: tuple[str, ...], smaller: int, *, least: int
 
 
 def has_many_files(at: TableSnapshot, upkeep: Upkeep, policy: Policy) -> bool:
-    """Return whether a table has many small files, or many files of deletes."""
+    """Return whether a table has many small files, or many delete files.
+
+    Args:
+        at: the table's newest snapshot.
+        upkeep: settings of the declaration.
+        policy: thresholds.
+    """
     are_small = at.size_bytes < at.data_files * small_bytes(upkeep, policy, at)
     return at.delete_files >= policy.compact_files or (at.data_files >= policy.compact_files and are_small)
 
 
 def small_bytes(upkeep: Upkeep, policy: Policy, at: TableSnapshot | None = None) -> int:
-    """Return the size from which on a file is not rewritten for new rows: a share of ``target_file_mb``.
+    """Return the size below which a file counts as small: a share of ``target_file_mb``.
 
-    A run gives the table's snapshot: then it is no more than that share of the table, and than what opening a file
-    costs. The files of a load are not rewritten for the batches that follow, though they could be larger.
+    With a snapshot, the size is also limited by that share of the table and by the cost of opening a file. Files of a
+    load are then not rewritten for later batches, even below the target size.
+
+    Args:
+        upkeep: settings of the declaration.
+        policy: thresholds.
+        at: the table's newest snapshot, given by a run; None for maintenance.
     """
     small = int(policy.small_file_share * upkeep.target_file_mb * 1024 * 1024)
     return small if at is None else min(small, int(policy.small_file_share * at.size_bytes), policy.open_cost_bytes)
 
 
 def span_due(after: int, upto: int, every: int) -> int | None:
-    """Return how many of the newest batches to compact in a table that only grows: tiered compaction.
+    """Return the number of newest batches to compact in an append-only table: tiered compaction.
 
-    After every ``every``ⁿ batches, the last ``every``ⁿ are compacted. So a row is rewritten once each time
-    that the number of batches grows by this factor, and however many they become, few files are small.
+    After every ``every``ⁿ batches, the last ``every``ⁿ are compacted. A row is rewritten once each time the number of
+    batches grows by this factor, and the number of small files stays low.
 
     Args:
-        after: the batch that the table stood at.
-        upto: the one that it stands at now.
+        after: batch of the table before the run's commits.
+        upto: batch of the table now.
         every: the factor, 2 or more.
 
     Returns:
-        A power of ``every``; None where no tier is full.
+        A power of ``every``; None if no tier is full.
     """
     due, span = None, every
     while after // span < upto // span:
@@ -107,10 +125,15 @@ def span_due(after: int, upto: int, every: int) -> int | None:
 
 
 def compact_appended(context: TableRun, after: int, upto: int) -> None:
-    """Compact the small files that batches have left in silver and bronze, where :func:`span_due` says so.
+    """Compact the small files of batches in silver and bronze, at the intervals of :func:`span_due`.
 
-    Those of silver the driver merges, if it can. Bronze is compacted from the second tier on: its records are read by
-    a rebuild alone, and its ledger by a process that begins. Files that are not small are not rewritten.
+    The driver merges the files of silver if it can. Bronze is compacted from the second tier on, because only a rebuild
+    reads its records and only a starting process reads its ledger. Larger files are not rewritten.
+
+    Args:
+        context: the table's part of the run.
+        after: batch of the table before the run's commits.
+        upto: batch of the table now.
     """
     policy, upkeep = context.policy, context.pipeline.upkeep
     span = span_due(after, upto, policy.compact_every)
@@ -130,13 +153,19 @@ def compact_appended(context: TableRun, after: int, upto: int) -> None:
 
 
 def compact(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, policy: Policy, *, smaller: int) -> int:
-    """Merge files of fewer than ``smaller`` bytes, rewrite those with many deleted rows, merge the rest of the deletes.
+    """Merge small files, rewrite files with many deleted rows, and merge the remaining delete files.
 
-    Many is more than ``delete_ratio``. Readers see the same rows before and after; each of the two rewrites is a
-    commit of its own, without a bookmark.
+    Readers see the same rows before and after. Each of the two rewrites is a separate commit without a bookmark.
+
+    Args:
+        spark: a session with the lake.
+        path: path of the table.
+        upkeep: settings of the declaration; ``delete_ratio`` is the share of deleted rows that counts as many.
+        policy: thresholds.
+        smaller: size in bytes below which a file counts as small.
 
     Returns:
-        The size in bytes of the data files that were written again.
+        Size in bytes of the rewritten data files.
     """
     rewritten = _rewrite(spark, path, upkeep, policy, smaller)
     call(spark, path, "rewrite_position_delete_files")

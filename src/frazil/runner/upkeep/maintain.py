@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from frazil.spec.tables import LakeTable
 
 _WAY_SECONDS: Final = 0.75
-"""For so long the pipeline is free between two tables: a watch that waits for it looks three times."""
+"""Time without the lock between two tables: a waiting watch checks the lock three times in it."""
 
 
 def maintain(
@@ -53,25 +53,25 @@ def maintain(
     tell: Callable[[str], None] = lambda _: None,
     wait_seconds: float = TURN_SECONDS,
 ) -> list[MaintainReport]:
-    """Keep every table of a pipeline in shape.
+    """Maintain every table of a pipeline.
 
-    Small files and files with many deleted rows are rewritten, many small manifests are merged, old snapshots and
-    unreferenced files go, and statistics for query planners are computed. The order is rewrite, stamp, expire: a
-    rewrite leaves a snapshot without bookmark on top, and expiring the one below would lose it, so the bookmark is
-    written again first. Killed at any instant, the next upkeep or run goes on.
+    Small files and files with many deleted rows are rewritten, small manifests are merged, old snapshots and orphan
+    files are removed, and statistics for query planners are computed. The order is rewrite, stamp, expire: a rewrite
+    creates a newest snapshot without a bookmark, and expiring the snapshot below would lose it. The bookmark is
+    therefore written again first. After a kill at any point, the next maintenance or run continues.
 
-    Between two tables a run that waits goes first, so the longest that it waits is one table.
+    A waiting run goes first between two tables, so it waits for one table at most.
 
     Args:
-        pipeline: the declaration; its ``upkeep`` says how old and how large.
+        pipeline: the declaration; its ``upkeep`` has the ages and sizes.
         spark: a session with the pipeline's lake.
-        select: as for a run; empty for all tables.
-        now: time that ages are counted from; left out, the present.
+        select: names or patterns, as for a run; empty for all tables.
+        now: reference time for ages; None for the present.
         tell: called with the name of each table when its turn comes.
         wait_seconds: how long to wait for a run to end, before each table.
 
     Raises:
-        BusyError: a run holds the pipeline for longer than that; the tables before are maintained.
+        BusyError: a run holds the pipeline for longer than ``wait_seconds``; earlier tables are maintained.
     """
     moment = now or dt.datetime.now(dt.UTC)
     selection = selected(pipeline, select)
@@ -96,7 +96,7 @@ def _maintain_one(
 
 
 def tables_to_maintain(pipeline: Pipeline, made_of: Collection[str]) -> list[LakeTable]:
-    """Return the lake's tables that are made of some source tables and aggregates; views hold nothing."""
+    """Return the lake tables of some source tables and aggregates; views have no files and are left out."""
     return [made for made in lake_tables(pipeline) if made.role != "view" and made.made_of in made_of]
 
 
@@ -107,7 +107,15 @@ def maintained(
     now: dt.datetime,
     tell: Callable[[str], None],
 ) -> Iterator[MaintainReport]:
-    """Maintain those of some tables that exist, one after the other; the lock of the pipeline is held."""
+    """Maintain the existing tables one after the other; the caller holds the lock.
+
+    Args:
+        spark: a session with the pipeline's lake.
+        pipeline: the declaration.
+        tables: the tables.
+        now: reference time for ages.
+        tell: called with the name of each table when its turn comes.
+    """
     for made in tables:
         if spark.catalog.tableExists(quote(*made.path)):
             tell(made.full_name)
@@ -142,7 +150,13 @@ def _table(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.d
 
 
 def merge_manifests(spark: SparkSession, path: tuple[str, ...], policy: Policy) -> None:
-    """Merge a table's manifests where they are many and would fit into half as many; readers open each of them."""
+    """Merge a table's manifests if they are many and would fit into half as many; readers open each manifest.
+
+    Args:
+        spark: a session with the lake.
+        path: path of the table.
+        policy: thresholds.
+    """
     lengths = _manifests(spark, path)
     would_be = sum(lengths) / policy.manifest_bytes + 2  # of data, and of deletes
     if len(lengths) >= policy.manifests and would_be <= len(lengths) / 2:
@@ -151,7 +165,7 @@ def merge_manifests(spark: SparkSession, path: tuple[str, ...], policy: Policy) 
 
 
 def _manifests(spark: SparkSession, path: tuple[str, ...]) -> list[int]:
-    """Return the sizes of the newest snapshot's manifests; none where there is no snapshot."""
+    """Return the sizes of the newest snapshot's manifests; empty without a snapshot."""
     table = java_table(spark, quote(*path))
     if table is None or (newest := table.currentSnapshot()) is None:
         return []
@@ -159,7 +173,7 @@ def _manifests(spark: SparkSession, path: tuple[str, ...]) -> list[int]:
 
 
 def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Compute statistics of all columns but those whose names the procedure takes for something else."""
+    """Compute statistics of all columns, except those whose names the procedure misinterprets."""
     columns = [column for column in spark.table(quote(*path)).schema if isinstance(column.dataType, AtomicType)]
     names = [column.name for column in columns if not {".", "`"} & set(column.name)]
     if len(names) == len(columns):
@@ -169,7 +183,7 @@ def _statistics(spark: SparkSession, path: tuple[str, ...]) -> None:
 
 
 def stamp(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Write the bookmark again if the newest snapshot does not carry it."""
+    """Restore the bookmark if the newest snapshot lacks it."""
     base = head(spark, quote(*path))
     if BOOKMARK not in base.summary and base.bookmark:
         with TableTransaction(spark, path, base, base.bookmark) as batch:
@@ -182,7 +196,7 @@ def _expire(spark: SparkSession, path: tuple[str, ...], upkeep: Upkeep, now: dt.
     before = snapshots.count()
     make_table_durable(java_table(spark, quote(*path)))
     older = _timestamp(now - dt.timedelta(days=upkeep.expire_after_days))
-    # With the snapshots go the ways in which only they were partitioned.
+    # Partition specs that only expired snapshots used are removed too.
     settings = (f"older_than => {older}", f"retain_last => {upkeep.retain_last}", "clean_expired_metadata => true")
     call(spark, path, "expire_snapshots", *settings)
     return before - spark.sql(f"SELECT snapshot_id FROM {quote(*path)}.snapshots").count()
@@ -205,18 +219,17 @@ def keep_up(
     now: dt.datetime,
     tell: Callable[[str], None],
 ) -> None:
-    """Maintain the tables that are due, and add to the report what that took.
+    """Maintain the tables that are due, and add the results to the report.
 
-    A table is due when it has a snapshot that has been allowed to go for ``after_run_days``: what it holds tells when
-    it was maintained last, and nothing else has to be remembered. Maintenance that fails is a warning: the tables hold
-    what they should.
+    A table is due if one of its snapshots has been expirable for ``after_run_days``, so the time of the last
+    maintenance need not be stored. A failure of maintenance is a warning, because the tables are correct.
 
     Args:
         spark: a session with the pipeline's lake.
-        pipeline: the declaration; nothing is done where its ``upkeep`` does not ask for it.
+        pipeline: the declaration; a no-op unless its ``upkeep`` sets ``after_run_days``.
         made_of: the source tables and aggregates that the run has written.
-        report: gets the reports and the warnings.
-        now: time that ages are counted from.
+        report: receives the reports and warnings.
+        now: reference time for ages.
         tell: called with the name of each table when its turn comes.
     """
     days = pipeline.upkeep.after_run_days

@@ -1,4 +1,4 @@
-"""Leave of a table only the files that its newest rows need: what was deleted is in no byte that is left."""
+"""Remove every file that the current snapshot does not need, so that deleted rows are in no remaining byte."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _REWRITE: Final = {
-    # Every file that a delete file takes a row from, and no other.
+    # Every file with rows deleted by a delete file, and no other.
     "delete-file-threshold": "1",
     "min-file-size-bytes": "0",
     "max-file-size-bytes": str(2**62),
     "remove-dangling-deletes": "true",
     "partial-progress.enabled": "false",
-    # No delete file is as new as the files that are written: all of them fall away.
+    # The written files are newer than every delete file, so all delete files are dropped.
     "use-starting-sequence-number": "false",
 }
 
 _MANIFEST_BYTES: Final = "commit.manifest.target-size-bytes"
 _DECLARED_BYTES: Final = "frazil.erase.manifest-bytes"
-"""Property with the size that a table had before manifests were rewritten; an empty text where it had none."""
+"""Property with the table's manifest size before the rewrite; an empty string if it was not set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """What was removed of a table: snapshots, names of branches and tags, files that nothing refers to."""
+    """Removed parts of a table: number of snapshots, names of branches and tags, number of orphan files."""
 
     snapshots: int = 0
     refs: tuple[str, ...] = ()
@@ -48,10 +48,15 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     """Rewrite files with deleted rows, then drop branches, tags, all older snapshots and all files they leave.
 
     The order is rewrite, stamp, expire, as in :func:`frazil.runner.upkeep.maintain.maintain`. Readers see the same rows
-    before and after. Killed at any instant, it can be done again.
+    before and after. After a kill at any point it can be repeated.
+
+    Args:
+        spark: a session with the lake.
+        path: path of the table.
+        target_file_mb: target size of rewritten files.
 
     Raises:
-        BusyError: a run published meanwhile; runs that began before this are refused, too.
+        BusyError: a run published meanwhile; runs that began earlier are refused too.
 
     Cost: one rewrite of the files that have deleted rows; a listing of the table's folder.
     """
@@ -65,7 +70,7 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
     if head(spark, name, rebuilt=True).delete_files:
         call(spark, path, "rewrite_position_delete_files", "options => map('rewrite-all', 'true')")
     failpoint("erase.after_rewrite")
-    # Every commit leaves manifests away in which no file is left.
+    # Every commit drops manifests without files.
     stamp(spark, path)
     _rewrite_manifests(spark, path)
     stamp(spark, path)
@@ -74,12 +79,12 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
         make_table_durable(java_table(spark, name))
         spark.sql(f"ALTER TABLE {name} DROP {kind} IF EXISTS {quote(ref)}")
     before = snapshots_of(spark, path)
-    # Snapshots are as old as the clock says: one that ran ahead must not keep them.
+    # A clock that ran ahead gives snapshots later times; they must expire too.
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=3650)
     make_table_durable(java_table(spark, name))
     _expire(spark, name, int(later.timestamp() * 1000))
     listed = unnamed_files(spark, path, later)
-    # Also where nothing is listed: a run that has read this table before would bring back what is deleted.
+    # Also without listed files: a run that has read this table before would bring deleted rows back.
     fence(spark, path)
     _expire(spark, name, int(later.timestamp() * 1000))
     orphans = remove_unnamed(spark, path, listed, later)
@@ -87,10 +92,10 @@ def purge(spark: SparkSession, path: tuple[str, ...], *, target_file_mb: int) ->
 
 
 def _expire(spark: SparkSession, name: str, before_ms: int) -> None:
-    """Drop all snapshots but the newest, and what only they needed.
+    """Drop all snapshots except the newest, and the files that only they reference.
 
-    By this process alone: the jobs with which Iceberg's procedure finds the files cost as much for each table as to
-    write a million rows again.
+    This process does the work: the Spark jobs of Iceberg's procedure cost as much per table as rewriting a million
+    rows.
     """
     table = java_table(spark, name)
     if table is not None:
@@ -100,9 +105,9 @@ def _expire(spark: SparkSession, name: str, before_ms: int) -> None:
 
 
 def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Write the manifests again, where one of them still notes a removed file, with its least and greatest values.
+    """Rewrite the manifests if one of them still has an entry, with bounds, of a removed file.
 
-    Iceberg leaves a single manifest as it is, unless two are to be made of it.
+    Iceberg does not rewrite a single manifest unless it would split into two.
     """
     _restore_manifest_size(spark, path)
     name, table = quote(*path), java_table(spark, quote(*path))
@@ -126,7 +131,7 @@ def _rewrite_manifests(spark: SparkSession, path: tuple[str, ...]) -> None:
 
 
 def _restore_manifest_size(spark: SparkSession, path: tuple[str, ...]) -> None:
-    """Give a table back the size of manifests that it had, also where an erase was killed before it could."""
+    """Restore a table's manifest size, also after a killed erase."""
     name, table = quote(*path), java_table(spark, quote(*path))
     declared = None if table is None else table.properties().get(_DECLARED_BYTES)
     if declared is None:
