@@ -86,7 +86,7 @@ class Certifying:
         except OSError as error:
             return error.strerror or f"{error}"
         except (duckdb.Error, LookupError, TypeError, ValueError, AttributeError) as error:
-            # Also where the newest certificate is not of a form that was written here.
+            # Also if the newest certificate has another version.
             return f"{type(error).__name__}: {error}".partition("\n")[0]
         return None
 

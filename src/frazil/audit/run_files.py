@@ -106,7 +106,7 @@ def write_file(pipeline: Pipeline, sort: str, name: str, content: bytes, *, last
     """
     below, beside = _places(pipeline, sort, lasting=lasting)
     if below is not None:
-        # A bucket that is its catalog's takes tables and nothing else.
+        # A catalog's own bucket accepts only tables.
         with suppress(StorageError, SetupError):
             below.write(name, content)
             return below

@@ -125,7 +125,7 @@ class EmbeddedReader:
         try:
             found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro")
         except sqlite3.OperationalError as error:
-            # SQLite reads a log only where it may write beside it; without a log the file alone is the truth.
+            # SQLite needs write permission to read a log; without a log the file alone is complete.
             if file.with_name(f"{file.name}-wal").exists():
                 raise CatalogError(f"the catalog {file} cannot be read: {error}") from error
             found = _sqlite(f"file:{percent_encoded(f'{file}')}?mode=ro&immutable=1")
@@ -211,7 +211,7 @@ class ServiceReader:
             names = self.namespaces
             spaces = dict.fromkeys((names.bronze, names.silver, names.marts, names.gold)) if of_others else ()
             listed = [(namespace, path[-1]) for namespace in spaces for path in _listed(catalog, namespace)]
-        # The client of Hive has one connection, and threads would read each other's answers.
+        # Hive's client has one connection, so threads would read each other's answers.
         pool = ThreadPoolExecutor(1 if self.kind == "hive" else _AT_ONCE)
         try:
             asked = {path: pool.submit(self._load, catalog, path, known) for path in (*self.own, *listed)}

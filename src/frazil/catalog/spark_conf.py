@@ -55,8 +55,7 @@ def catalog_conf(pipeline: Pipeline) -> dict[str, str]:
     settings |= (store := iceberg_properties(pipeline))
     if store:
         settings |= _MANIFESTS
-    # Tables are read again for each statement: a cached one would hide what another process has just
-    # committed.
+    # No cache: a cached table would hide commits of other processes.
     settings["cache-enabled"] = "false"
     if settings["type"] == "rest":
         settings["header.X-Iceberg-Access-Delegation"] = (

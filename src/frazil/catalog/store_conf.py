@@ -125,7 +125,7 @@ def _s3(access: StoreAccess) -> dict[str, str]:
     found = {theirs: value for ours, theirs in _NAMES.items() if ours != "path_style" and (value := access.get(ours))}
     if access.path_style:
         found["s3.path-style-access"] = "true"
-    # Java's client asks the machine where it finds none, for seconds; stores that are not Amazon's take any.
+    # Without a region Java's client searches the machine for seconds; stores other than Amazon's accept any.
     return {"client.region": "us-east-1"} | found if "s3.endpoint" in found else found
 
 

@@ -95,8 +95,8 @@ _REFUSED: Final = (
     "org.apache.iceberg.exceptions.ForbiddenException",
 )
 _OVERTAKEN: Final = re.compile(
-    # Iceberg has one type for every condition of a commit that does not hold. The second line: another run writes to
-    # this one's branch, or took it for that of a dead one and dropped it.
+    # Iceberg has one type for all failed conditions of a commit. The second line: another run writes to this run's
+    # branch, or dropped it as the branch of a killed run.
     r"Cannot fast-forward|Found conflicting files|already exists and is being|Cannot commit|older than last sequence"
     r"|Cannot use branch \(does not exist\): frazil_run_|Ref does not exist: frazil_run_"
 )
@@ -179,7 +179,7 @@ def _no_room(chain: list[Fault]) -> FrazilError | None:
         lambda fault: (
             (fault.is_any("builtins.OSError") and fault.number in (errno.ENOSPC, errno.EDQUOT))
             or (fault.is_any(*_SQLITE) and fault.number == sqlite3.SQLITE_FULL)
-            # Java has an IOException for all of it, and gives the system's words.
+            # Java uses IOException for all of these, with the system's message.
             or re.search(r"No space left on device|Disk quota exceeded|database or disk is full", fault.text)
         ),
     )
@@ -195,7 +195,7 @@ def _no_right(chain: list[Fault]) -> FrazilError | None:
             or (fault.is_any(*_SQLITE) and fault.number == sqlite3.SQLITE_READONLY)
             or fault.is_any("java.nio.file.AccessDeniedException", "java.nio.file.ReadOnlyFileSystemException")
             or fault.is_any("org.apache.hadoop.security.AccessControlException")
-            # As above; the last are Hadoop's words for a folder, and SQLite's through Iceberg.
+            # As above; the last two are Hadoop's message for a folder, and SQLite's through Iceberg.
             or re.search(
                 r"Permission denied|Read-only file system|Mkdirs failed to create|write a readonly database", fault.text
             )
@@ -210,7 +210,7 @@ def _no_memory(chain: list[Fault]) -> FrazilError | None:
         chain,
         lambda fault: (
             fault.is_any("java.lang.OutOfMemoryError", "org.apache.spark.memory.SparkOutOfMemoryError")
-            # Of a task that failed elsewhere only the text comes back.
+            # A task that failed on an executor returns only the text of its error.
             or (fault.is_any("org.apache.spark.SparkException") and "java.lang.OutOfMemoryError" in fault.text)
         ),
     )
@@ -227,7 +227,7 @@ def _no_java(chain: list[Fault]) -> FrazilError | None:
     if not any(
         fault.is_any("py4j.protocol.Py4JNetworkError")
         or (fault.is_any("builtins.ConnectionError") and has_ended())
-        # Its way to say that no answer came; what Java answered of an error has a trace.
+        # Py4j's error for a missing answer; an error that Java answered with has a trace.
         or (fault.types[0] == "py4j.protocol.Py4JError" and "Trace:" not in fault.text)
         for fault in chain
     ):
@@ -257,7 +257,7 @@ def _overtaken(chain: list[Fault]) -> FrazilError | None:
 def _damaged(chain: list[Fault], pipeline: Pipeline | None) -> FrazilError | None:
     if not any(fault.is_any(*_UNREADABLE) for fault in chain):
         return None
-    # The innermost says it best: what Spark wraps around has whole stacks in its message.
+    # The innermost first: messages of Spark's wrappers contain whole stacks.
     found = (damaged(fault.text, pipeline=pipeline) for fault in reversed(chain))
     return next((error for error in found if error is not None), None)
 

@@ -128,12 +128,12 @@ def verify_catalog(pipeline: Pipeline, table: Table, location: str | None) -> No
     known, top = _number(path), max((number for _, number in _files(path.parent)), default=0)
     if known is None or top <= known:
         return
-    # What is not whole a killed run was writing, or the table was set back from it after a power cut.
+    # An incomplete version is of a killed run, or the table was set back from it after a power cut.
     newest = whole_version(path.parent.parent)
     if newest is None or newest.number <= known:
         return
     if newest.number == known + 1:
-        # A run that was killed just before the catalog had its commit leaves one version too; nothing came after it.
+        # A run that was killed just before its catalog commit also leaves one version, but no later tables.
         silver = newest_version(folder.joinpath(*made.changes.key))
         if silver is None or silver.batch < newest.batch:
             return
@@ -154,7 +154,7 @@ def torn_tables(pipeline: Pipeline) -> TornTables:
     if folder is None or not isinstance(catalog, EmbeddedCatalog):
         return {}
     found: dict[tuple[str, str], DamagedTableError] = {}
-    # What else is wrong with the catalog is said where it is asked for more.
+    # Other problems of the catalog are reported by later reads.
     with suppress(NoLakeError, CatalogError):
         for key, location in EmbeddedReader(embedded_catalog(pipeline)).tables().items():
             path = local_path(location)

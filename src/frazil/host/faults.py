@@ -40,9 +40,9 @@ def faults(error: BaseException) -> list[Fault]:
     at: BaseException | None = error
     while at is not None and len(found) < _DEEP:
         found.append(_of_python(at))
-        # PySpark keeps Java's error in one place for those it knows, py4j in another for those it does not.
+        # PySpark keeps the Java error of known types in one attribute, py4j of other types in another one.
         java = getattr(at, "java_exception", None) or getattr(at, "_origin", None)
-        with contextlib.suppress(Exception):  # Java may be gone, then what is known so far has to do
+        with contextlib.suppress(Exception):  # Java may have ended; the faults found so far are enough then
             found += _of_java(java)
         at = at.__cause__ or at.__context__
     return found
@@ -55,7 +55,7 @@ def _of_python(error: BaseException) -> Fault:
     is_java = hasattr(error, "java_exception")
     return Fault(
         types=tuple(f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__[:-2]),
-        # Of an error of Java's this is the stack as text, with words of no meaning; Java is asked itself.
+        # For a Java error this would be the stack as text; its message is read from Java instead.
         text="" if is_java else str(getattr(error, "_desc", None) or error),
         number=getattr(error, "sqlite_errorcode", None) or getattr(error, "errno", None),
         condition=condition,

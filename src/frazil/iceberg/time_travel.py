@@ -173,7 +173,8 @@ def _at_time(table: str, metadata: Mapping[str, Any], point: Point) -> int:
     started = known.get(parent)
     if parent is not None and started is None:
         raise ExpiredPointError(f"{table}: the snapshots of {point} have expired", hint=f"{hint}; or name a cut")
-    # A first batch is an empty snapshot and one of rows, in one go; what has rows before came from elsewhere.
+    # A first batch commits an empty snapshot and then one with rows. Earlier snapshots with a bookmark mean a replaced
+    # table.
     older = [
         one
         for one in known.values()

@@ -190,7 +190,7 @@ class TableTransaction:
         return self.published
 
     def _publish_by_java(self, table: Any) -> TableSnapshot:
-        # Refers to the table as it is now: it is refused if the table has changed again by the commit.
+        # Based on the table's current state: the commit is refused if the table changes before it.
         refs, before = table.manageSnapshots(), table.operations().current()
         main = table.currentSnapshot()
         if (main and main.snapshotId()) != self._base.snapshot_id:

@@ -44,7 +44,7 @@ _KINDS: Final = {
 _DECIMAL: Final = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _PLACES: Final = pa.schema(
     [
-        # The numbers that Iceberg's format gives these columns.
+        # The column ids of Iceberg's format.
         pa.field(FILE_PATH, pa.string(), nullable=False, metadata={FIELD_ID: b"2147483546"}),
         pa.field(POS, pa.int64(), nullable=False, metadata={FIELD_ID: b"2147483545"}),
     ]
@@ -134,7 +134,7 @@ class FileWriter:
             store_schema=False,
             store_decimal_as_integer=True,
         )
-        # Through Iceberg, which knows how to write where the table is. No file there has this name yet.
+        # Iceberg's client writes to the table's storage. The file name is unique.
         path = self.table.locationProvider().newDataLocation("/".join(filter(None, (part, name))))
         stream = self.table.io().newOutputFile(path).createOrOverwrite()
         self._java("java.nio.file.Files").copy(self._java("java.io.File")(f"{local}").toPath(), stream)

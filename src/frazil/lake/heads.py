@@ -79,7 +79,7 @@ def _head_by_java(spark: SparkSession, table: Any) -> TableSnapshot:
         return {} if then is None else altered_columns(schema_fields(spark, then), schema_fields(spark, now))
 
     newest = table.currentSnapshot()
-    # As one text each: a Java collection read item by item costs a round trip an item.
+    # Read as one text: a Java collection costs a round trip for each item.
     names = re.findall(r"[^\[\], ]+", table.refs().keySet().toString())
     branches = tuple(name for name in names if name != "main")
     location = table.operations().current().metadataFileLocation()

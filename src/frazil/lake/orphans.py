@@ -90,7 +90,7 @@ def remove_unnamed(spark: SparkSession, path: tuple[str, ...], listed: Sequence[
     long_ago = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     rows = spark.createDataFrame([(file, long_ago) for file in listed], _LISTED)
     action = _action(spark, java_table(spark, quote(*path)), before).compareToFileList(rows._jdf)  # noqa: SLF001
-    # Wherever they are: a listing can write the table's folder otherwise than the table does.
+    # No folder as a filter: a listing can spell the table's folder differently than the table does.
     action = action.location("")
     return sum(1 for _ in action.execute().orphanFileLocations())
 

@@ -84,7 +84,7 @@ def find_rows(
         return None
     shape = pa.schema([*kinds.items(), (AT_POS, pa.int64()), (AT_FILE, pa.string())])
     rows = pa.concat_tables([shape.empty_table(), *(piece for pieces in found for piece in pieces or ())])
-    # Each column has one of the values, but perhaps not of the same row.
+    # Each column has one of its values, but perhaps of different rows.
     return rows.join(values, keys=names, join_type="left semi") if len(names) > 1 else rows
 
 
@@ -148,7 +148,7 @@ class _Values:
             numbers = self._values.to_numpy()
             self.lowest, self.highest = int(numbers.min()), int(numbers.max())
             if self.highest - self.lowest < _SPAN:
-                # Whether each number from the lowest on is a value, and last of all that no other one is.
+                # One flag for each number from the lowest on; the last one is False, for numbers out of range.
                 self._marks = np.zeros(self.highest - self.lowest + 2, np.bool_)
                 self._marks[numbers - self.lowest] = True
 
@@ -278,7 +278,7 @@ class _Look:
         names = {name for name in wanted if name is not None}
         groups = map(file.row_group, range(file.num_row_groups))
         chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-        # A chunk that ran out of room for its texts, or does not tell, has some of them as they are.
+        # A chunk with the encoding PLAIN has some texts outside its dictionary.
         return sorted(names - {chunk.path_in_schema for chunk in chunks if "PLAIN" in chunk.encodings})
 
     @staticmethod

@@ -148,6 +148,6 @@ def _namespace(spark: SparkSession, name: str) -> None:
     try:
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {name}")
     except Exception:
-        # The catalog looks and creates in two steps; a table beside this one may have come between.
+        # The catalog checks and creates in two steps, so another table's run may have created it in between.
         if not spark.catalog.databaseExists(name):
             raise

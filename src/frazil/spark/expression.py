@@ -86,7 +86,7 @@ def attempt(spark: SparkSession, sql: str, condition: Column) -> Column:
             "this Spark session has no JVM gateway (Spark Connect), so a column with an expr cannot be computed",
             hint="run with a classic session: leave spark out, or use spark-submit",
         )
-    # What an expression does where it fails is decided as it is read, by the settings of the thread's active session.
+    # An expression's behaviour on errors is fixed when it is parsed, by the thread's active session.
     java_class(spark, sql_class("SparkSession")).setActiveSession(spark._jsparkSession)  # noqa: SLF001
     value = F.struct(F.expr(backslashes(sql)).cast("string").alias(VALUE))
     tried = java_class(spark, "org.apache.spark.sql.catalyst.expressions.TryEval")(expression_of(spark, value))
@@ -117,7 +117,7 @@ def _objection(error: PySparkException | Py4JJavaError) -> str | None:
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while java is not None:
         is_told = is_instance_of(SparkContext._gateway, java, "org.apache.spark.SparkThrowable")  # noqa: SLF001
-        # Classes 22 and P0 of the SQL standard: a value is not one, or the SQL itself raised an error.
+        # SQL state classes 22 and P0: an invalid value, or an error that the SQL itself raised.
         if is_told and (isinstance(error, AnalysisException) or (java.getSqlState() or "")[:2] in {"22", "P0"}):
             return str(java.getMessage())
         java = java.getCause()

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _SHORT: Final = [
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
-    # Room for what is compiled; reserved, not used. The 48 MB that Java keeps here for its simple compiler are full
-    # after some hundred queries, and from then on it does little but throw code out and compile it again.
+    # Address space for compiled code. Java's 48 MB for its simple compiler are full after some hundred queries; then it
+    # mostly discards code and compiles it again.
     "-XX:ReservedCodeCacheSize=256m",
 ]
 _STEADY: Final = [
@@ -56,7 +56,7 @@ _STEADY: Final = [
     # Memory that Java's own libraries free stays with the process, a megabyte more a batch, unless it is trimmed.
     "-XX:+IgnoreUnrecognizedVMOptions",  # a Java 17 from before 2023 does not know the next one
     "-XX:TrimNativeHeapInterval=10000",
-    # Every thread keeps a buffer as large as the largest piece of a file it ever read, outside the heap.
+    # Otherwise every thread keeps an off-heap buffer as large as its largest read.
     "-Djdk.nio.maxCachedBufferSize=1048576",
 ]
 _LOG_LIMIT_BYTES: Final = 10_000_000
@@ -94,7 +94,7 @@ def start_java(
         f"-Djava.io.tmpdir={place.folder}",
     ]
     if sys.platform == "linux":
-        # Hadoop starts chmod for every file on a local disk; this way without another program in between.
+        # Hadoop starts chmod for every local file; VFORK starts it without a helper program.
         options.append("-Djdk.lang.Process.launchMechanism=VFORK")
     options += [
         *start_up_options(java, jars, place.unfinished),
@@ -102,7 +102,7 @@ def start_java(
     ]
     launch = {
         "spark.driver.memory": heap,
-        # On the class path from the start: jars added later are copied, loaded slower and cannot be archived.
+        # On the class path from the start: later jars are copied, load slower and cannot be archived.
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
     }

@@ -81,7 +81,7 @@ def spark_session(
         builder = SparkSession.builder.config("spark.sql.extensions", ",".join([*wanted, EXTENSIONS]))
         return adopt(builder.getOrCreate(), pipeline)
 
-    # Everything else is handed over inside the process: a command line can be read by every user of the machine.
+    # Other settings are passed inside the process, since every user of the machine can read a command line.
     with (
         environment(
             JAVA_HOME=f"{spark_java_home(find_java())}", PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1"
@@ -94,7 +94,7 @@ def spark_session(
         settings = _local_conf(app_name or f"frazil {pipeline.pipeline}") | lake
         context = SparkContext(conf=SparkConf().setAll(list(settings.items())))
     spark = SparkSession(context)
-    # For every file on a local disk Hadoop writes another with checksums, and starts the program chmod for both.
+    # Otherwise Hadoop writes a second file of checksums for every local file, and runs chmod for both.
     files = java_class(spark, "org.apache.hadoop.fs.FileSystem")
     files.getLocal(context._jsc.hadoopConfiguration()).setWriteChecksum(False)  # noqa: SLF001
     return spark
@@ -189,7 +189,7 @@ def _opened(pipeline: Pipeline) -> dict[str, str]:
 
 def _local_conf(app_name: str) -> dict[str, str]:
     cores = usable_cores()
-    # Java's own folder for what is temporary: what stays there is removed when Java is gone.
+    # Java's temporary folder, which is removed when Java has ended.
     scratch_folder = SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr] # noqa: SLF001
     return {
         "spark.app.name": app_name,
@@ -197,30 +197,30 @@ def _local_conf(app_name: str) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
-        # Kept for the page that is not there: plans as text of a thousand queries, in full.
+        # Spark would keep the full plans of a thousand queries for its web page, which is off.
         "spark.sql.ui.retainedExecutions": "10",
         "spark.sql.ui.explainMode": "simple",
         "spark.sql.broadcastExchange.maxThreadThreshold": "8",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": scratch_folder,
         "spark.redaction.regex": SECRET_SETTINGS,
-        # Never used, but made: without this in the working folder.
+        # Not used, but Spark creates the folder, by default in the working folder.
         "spark.sql.warehouse.dir": f"{scratch_folder}/spark-warehouse",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": f"{min(2 * cores, 8)}",
         "spark.sql.adaptive.enabled": "true",
-        # Every sort takes at least one page. With Spark's 64 MB some grow old in the heap with each dozen batches.
+        # Every sort takes at least one page. Pages of 64 MB, Spark's default, slowly fill the old generation.
         "spark.buffer.pageSize": "16m",
-        # The default of 100 is less than the tables of one run need; what drops out is compiled again.
+        # One run needs more entries than the default of 100, and evicted code must be compiled again.
         "spark.sql.codegen.cache.maxEntries": "5000",
         # A view over a column with "${…}" in its name could not be read.
         "spark.sql.variable.substitute": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # A worker that read files waits a minute for more, beside the steps that need the memory.
+        # Idle Python workers keep their memory for a minute, while later steps need it.
         "spark.python.factory.idleWorkerMaxPoolSize": "1",
-        # Telling Java the Python line of every column expression takes a tenth of a small batch.
+        # Recording the Python line of every column expression takes a tenth of a small batch.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
 
@@ -267,7 +267,7 @@ def _lake_settings(spark: SparkSession) -> dict[str, str]:
     if getattr(spark, "_jvm", None) is None:
         present: Mapping[str, str] = spark.conf.getAll
     else:
-        # As one text: a Java collection read item by item costs a round trip an item.
+        # Read as one text: a Java collection costs a round trip for each item.
         mapper = java_class(spark, "com.fasterxml.jackson.databind.ObjectMapper")()
         present = json.loads(mapper.writeValueAsString(settings_in_java(spark)))
     return {key: text for key, text in present.items() if key == PREFIX or key.startswith(f"{PREFIX}.")}

@@ -84,7 +84,7 @@ def _java(folder: Path, port: int) -> subprocess.Popen[bytes]:
 
 def _start(jvm: Any, port: int) -> None:
     metastore = jvm.org.apache.hadoop.hive.metastore
-    # The tables of its locks are not made with the others; without them no Iceberg table can be written.
+    # The tables of locks are not created with the others, but writing Iceberg tables needs them.
     metastore.txn.TxnDbUtil.prepDb(jvm.org.apache.hadoop.hive.conf.HiveConf())
     bridge = jvm.org.apache.hadoop.hive.shims.ShimLoader.getHadoopThriftAuthBridge()
     Thread(target=_serve, args=(metastore, port, bridge), daemon=True).start()

@@ -213,7 +213,7 @@ def bitemporal(
     gone: list[Row] = []
     for at, changes in batches:
         seen += changes
-        # A row may have lived several times for no time, always the same.
+        # A row may have several equal versions of zero length.
         before: defaultdict[str, list[Row]] = defaultdict(list)
         for row in reversed(known):
             before[repr({name: row[name] for name in row if name not in own})].append(row)
@@ -324,7 +324,7 @@ def _walk(changes: Sequence[Change], columns: Sequence[str]) -> list[_State]:
             values = None
         else:
             told = change.event_time
-            # MISSING-IS-NOT-NULL: what the event does not carry stays; a delete leaves nothing to stay.
+            # MISSING-IS-NOT-NULL: missing fields keep their values, except after a delete.
             before: Row = values or {}
             values = last_known = {name: change.values.get(name, before.get(name)) for name in columns}
         states.append(_State(change, at, time, values, last_known))
@@ -352,7 +352,7 @@ def _versions(states: Sequence[_State], tracked: Sequence[str], deletes: str) ->
     def place(state: _State | None) -> tuple[Any, bool] | None:
         return None if state is None else (state.time, state.values is None)
 
-    # Of several upserts at one event time the last stands; a delete between them ends a version that was.
+    # The last of several upserts at one event time counts; a delete between them ends a version.
     standing = [state for state, after in zip_longest(states, states[1:]) if place(state) != place(after)]
     versions: list[_State] = []
     for state in standing:

@@ -41,7 +41,7 @@ _SETTINGS: Final = {
     "wal_level": "logical",
     "max_replication_slots": "20",
     "max_wal_senders": "20",
-    # A change is decoded once it is flushed. So commits flush (synchronous_commit stays on), which costs nothing here.
+    # A change is decoded once it is flushed, so commits flush (synchronous_commit stays on), which is cheap here.
     "fsync": "off",
     "full_page_writes": "off",
     "jit": "off",

@@ -17,7 +17,7 @@ class SampleFiles:
         batches: number of change files.
         changes: records of each change file.
         seed: any number from 0.
-        keys: which keys are updated and deleted. ``uniform``: any; ``recent``: ids near the newest;
+        keys: choice of the keys that are updated and deleted. ``uniform``: any; ``recent``: ids near the newest;
             ``hot``: one in a thousand, at most 1000; ``mixed``: 20 % uniform, 60 % recent, 20 % hot.
         late: share of changes with an ``updated_at`` before the begin of their batch.
         duplicates: share of change records that repeat an earlier one of their file exactly.

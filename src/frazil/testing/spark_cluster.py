@@ -85,7 +85,7 @@ def spark_cluster(*, workers: int = 2, cores: int = 1, memory: str = "1g") -> It
         "JAVA_HOME": f"{Path(java_program()).resolve().parents[1]}",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        # A worker of a PySpark from a wheel looks for it in vain.
+        # A worker of a PySpark wheel does not find it.
         "SPARK_SCALA_VERSION": _core().name.removeprefix("spark-core_").partition("-")[0],
     }
     port, page, *pages = _free_ports(2 + workers)

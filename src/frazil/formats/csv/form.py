@@ -1,4 +1,4 @@
-"""The form of a CSV file's records, from which the same bytes can be written again.
+"""The form of a CSV file's records, from which the same bytes can be reproduced.
 
 Bronze keeps the fields of a record, not its bytes. Most files write all records in one form, which is learned from the
 first records and recorded in the ledger. A record in another form keeps its own bytes beside its fields.
@@ -98,7 +98,7 @@ class CsvForm:
             needing |= pc.equal(column, self.null_value).fill_null(fill_value=False).to_numpy(zero_copy_only=False)
         if column.buffers()[2] is None:
             return needing
-        # A look over the text of the whole column at once: mostly none of the signs is there.
+        # One search over the text of the whole column: most columns have none of these bytes.
         text = column.buffers()[2].to_pybytes()[offsets[0] : offsets[-1]]
         for sign in self.signs:
             if sign in text:
@@ -126,7 +126,7 @@ def learned(form: CsvForm, records: Iterable[bytes], values: Iterable[Sequence[s
     votes: list[Counter[bool]] = []
     for record, fields in zip(records, values, strict=True):
         votes = votes or [Counter() for _ in fields]
-        # Where the last field is not empty, an empty one is found behind it.
+        # If the last field is not empty, the pattern also finds an empty one after it.
         for part, field, vote in zip(written.findall(record), fields, votes, strict=False):
             if field is None:
                 nulls[part] += 1

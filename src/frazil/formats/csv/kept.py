@@ -113,7 +113,7 @@ def other_lines(
     values = len(cut.starts) * len(columns) - nulls
     if form.quoted and any(form.quoted):
         quoted[:] = True
-        # No quote but those around values and in them, and two for each value: so each value has its two.
+        # All quotes are around or inside values, with two for each value: so each value is quoted.
         is_sound = is_all and found.doubled is not None and all(form.quoted)
         if is_sound and found.quotes.size == 2 * (found.doubled or 0) + 2 * values:
             quoted[:] = False

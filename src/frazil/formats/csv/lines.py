@@ -178,7 +178,7 @@ class Dialect:
     def _scan_any(self, data: bytes, ends: Positions, opening: Positions) -> tuple[Positions, Positions, bool, bool]:
         starts, stops, closed = [], [0], True
         for start in opening.tolist():
-            # One that stands inside the quotes before opens nothing; what follows a closing quote is literal.
+            # A quote inside other quotes opens no field; text after a closing quote is literal.
             if start >= stops[-1] and (field := self._inside.match(data, start + 1)):
                 starts.append(start)
                 stops.append(field.end())

@@ -149,7 +149,7 @@ class BlockReader:
 
         table = csv.read_csv(
             pa.BufferReader(data),
-            # One block, so that the numbers of invalid records count from its beginning.
+            # One block, so that PyArrow counts invalid records from its beginning.
             read_options=csv.ReadOptions(column_names=self.names, use_threads=False, block_size=len(data) + 1),
             parse_options=parse_options(self.dialect, keep),
             convert_options=csv.ConvertOptions(
@@ -172,7 +172,7 @@ class BlockReader:
         if self.dialect.escape and self.dialect.escape.encode() in cut.data:
             quoted, is_all = np.ones(len(quoted), np.bool_), False
         if self.own and not self.own.names_fields:
-            # The ledger has these two once for the whole file.
+            # The ledger stores these two once for the whole file.
             places = [self.names.index(name) for name in UNNAMED]
             self.constants = self.constants or (columns[places[0]][0].as_py(), columns[places[1]][0].as_py())
             for place, value in zip(places, self.constants, strict=True):

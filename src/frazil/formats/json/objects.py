@@ -103,7 +103,7 @@ class _Shape:
             bounds[:, 2 * number], bounds[:, 2 * number + 1] = begin + is_text, end - is_text
             nulls.append(first == _N)
             quote = quote + 2 * is_text
-        # Arrow would read past its memory.
+        # Otherwise Arrow reads past its memory.
         if (end + len(self.between[-1]) != offsets[1:]).any() or (np.diff(bounds.reshape(-1)) < 0).any():
             raise _OtherShapeError
         # Every second piece is a value.
@@ -146,7 +146,7 @@ class JsonObjects:
         return tuple(found)
 
     def split(self, texts: Any) -> Objects:
-        """Split a text column of objects; a NULL has no fields and no problem.
+        """Split a text column of objects; a NULL has neither fields nor a problem.
 
         Cost: about a microsecond an object of a known shape, twenty times that for others.
         """
@@ -168,7 +168,7 @@ class JsonObjects:
             dict(zip(columns, _arrays(source, texts.take(pa.array(places)), columns), strict=True))
             for columns, places, source in groups
         ]
-        # Behind the groups stands one row without values, for what is no object.
+        # The groups are followed by one row without values, for invalid texts.
         count = sum(len(places) for _, places, _ in groups)
         place = np.full(len(texts), count, np.int64)
         shape_of = np.full(len(texts), len(groups), np.int64)
