@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from frazil.bronze.read import Batch, records
-from frazil.formats.csv.lines import Dialect, count_records
+from frazil.formats.csv.lines import CsvDialect, count_records
 from frazil.sources.dms.layout import dialect_of, is_parquet
 from frazil.sources.dms.source import DmsSource
 from frazil.sources.ledger import Ledger
@@ -130,7 +130,7 @@ def line_of(row: dict[str, Any], ledger: dict[str, Any]) -> bytes:
     return str(delimiter.join(texts)).encode()
 
 
-def own_bytes(file: NewFile, rows: list[dict[str, Any]], dialect: Dialect) -> bytes | None:
+def own_bytes(file: NewFile, rows: list[dict[str, Any]], dialect: CsvDialect) -> bytes | None:
     """Read a file as it is stored, decompressed, and without the records of other tables."""
     stored = Path(file.uri).read_bytes()
     assert hashlib.sha256(stored).hexdigest() == file.sha256

@@ -259,7 +259,7 @@ def test_the_text_of_a_compressed_file_has_a_hash_of_its_own(landing: Landing) -
 
 
 def test_most_line_ends_are_the_usual_one() -> None:
-    dialect = csv_lines.Dialect()
+    dialect = csv_lines.CsvDialect()
 
     def usual(text: bytes) -> bytes:
         return RecordSpans.of(text, dialect.scan(text)).usual_end()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.formats.parquet_text import as_text, spark_type_of
+from frazil.formats.parquet_text import as_text, spark_type_of_arrow
 
 if TYPE_CHECKING:
     from tests.bronze.conftest import Landing
@@ -166,6 +166,6 @@ def test_an_empty_parquet_file_has_a_ledger_row_only(landing: Landing) -> None:
 
 
 def test_types_that_spark_has_not_are_text() -> None:
-    assert [spark_type_of(kind) for kind in (pa.null(), pa.time32("s"), pa.map_(pa.string(), pa.int8()))] == [
+    assert [spark_type_of_arrow(kind) for kind in (pa.null(), pa.time32("s"), pa.map_(pa.string(), pa.int8()))] == [
         "string"
     ] * 3

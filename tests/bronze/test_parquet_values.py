@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.formats import parquet_file
-from frazil.formats.parquet_text import as_text, spark_type_of
+from frazil.formats.parquet_text import as_text, spark_type_of_arrow
 from frazil.formats.value_hash import ValuesHash
 
 if TYPE_CHECKING:
@@ -264,4 +264,10 @@ def test_the_hash_of_values_is_the_same_in_any_pieces_and_tells_null_from_empty(
 def test_types_of_more_digits_than_spark_has_are_strings() -> None:
     kinds = [pa.decimal256(39, 0), pa.decimal128(38, 38), pa.decimal256(38, 2), pa.duration("s"), pa.uuid()]
 
-    assert [spark_type_of(kind) for kind in kinds] == ["string", "decimal(38,38)", "decimal(38,2)", "bigint", "binary"]
+    assert [spark_type_of_arrow(kind) for kind in kinds] == [
+        "string",
+        "decimal(38,38)",
+        "decimal(38,2)",
+        "bigint",
+        "binary",
+    ]

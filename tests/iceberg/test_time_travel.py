@@ -15,7 +15,7 @@ from frazil.iceberg.time_travel import (
     PointError,
     read_point,
     snapshot_at,
-    time_text,
+    utc_text,
 )
 
 SECOND = 1000
@@ -59,7 +59,7 @@ def test_a_time_is_in_utc_unless_it_has_an_offset(text: str, means: str) -> None
     point = read_point(text)
 
     assert point.kind == "time"
-    assert time_text(point.moment) == means
+    assert utc_text(point.moment) == means
     assert read_point(means).moment == point.moment
 
 

@@ -16,7 +16,7 @@ from frazil import api
 from frazil.catalog.lock import lock
 from frazil.errors import BusyError
 from frazil.failpoints import FailpointReached
-from frazil.iceberg.time_travel import ExpiredPointError, PointError, time_text
+from frazil.iceberg.time_travel import ExpiredPointError, PointError, utc_text
 from frazil.past.snapshots import CutExistsError, CutNameError
 from frazil.serve import cuts
 from frazil.serve.cuts import Cut, NotLevelError
@@ -152,7 +152,7 @@ def test_what_a_cut_keeps_does_not_expire_and_spark_reads_it_by_its_name(spark: 
     for name in ("kept", None):
         bank.deliver(20)
         bank.run()
-        began.append(time_text(dt.datetime.now(dt.UTC)))
+        began.append(utc_text(dt.datetime.now(dt.UTC)))
         if name is not None:
             bank.cut(name)
     bank.deliver(20)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, time_text
+from frazil.iceberg.time_travel import NotYetThereError, PointError, head_log, utc_text
 from frazil.serve.query.query import query
 from frazil.serve.tables.as_of import metadata_of
 from frazil.serve.tables.tables import tables
@@ -31,8 +31,8 @@ def test_tables_are_read_as_they_were(undamaged_shop: Shop) -> None:
 
     assert [query(shop.pipeline, sql, as_of=f"{point}").rows for point in (first, second)] == [[(2,)], [(3,)]]
     assert query(shop.pipeline, sql, as_of="batch:1").rows == [(2,)]
-    assert query(shop.pipeline, sql, as_of=time_text(since)).rows == [(2,)]
-    assert query(shop.pipeline, sql, as_of=time_text(later)).rows == [(3,)]
+    assert query(shop.pipeline, sql, as_of=utc_text(since)).rows == [(2,)]
+    assert query(shop.pipeline, sql, as_of=utc_text(later)).rows == [(3,)]
     assert query(shop.pipeline, sql).rows == [(3,)]
 
 
@@ -51,5 +51,5 @@ def test_a_time_before_the_table_is_refused_with_the_earliest_there_is(shop: Sho
     for sql in ("select * from items", "describe items", 'from "lake"."MARTS".items'):
         with pytest.raises(NotYetThereError) as refused:
             query(shop.pipeline, sql, as_of="2026-01-01")
-        assert time_text(since) in f"{refused.value.hint}"
+        assert utc_text(since) in f"{refused.value.hint}"
     assert query(shop.pipeline, "select 1 as items", as_of="2026-01-01").rows == [(1,)]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from frazil.formats.field_names import check_names
-from frazil.formats.parquet_text import as_text, int96_text, spark_type_of
+from frazil.formats.parquet_text import as_text, int96_text, spark_type_of_arrow
 from frazil.formats.records import VALUES, Bad, Parsed
 from frazil.formats.value_hash import ValuesHash
 from frazil.formats.whole_file import parts_of
@@ -43,7 +43,7 @@ def parquet_columns(path: str, uri: str, named: Mapping[str, str] | None = None)
         fields = parquet.schema_arrow
     names = [(named or {}).get(name, name) for name in fields.names]
     check_names(path, names)
-    return tuple((name, spark_type_of(field.type)) for name, field in zip(names, fields, strict=True))
+    return tuple((name, spark_type_of_arrow(field.type)) for name, field in zip(names, fields, strict=True))
 
 
 def opened(uri: str, **options: Any) -> Any:

@@ -35,13 +35,13 @@ _UINT64_DIGITS: Final = 20
 _DECIMAL_DIGITS: Final = 38
 
 
-def spark_type_of(kind: Any) -> str:  # noqa: C901, PLR0911 - a table of types reads best as one
+def spark_type_of_arrow(kind: Any) -> str:  # noqa: C901, PLR0911 - a table of types reads best as one
     """Name the Spark type of an Arrow type; ``string`` where Spark has none, for times of day and nested values."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
-        return spark_type_of(kind.storage_type)
+        return spark_type_of_arrow(kind.storage_type)
     if types.is_dictionary(kind):
-        return spark_type_of(kind.value_type)
+        return spark_type_of_arrow(kind.value_type)
     if types.is_boolean(kind):
         return "boolean"
     if types.is_uint64(kind):

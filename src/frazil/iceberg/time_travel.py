@@ -68,7 +68,7 @@ class Point:
 
     def __str__(self) -> str:
         """Return the point for people."""
-        return time_text(self.moment) if self.kind == "time" else f"{self.kind} {self.text}"
+        return utc_text(self.moment) if self.kind == "time" else f"{self.kind} {self.text}"
 
 
 def read_point(text: str, cuts: Collection[str] = ()) -> Point:
@@ -168,7 +168,7 @@ def _at_time(table: str, metadata: Mapping[str, Any], point: Point) -> int:
     if not log:
         raise NotYetThereError(f"{table} has no snapshot", hint="frazil run writes it")
     since, first = log[0]
-    hint = f"the earliest time is {time_text(since)}"
+    hint = f"the earliest time is {utc_text(since)}"
     parent = known.get(first, {}).get("parent-snapshot-id")
     started = known.get(parent)
     if parent is not None and started is None:
@@ -214,7 +214,7 @@ def _at_batch(table: str, metadata: Mapping[str, Any], batch: int) -> int:
 
 def _newest(table: str, metadata: Mapping[str, Any]) -> str:
     log = list(reversed(head_log(metadata)[-_SHOWN:]))
-    there = ", ".join(f"{snapshot} ({time_text(since)})" for since, snapshot in log)
+    there = ", ".join(f"{snapshot} ({utc_text(since)})" for since, snapshot in log)
     return f"the newest of {table} are {there}" if there else "frazil run writes it"
 
 
@@ -226,7 +226,7 @@ def _moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def time_text(moment: datetime) -> str:
+def utc_text(moment: datetime) -> str:
     """Return a time in UTC as :func:`read_point` reads it, without trailing zeros."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%d %H:%M:%S}{f'.{utc.microsecond:06d}'.rstrip('0') if utc.microsecond else ''}Z"

@@ -28,7 +28,7 @@ from frazil.storage.files import HashedFile, sha256_of, storage_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from frazil.formats.csv.lines import Dialect
+    from frazil.formats.csv.lines import CsvDialect
     from frazil.sources.base import Listing, SourceFile
     from frazil.sources.ledger import Ledger
     from frazil.sources.trail import Span
@@ -247,7 +247,7 @@ class FileForm:
         layouts: lists of field names for CSV without a header; the list with the length of the first record applies.
     """
 
-    dialect: Dialect | None
+    dialect: CsvDialect | None
     header: bool = True
     op: str | None = None
     verify: Callable[[str, Sequence[str]], None] | None = None
@@ -312,8 +312,8 @@ def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str]
     """Return the fields of a CSV file without a header by its layout, and the reason if it cannot be read."""
     is_read = form.verify is not None or bool(form.layouts)
     try:
-        with open_text(file.uri, cast("Dialect", form.dialect).encoding) as text:
-            first = _first(text, cast("Dialect", form.dialect)) if is_read else ()
+        with open_text(file.uri, cast("CsvDialect", form.dialect).encoding) as text:
+            first = _first(text, cast("CsvDialect", form.dialect)) if is_read else ()
     except UnicodeError as error:
         return (), f"encoding: {error}"
     if form.verify is not None:
@@ -322,7 +322,7 @@ def _headerless(file: SourceFile, form: FileForm) -> tuple[tuple[tuple[str, str]
     return file_columns(((name, "string") for name in fields), form.op), None
 
 
-def _first(text: IO[bytes], dialect: Dialect) -> Sequence[str]:
+def _first(text: IO[bytes], dialect: CsvDialect) -> Sequence[str]:
     """Return the fields of the first record; empty if it cannot be read, because the reader reports the reason."""
     try:
         for block in blocks(text, dialect, block_bytes=_HEADER_BYTES):
@@ -340,7 +340,7 @@ def count_csv(uri: str, form: FileForm) -> int:
 
     A file with an unreadable header counts as one bad record, regardless of the lines below it.
     """
-    dialect = cast("Dialect", form.dialect)
+    dialect = cast("CsvDialect", form.dialect)
     try:
         is_broken = form.header and _names(uri, dialect)[1] is not None
     except UNREADABLE:
@@ -348,7 +348,7 @@ def count_csv(uri: str, form: FileForm) -> int:
     return 1 if is_broken else count_records(uri, dialect)
 
 
-def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
+def _header(file: SourceFile, dialect: CsvDialect, form: FileForm) -> tuple[tuple[tuple[str, str], ...], str | None]:
     """Return the fields that the first record names, and the reason if it cannot be read; empty for an empty file."""
     written, broken = _names(file.uri, dialect)
     names = [form.names.get(name, name) for name in written]
@@ -358,7 +358,7 @@ def _header(file: SourceFile, dialect: Dialect, form: FileForm) -> tuple[tuple[t
     return file_columns(((name, "string") for name in names), form.op) if names else (), broken
 
 
-def _names(uri: str, dialect: Dialect) -> tuple[Sequence[str], str | None]:
+def _names(uri: str, dialect: CsvDialect) -> tuple[Sequence[str], str | None]:
     """Return the names in the first record, and the reason if it cannot be read."""
     try:
         with open_text(uri, dialect.encoding) as text:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from frazil.formats.csv.file import CsvFile
-from frazil.formats.csv.lines import UNREADABLE, Dialect, is_gzip, open_text
+from frazil.formats.csv.lines import UNREADABLE, CsvDialect, is_gzip, open_text
 from frazil.formats.field_names import file_columns
 from frazil.formats.json.lines import JsonLinesFile, fields_in
 from frazil.formats.parquet_file import ParquetFile, count_rows, opened
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CSV: Final = (".csv", ".csv.gz")
 JSON_LINES: Final = (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz")
 PARQUET: Final = (".parquet",)
-_DIALECT: Final = Dialect(",", None, "")
+_DIALECT: Final = CsvDialect(",", None, "")
 """CSV as PostgreSQL's COPY and most tools write it: doubled quotes, and an empty unquoted field for NULL."""
 _LINE_ENDS: Final = (b"\n", b"\r")
 

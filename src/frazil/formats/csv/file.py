@@ -26,12 +26,12 @@ from frazil.formats.records import CSV
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from frazil.formats.csv.lines import Dialect
+    from frazil.formats.csv.lines import CsvDialect
     from frazil.formats.own_records import OwnRecords
     from frazil.formats.records import Parsed
 
 
-def header_of(record: bytes, dialect: Dialect) -> list[str]:
+def header_of(record: bytes, dialect: CsvDialect) -> list[str]:
     """Return the names in a header record; a field left empty has the empty name.
 
     Raises:
@@ -68,7 +68,7 @@ class CsvFile:
     def __init__(
         self,
         uri: str,
-        dialect: Dialect,
+        dialect: CsvDialect,
         names: tuple[str, ...],
         *,
         header: bool,

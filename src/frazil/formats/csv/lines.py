@@ -94,7 +94,7 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """The settings of a CSV file.
 
     Attributes:
@@ -200,7 +200,7 @@ def _doubled(quotes: Positions) -> int:
     return int(np.count_nonzero(quotes[1:-1:2] == quotes[2::2] - 1))
 
 
-def records_in(data: bytes, dialect: Dialect) -> list[bytes]:
+def records_in(data: bytes, dialect: CsvDialect) -> list[bytes]:
     """Split a block into its records without their line ends; blank lines are skipped."""
     starts = ends = dialect.scan(data).ends
     starts, ends = np.append([0], starts + 1), np.append(ends, len(data))
@@ -238,7 +238,7 @@ def is_gzip(name: str) -> bool:
     return name.lower().endswith(".gz")
 
 
-def chunks(text: IO[bytes], dialect: Dialect, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+def chunks(text: IO[bytes], dialect: CsvDialect, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Read a file in pieces; a file of only blanks and line ends has none.
 
     Args:
@@ -258,7 +258,7 @@ def chunks(text: IO[bytes], dialect: Dialect, block_bytes: int = BLOCK_BYTES) ->
 
 
 def blocks(
-    text: IO[bytes], dialect: Dialect, *, block_bytes: int = BLOCK_BYTES, record_bytes: int = RECORD_BYTES
+    text: IO[bytes], dialect: CsvDialect, *, block_bytes: int = BLOCK_BYTES, record_bytes: int = RECORD_BYTES
 ) -> Iterator[Block]:
     """Cut a file into blocks of whole records.
 
@@ -304,7 +304,7 @@ def _last_start(ends: Positions, size: int) -> int:
     return int(ends[last - 1]) + 1 if last else 0
 
 
-def _too_large(head: bytes, found: Scan, pieces: Iterator[bytes], dialect: Dialect) -> Generator[Block, None, bytes]:
+def _too_large(head: bytes, found: Scan, pieces: Iterator[bytes], dialect: CsvDialect) -> Generator[Block, None, bytes]:
     """Read on to the end of a record, giving it out in parts; returns what was read behind it."""
     kept, size, rest = b"", 0, b""
     own = head
@@ -345,7 +345,7 @@ def _of_which(size: int, kept: bytes) -> str:
     return "" if size == len(kept) else f", the first {len(kept)} here"
 
 
-def count_records(uri: str, dialect: Dialect, *, block_bytes: int = BLOCK_BYTES) -> int:
+def count_records(uri: str, dialect: CsvDialect, *, block_bytes: int = BLOCK_BYTES) -> int:
     """Count the records of a CSV file, including its header, with bounded memory.
 
     Blank lines are not counted. A file that cannot be read as text counts as one bad record.

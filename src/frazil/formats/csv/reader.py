@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from frazil.formats.csv.lines import Block, Dialect, Scan
+    from frazil.formats.csv.lines import Block, CsvDialect, Scan
     from frazil.formats.own_records import OwnRecords
 
 MALFORMED_QUOTE: Final = "malformed_quote: text behind the closing quote of a field"
@@ -42,7 +42,7 @@ class BlockReader:
 
     def __init__(
         self,
-        dialect: Dialect,
+        dialect: CsvDialect,
         names: tuple[str, ...],
         record_bytes: int,
         *,
@@ -207,7 +207,7 @@ class BlockReader:
         return not own.is_own(first[3] or first[4], first[5] or first[6])
 
 
-def parse_options(dialect: Dialect, invalid_row_handler: Any = None) -> Any:
+def parse_options(dialect: CsvDialect, invalid_row_handler: Any = None) -> Any:
     """Return PyArrow's options for a dialect."""
     return csv.ParseOptions(
         delimiter=dialect.delimiter,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import csv
 
 from frazil.errors import SchemaError
-from frazil.formats.csv.lines import Dialect, open_text, records_in
+from frazil.formats.csv.lines import CsvDialect, open_text, records_in
 from frazil.formats.parquet_file import opened, parquet_columns
 from frazil.formats.parquet_text import as_text
 
@@ -307,9 +307,9 @@ def _csv(uri: str, *, load: bool) -> Sample | None:
     with open_text(uri) as text:
         data = text.read(SAMPLE_BYTES)
     # Line ends and quotes do not depend on the delimiter unless a field contains a quote.
-    first = next(iter(records_in(data, Dialect())), b"")
+    first = next(iter(records_in(data, CsvDialect())), b"")
     delimiter = _delimiter(first.decode(errors="replace"))
-    whole = records_in(data, Dialect(delimiter))
+    whole = records_in(data, CsvDialect(delimiter))
     if len(data) == SAMPLE_BYTES:
         whole.pop()
     if not whole:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from frazil.errors import DeclarationError, SourceError
-from frazil.formats.csv.lines import Dialect
+from frazil.formats.csv.lines import CsvDialect
 from frazil.formats.field_names import file_columns
 from frazil.formats.own_records import SCHEMA_FIELD, TABLE_FIELD, OwnRecords
 from frazil.formats.recoded import UTF_8
@@ -118,9 +118,9 @@ def is_parquet(name: str) -> bool:
     return name.lower().endswith(".parquet")
 
 
-def dialect_of(source: DmsFiles) -> Dialect:
+def dialect_of(source: DmsFiles) -> CsvDialect:
     """Return the dialect of a source's CSV files."""
-    return Dialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower())
+    return CsvDialect(source.csv_delimiter, source.csv_escape, source.csv_null_value, source.encoding.lower())
 
 
 def has_header(file: SourceFile, source: DmsFiles) -> bool:
