@@ -49,8 +49,17 @@ FAILPOINTS: Final = {
 }
 BESIDE_ANOTHER: Final = {"FZ600", "FZ601"}
 """What a job may fail with because of the other host."""
-OF_ITSELF: Final = {"cut": {"FZ186", "FZ304", "FZ602"}, "rollback": {"FZ180", "FZ304"}, "check": {"FZ304"}}
-"""What a job may refuse in the state that it finds: there is no lake yet, a batch has expired, a name is taken."""
+OF_ITSELF: Final = {
+    "cut": {"FZ186", "FZ304", "FZ602"},
+    "rollback": {"FZ180", "FZ304"},
+    "check": {"FZ304"},
+    "erase": {"FZ112", "FZ304", "FZ801"},
+}
+"""What a job may refuse in the state that it finds.
+
+There is no lake yet, or it has no changes; a name is taken, tables are not level, a batch has expired. An erase finds
+what another host's run wrote meanwhile; done again, it removes that too.
+"""
 LAYOUTS: Final[tuple[dict[str, list[str]], ...]] = ({}, {"partition_by": ["bucket(2, id)"]}, {"sort_by": ["qty"]})
 GOLD: Final = "select qty, count(*) as living, max(name) as newest from {{ hard }} group by qty"
 SHOWN: Final = {
